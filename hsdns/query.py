@@ -64,7 +64,7 @@ class QueryProcessor:
 
     @property
     def lookup(self) -> Callable[..., bytes | None] | None:
-        """Step 2 for TCP: asks the table, where there is one; server/udp.py asks it in batches."""
+        """Step 2 for a single query: asks the table, where there is one; over UDP it is asked in batches first."""
         return None if self.writer is None else self.writer.table.lookup
 
     def flush(self) -> None:

@@ -24,12 +24,18 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = 2  # the exit status where the answer could not be told, also for bad input
 STATUSES: Final = {"resolves": 0, "does not resolve": 1, "could not tell": UNKNOWN}
+NO_HISTORY: Final = (
+    "-history is what a running server remembers; leave out -source and -conf to ask it"
+)
 FLAGS: Final = {
     "source": builtin.SOURCE,
     "conf": builtin.CONF._replace(
         help='Corefile whose server blocks answer, "stdin" for standard input'
     ),
     "control": control_path.CHOICE,
+    "history": Flag(
+        bool, "show the last changes behind the name, which a running server remembers"
+    ),
     "o": Flag(str, "format: text, a tree for a terminal (default), or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
@@ -48,6 +54,8 @@ def run(words: list[str]) -> int:
         qname, qtype = _question(plain)
         control_path.check_alone(flags)
         objects = source_objects(flags)
+        if flags.get("history") and ("conf" in flags or objects is not None):
+            raise FlagError(NO_HISTORY)
     except FlagError as error:
         print(error, file=sys.stderr)
         return UNKNOWN
@@ -69,13 +77,13 @@ def run(words: list[str]) -> int:
     except (ServerError, CorefileError, OSError) as error:
         print(error, file=sys.stderr)
         return UNKNOWN
-    _write(found, output)
+    _write(found, output, with_history=bool(flags.get("history")))
     if not is_whole and found.outcome != "resolves":
         return UNKNOWN  # what could not be read may be what is missing
     return STATUSES[found.outcome]
 
 
-def _write(found: Explanation, output: str) -> None:
+def _write(found: Explanation, output: str, *, with_history: bool) -> None:
     if output == "json":
         import msgspec
 
@@ -84,7 +92,7 @@ def _write(found: Explanation, output: str) -> None:
         from hsdns.explanation.text import lines
 
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        for line in lines(found, colour=colour):
+        for line in lines(found, colour=colour, with_history=with_history):
             print(line)
 
 

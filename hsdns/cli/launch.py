@@ -90,14 +90,17 @@ class LevelFormatter(logging.Formatter):
         return f"[{level}] {super().format(record)}"
 
 
-def set_up_logging() -> None:
-    """Send the log of everything under `hsdns` to standard output."""
+def set_up_logging(refuses: Callable[[], bool] = lambda: False) -> None:
+    """Send the log of everything under `hsdns` to standard output; `refuses` is asked before a query's line is made."""
+    from hsdns.plugins.log import LOGGER
+
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(LevelFormatter())
     logger = logging.getLogger("hsdns")
     logger.handlers = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
+    logging.getLogger(LOGGER).filters = [lambda record: not refuses()]
     logging.raiseExceptions = False  # writing to a closed standard output must not stop the server
 
 
@@ -135,7 +138,7 @@ def serve(
     raise_limit()
     collector.set_up()
     with queued_output() as output:
-        set_up_logging()
+        set_up_logging(output.refuses)
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 return runner.run(
@@ -218,23 +221,30 @@ async def _serve(
     if not server.is_serving:
         return await server.run()
     collector.keep()
-    if pidfile is not None:
-        _write_pid(pidfile, log)
-    zones = zone_lines(server.configuration, server.addresses)
-    if not quiet and as_json is None:
-        _show(zones)
-    server.show_running()
-    if not quiet and as_json is not None:
-        _show([start_json(server.configuration, zones, as_json, server.workers)])
-    elif not quiet:
-        lines = [banner]
-        if verbose and greet is None:
-            lines.append(fast_path_line(server.workers))
-        if verbose:
-            lines += table_lines(server.configuration)
-        if greet is not None:
-            lines.append(greet(server.configuration, server.addresses))
-        _show(lines)
+    try:
+        if pidfile is not None:
+            _write_pid(pidfile, log)
+        zones = zone_lines(server.configuration, server.addresses)
+        if not quiet and as_json is None:
+            _show(zones)
+        server.show_running()
+        if not quiet and as_json is not None:
+            _show([start_json(server.configuration, zones, as_json, server.workers)])
+        elif not quiet:
+            lines = [banner]
+            if verbose and greet is None:
+                lines.append(fast_path_line(server.workers))
+            if verbose:
+                lines += table_lines(server.configuration)
+            if greet is not None:
+                lines.append(greet(server.configuration, server.addresses))
+            _show(lines)
+    except BaseException:
+        # Left to the runner, the threads of a server that serves would wait for one another without end.
+        await server.close()
+        if pidfile is not None:
+            _remove_pid(pidfile)
+        raise
     status = await server.run()
     if pidfile is not None:
         _remove_pid(pidfile)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hsdns.cluster.freshness import Counters, Names, address_counter, service_counter
+from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
 from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service
 from hsdns.cluster.pack import import_owner, pack_key, pack_service, pack_slice, slice_owner
 from hsdns.cluster.programming import CHANGE_TIME, Programmed, service_kind
@@ -21,14 +22,16 @@ from hsdns.cluster.reverse import ReverseIndex
 from hsdns.cluster.service_labels import SliceLabels, own_labels
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
 
+ADDED, CHANGED, DELETED = "added", "changed", "deleted"
+
 
 class Services:
     """Services by namespace and name, and indexes from addresses to their keys.
 
     `wall` gives seconds since the epoch for `external_serial`, the serial of the zones of k8s_external.  `programmed`
     takes the kind of Service, the time of the change and the current time for each change of a slice.  `changes` is a
-    number that grows with every change.  `pod_names` names endpoints without a hostname after their pods, `zonal` keeps
-    their topology zones, `counts_not_ready` how many endpoints are not ready.
+    number that grows with every change, `history` has the last ones.  `pod_names` names endpoints without a hostname
+    after their pods, `zonal` keeps their topology zones, `counts_not_ready` how many endpoints are not ready.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Services:
         self.external_ips: ReverseIndex[Key] = ReverseIndex()
         self.external_serial = 0
         self.changes = 0
+        self.history = History()
         self._wall = wall
         self._counters = counters
         self._names = names
@@ -83,6 +87,10 @@ class Services:
         had, has = own_labels(old, self._zonal), own_labels(new, self._zonal)
         self._replace(key, new, list(has - had), list(had - has))
         before = old or ServiceValue(None)
+        if self.history.is_open:
+            facts = (_facts(before), _facts(new))
+            event = DELETED if gone else CHANGED if had_service else ADDED
+            self._note(key, "Service", meta, event, *facts)
         self._reindex(self.cluster_ips, key, before.cluster_ips, new.cluster_ips)
         self._reindex(
             self.external_ips,
@@ -108,6 +116,9 @@ class Services:
             )
         if owner is None:
             if before is not None:
+                if self.history.is_open:
+                    parts = self._parts(before, meta.name)
+                    self._note(before, "EndpointSlice", meta, DELETED, parts, ())
                 self._replace_slice(before, meta.name, ())
                 del self._slice_owner[slice_key]
             self._rejected.finish("EndpointSlice", meta, gone)
@@ -130,6 +141,9 @@ class Services:
             before is not None and before != owner
         ):  # only now, so that its addresses never lead nowhere
             self._replace_slice(before, meta.name, ())
+        if self.history.is_open:
+            event = ADDED if before is None else CHANGED
+            self._note(owner, "EndpointSlice", meta, event, old, new)
         self._measure(meta, owner)
         # All fields but the slice's name and resourceVersion.
         return before != owner or [part[2:] for part in old] != [part[2:] for part in new]
@@ -145,6 +159,14 @@ class Services:
         for address in new:
             index.add(address, key)
             self._counters.bump(address_counter(address))
+
+    def _note(
+        self, key: Key, kind: str, meta: ObjectMeta, event: str, before: Packed, after: Packed
+    ) -> None:
+        written = (meta.annotations or {}).get(CHANGE_TIME, "")
+        version = meta.resource_version
+        noted = Noted(self._wall(), key, event, kind, meta.name, version, written, before, after)
+        self.history.note(noted)
 
     def _measure(self, meta: ObjectMeta, owner: Key | None) -> None:
         """Report the time of a slice's change if it has one and its Service is known."""
@@ -205,3 +227,7 @@ class Services:
             if lost:
                 names.remove_labels(*key, lost)
         self._counters.bump(service_counter(*key))
+
+
+def _facts(value: ServiceValue) -> ServiceFacts:
+    return ServiceFacts(value.cluster_ips, value.ports, value.external_name)

@@ -160,7 +160,7 @@ class Store:
         for event in events:
             if isinstance(event, Synced):
                 if not self.synced:
-                    self.synced = True
+                    self.synced = self.services.history.is_open = True
                     self._counters.bump(STALENESS)
                 if self._unconfirmed or self.restored is not None:
                     new_serial |= self._drop_unconfirmed()

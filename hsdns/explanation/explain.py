@@ -34,9 +34,11 @@ from hsdns.explanation.observed import (
     observed_chain,
     summary,
 )
+from hsdns.explanation.past import past
 from hsdns.explanation.records import record_reports
 from hsdns.explanation.report import (
     VERSION,
+    ChangeReport,
     Explanation,
     NeededChange,
     Outcome,
@@ -251,7 +253,13 @@ class _Question:
             record_reports(self.reply, self.visits, self.cluster, self.found),
             [NeededChange(each.place, each.cause, each.needed) for each in needed],
             near,
+            self._history(),
         )
+
+    def _history(self) -> list[ChangeReport]:
+        if self.block is None or self.parsed is None:
+            return []
+        return past(self.block.store.services.history, self.lead, self.parsed.endpoint)
 
     @property
     def _is_missing(self) -> bool:
@@ -333,6 +341,9 @@ class _Question:
             return outcome, cause_of(
                 block, self.asked_type, made.reply, self.found, service, self._owners()
             )
+        if made.told:
+            error = f": {made.reply.error}" if made.reply is not None and made.reply.error else ""
+            return outcome, f"plugin {made.handler.name} {made.did}{error}"
         if made.reply is not None and not made.reply.written and made.reply.rcode == Rcode.SERVFAIL:
             return outcome, f"no plugin after {made.handler.name} answers the name"
         return outcome, f"plugin {made.handler.name} answered {summary(reply)}"

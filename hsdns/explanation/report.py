@@ -82,11 +82,29 @@ class NearName(msgspec.Struct, frozen=True):
     why: str
 
 
+class ChangeReport(msgspec.Struct, frozen=True, rename="camel"):
+    """A change that a server has served; `event` is added, changed or deleted, `written` is the time of the change.
+
+    `added` and `removed` are addresses with the labels of endpoints, ports and CNAMEs.  `took` is in milliseconds from
+    `written` to `served`, null where no time was written; the clocks of two machines are compared.
+    """
+
+    served: str
+    event: str
+    object: str
+    resource_version: str
+    added: list[str]
+    removed: list[str]
+    written: str
+    took: float | None
+
+
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     """Why a question has the answer that it has.
 
     `cause` is the first line; `blind` says what could not be seen.  `needed` is the smallest set of changes that make a
     missing name exist, empty where no change does.  `reading` has the parts of the name by what they stand for.
+    `history` has the last changes behind the name, the newest first; only a server that runs remembers any.
     """
 
     version: int
@@ -104,6 +122,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     records: list[RecordReport]
     needed: list[NeededChange]
     nearest: list[NearName]
+    history: list[ChangeReport] = []
 
 
 def schema() -> dict[str, Any]:

@@ -11,7 +11,13 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
-from hsdns.explanation.report import EndpointReport, Explanation, RecordReport, ServiceReport
+from hsdns.explanation.report import (
+    ChangeReport,
+    EndpointReport,
+    Explanation,
+    RecordReport,
+    ServiceReport,
+)
 
 WIDTH: Final = 80
 MOST_ENDPOINTS: Final = 6  # of one slice that are shown
@@ -28,7 +34,7 @@ _COLOURS: Final = {
 Tree = list["str | Tree"]
 
 
-def lines(found: Explanation, *, colour: bool = False) -> Iterator[str]:
+def lines(found: Explanation, *, colour: bool = False, with_history: bool = False) -> Iterator[str]:
     """The lines of an explanation."""
     for line in _wrapped(found.cause, WIDTH):
         yield _coloured(line, found.outcome) if colour else line
@@ -36,7 +42,8 @@ def lines(found: Explanation, *, colour: bool = False) -> Iterator[str]:
         yield from _wrapped(f"but {sentence}", WIDTH)
     yield ""
     yield f"{found.name} {found.type}"
-    for line in _drawn(_tree(found), ""):
+    tree = _tree(found) + (_history(found.history) if with_history else [])
+    for line in _drawn(tree, ""):
         yield _with_fate(line) if colour else line
 
 
@@ -129,6 +136,20 @@ def _records(records: Sequence[RecordReport]) -> Tree:
     if len(records) > MOST_RECORDS:
         tree.append(f"… and {len(records) - MOST_RECORDS} more")
     return tree
+
+
+def _history(changes: Sequence[ChangeReport]) -> Tree:
+    if not changes:
+        return ["no change since the server read the cluster, as far as it remembers"]
+    tree: Tree = []
+    for each in changes:
+        took = "" if each.took is None else f", {each.took:.0f} ms after it was written"
+        version = each.resource_version or "unknown"
+        tree.append(f"{each.served} {each.object} {each.event}, version {version}{took}")
+        tree.append(
+            [*(f"+ {fact}" for fact in each.added), *(f"- {fact}" for fact in each.removed)]
+        )
+    return ["last changes, the newest first", tree]
 
 
 def _drawn(tree: Tree, indent: str) -> Iterator[str]:

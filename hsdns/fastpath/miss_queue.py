@@ -10,6 +10,7 @@ Rule 3: it is bounded, in number and in octets.  What does not fit costs the cli
         client with less than its share, which is the capacity divided by the clients, loses nothing while the octets
         fit.
 Rule 4: the capacity may change; server/queue_bound.py lowers it under lasting overload.
+Rule 5: who has taken a miss that cost nothing gives its client the turn back.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class MissQueue:
         self._lines: dict[bytes, deque[Waiting]] = {}
         # The same clients, the one whose turn is next first.
         self._turns: deque[bytes] = deque()
+        self._last: bytes | None = None  # whose miss was taken last
         # The same clients by the number of their misses; the last element is never empty.
         self._by_length: list[dict[bytes, None]] = []
 
@@ -78,6 +80,11 @@ class MissQueue:
         """Take the next, at most so many: (index of the worker, query, address, control data) each."""
         return [self._pop() for _ in range(min(most, self._count))]
 
+    def give_turn_back(self) -> None:
+        """Give the client of the last miss its turn back, unless it has none left or another client has come since."""
+        if self._turns and self._turns[-1] == self._last:
+            self._turns.rotate(1)
+
     def _is_full(self, query: bytes) -> bool:
         return (
             self._count >= self._capacity
@@ -98,7 +105,7 @@ class MissQueue:
         self._sort(client, len(line) - 1, len(line))
 
     def _pop(self) -> Waiting:
-        client = self._turns.popleft()
+        client = self._last = self._turns.popleft()
         line = self._lines[client]
         miss = line.popleft()
         if line:

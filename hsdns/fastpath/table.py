@@ -18,15 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
-from hsdns.fastpath.entry import (
-    ALWAYS,
-    FREQUENCY,
-    NEVER,
-    Entry,
-    octets_of,
-    pack_indexes,
-    write,
-)
+from hsdns.fastpath.entry import ALWAYS, FREQUENCY, NEVER, Entry, octets_of, pack_indexes, write
 from hsdns.fastpath.eviction import Queues
 from hsdns.fastpath.hit_counts import (
     CACHE_HIT,
@@ -211,15 +203,18 @@ class AnswerTable:
             plain, query, reply, size
         )
 
-    def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
+    def lookup(self, query: bytes, *, client: bytes, limit: int | None, now: float) -> bytes | None:
         """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds.
 
-        `client` is the client's socket address.
+        `client` is the client's socket address.  `limit` None: it came over UDP and was a miss before it waited;
+        another miss is not counted.
         """
         begin = time.monotonic_ns()
+        counted = self._misses, self._not_plain, self._stale
         prepared = self.prepared_replies.by_form.get(query[2:])
         if (
             prepared is not None
+            and limit is not None
             and now < self._versions.lease_end
             and prepared.length <= limit
             and (prepared.entry.changes == CHANGES[0] or self.is_still_valid(prepared))
@@ -233,9 +228,12 @@ class AnswerTable:
         else:
             found = self.answer(query, limit, now)
             if found is None:
+                if limit is None:
+                    self._misses, self._not_plain, self._stale = counted
                 return None
             reply, kind = found
-        kind |= TCP | IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else TCP
+        kind |= IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else 0
+        kind |= TCP if limit is not None else 0
         duration = time.monotonic_ns() - begin
         self.hit_counts.add_one(kind, duration)
         if self.logs:

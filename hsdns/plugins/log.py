@@ -28,7 +28,8 @@ from hsdns.wire.name import ROOT, Name
 from hsdns.wire.outcome import Outcome, outcome
 from hsdns.wire.size import is_truncated, reply_size
 
-_log = logging.getLogger("hsdns.plugin.log")
+LOGGER: Final = "hsdns.plugin.log"  # of lines about queries
+_log = logging.getLogger(LOGGER)
 
 COMMON: Final = (
     "{remote}:{port} - {>id}"
@@ -75,6 +76,16 @@ class Exchange(NamedTuple):
     reply: Reply | None
     seconds: float
     hit: LogRecord | None = None
+
+
+class _Line(NamedTuple):
+    """A line that is made when it is written: not at all while nobody reads the log (server/log_writer.py)."""
+
+    form: Callable[[Exchange], str]
+    exchange: Exchange
+
+    def __str__(self) -> str:
+        return self.form(self.exchange)
 
 
 class Rule(NamedTuple):
@@ -134,7 +145,7 @@ class Log(Plugin):
             request.metadata["log/type"] = lambda: _TYPES[found]
             request.metadata["log/class"] = lambda: word
         if found in rule.outcomes and _log.isEnabledFor(logging.INFO):
-            _log.info(rule.line(Exchange(request, sent, self._clock() - request.now)))
+            _log.info(_Line(rule.line, Exchange(request, sent, self._clock() - request.now)))
         return reply
 
     def log_hit(self, request: Request, hit: LogRecord) -> None:
@@ -144,7 +155,7 @@ class Log(Plugin):
             return
         found = Outcome.POSITIVE if hit.answers else _WITHOUT_ANSWER[hit.flags & 15]
         if found in rule.outcomes:
-            _log.info(rule.line(Exchange(request, None, hit.seconds, hit)))
+            _log.info(_Line(rule.line, Exchange(request, None, hit.seconds, hit)))
 
     def _rule_of(self, request: Request) -> Rule | None:
         qname = request.query.qname

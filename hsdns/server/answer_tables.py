@@ -24,7 +24,8 @@ from hsdns.wire.name import Name
 
 LOG_INTERVAL: Final = 0.05  # seconds between looks at what is to be logged
 IDLE_INTERVAL: Final = 2.0
-LOG_LINES: Final = 500  # at a time, some milliseconds of work: 10,000 lines a second
+LOG_LINES: Final = 500  # in an interval, of a table: 10,000 lines a second
+LOG_SLICE: Final = 16  # lines in a turn of the loop: half a millisecond
 MAX_LOG_LINES: Final = 65_536  # of a table that was exchanged
 SHED_REASONS: Final = ("query", "response")
 
@@ -93,7 +94,8 @@ class AnswerTables:
 
     def settle(self) -> None:
         """Log and count what there is; called when listeners have exchanged their tables, or closed."""
-        self._write_logs(MAX_LOG_LINES)
+        for table in self._tables:
+            self._write_log(table, MAX_LOG_LINES)
         self.fold()
 
     def fold(self) -> None:
@@ -128,7 +130,11 @@ class AnswerTables:
             )
             before = self._exchanged
             await sleep(LOG_INTERVAL if logs else IDLE_INTERVAL)
-            self._write_logs(LOG_LINES)
+            for table in [*self._tables]:
+                for _ in range(0, LOG_LINES, LOG_SLICE):
+                    if self._write_log(table, LOG_SLICE) < LOG_SLICE:
+                        break
+                    await sleep(0)
             # No scrape has come, and a table is many octets.
             if before and before is self._exchanged:
                 self.fold()
@@ -140,14 +146,14 @@ class AnswerTables:
             self._write_log(each, MAX_LOG_LINES)
             self._tables.pop(each, None)
 
-    def _write_logs(self, most: int) -> None:
-        for table in self._tables:
-            self._write_log(table, most)
-
     @staticmethod
-    def _write_log(table: AnswerTableWriter, most: int) -> None:
-        if table.hit_log.is_wanted:
-            table.hit_log.write(table.table.take_log(most), client_endpoint)
+    def _write_log(table: AnswerTableWriter, most: int) -> int:
+        """Write so many lines at most; return how many there were."""
+        if not table.hit_log.is_wanted:
+            return 0
+        records = table.table.take_log(most)
+        table.hit_log.write(records, client_endpoint)
+        return len(records)
 
     def _fold_table(self, writer: AnswerTableWriter, seen: _Seen) -> None:
         writer.hits.count()

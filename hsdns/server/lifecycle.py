@@ -81,7 +81,7 @@ class Server:
         manager: ServiceManager | None = None,
         clock: Callable[[], float] = time.monotonic,
         in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
-        opener: type[Opener] = Opener,
+        opener: Callable[..., Opener] = Opener,
         http: type[HttpListeners] = HttpListeners,
         processors: Callable[..., dict[str, QueryProcessor]] = make_processors,
     ) -> None:

@@ -67,6 +67,15 @@ class LogQueue:
             self._add(self._report())
         self._add(Chunk(stream, data, lines))
 
+    def refuses(self) -> bool:
+        """Count a line as lost if there is no room for any after an overflow: it need not be made at all."""
+        is_full = self._has_overflowed and (
+            self._lines >= self._max_lines // 2 or self._octets >= self._max_octets // 2
+        )
+        if is_full:
+            self._lose(1)
+        return is_full
+
     def take(self) -> Chunk:
         """Remove what is to be written next; only if there is something."""
         if not self._chunks:

@@ -9,6 +9,8 @@ Rule 3: misses wait in a queue that is bounded and fair between clients (fastpat
         most; then TCP, timers, health checks and all else that the server does gets its turn.  What waits for an
         answer from elsewhere is bounded too (pending_queries.py).
         What is too much is dropped and counted, as by the network.
+Rule 4: a miss that has waited is looked up again: after a change all who ask for a name miss until the first is
+        answered, and the chain answers once for all of them.  What is known by then takes no turn from its client.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from hsdns.server.queue_bound import QueueBound
 log = logging.getLogger("hsdns.server")
 
 BATCH_LEN: Final = 64  # datagrams in a turn of the loop
+KNOWN: Final = 16  # of a client in its turn that the answer table knows by now: together as dear as one for the chain
 TURN: Final = 0.0005  # seconds
 _LEAST_TRUE_SIZE: Final = 512  # octets; Linux counts more of its buffer for any datagram
 
@@ -56,6 +59,9 @@ class Queue(Protocol):
     def take(self, most: int) -> list[Miss]:
         """Take the next, at most so many."""
 
+    def give_turn_back(self) -> None:
+        """Give the client of the last one taken its turn back."""
+
     def set_capacity(self, capacity: int) -> None:
         """Change how many may wait."""
 
@@ -77,6 +83,7 @@ class UdpListener:
         self._bound = QueueBound(clock())
         self._pending = PendingQueries()
         self._refused = 0  # because too many were pending
+        self._has_left = False  # misses at the end of the last turn
         self._processor = processor
         self._spawn = spawn
         self._clock = clock
@@ -143,15 +150,22 @@ class UdpListener:
 
     def _turn(self) -> Iterator[Miss]:
         now = self._clock()
-        end, answered = now + TURN, 0
+        end, answered, known = now + TURN, 0, 0
         while answered < BATCH_LEN and now < end:
             taken = self._waiting.take(1)
             if not taken:
                 break
-            yield taken[0]
+            if self._has_left and self._answer_known(*taken[0], now):
+                known += 1
+                if known % KNOWN:
+                    self._waiting.give_turn_back()
+            else:
+                yield taken[0]
             answered += 1
             now = self._clock()
-        capacity = self._bound.note(now, answered, len(self._waiting), self._waiting.dropped)
+        left = len(self._waiting)
+        self._has_left = left > 0
+        capacity = self._bound.note(now, answered, left, self._waiting.dropped)
         if capacity is not None:
             self._waiting.set_capacity(capacity)
 
@@ -164,6 +178,16 @@ class UdpListener:
         finally:
             self._is_collecting = False
             self._send()
+
+    def _answer_known(
+        self, index: int, wire: bytes, address: bytes, control: bytes, now: float
+    ) -> bool:
+        """Answer what the answer table knows by now; False if it does not."""
+        lookup = self._processor.lookup
+        reply = lookup and lookup(wire, client=address, limit=None, now=now)
+        if reply:
+            self._out[index].append((reply, address, control))
+        return bool(reply)
 
     def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
         client = client_of(address)

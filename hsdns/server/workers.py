@@ -110,6 +110,11 @@ class UdpWorkers(UdpListener):
         for worker in self._workers:
             worker.exchange(table)
 
+    def _answer_known(
+        self, index: int, wire: bytes, address: bytes, control: bytes, now: float
+    ) -> bool:
+        return self.successor is None and super()._answer_known(index, wire, address, control, now)
+
     def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
         if not address:  # that is how the kernel says that the socket was shut down
             return

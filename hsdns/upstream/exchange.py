@@ -16,9 +16,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns.corefile.properties import duration_to_text
 from hsdns.eager import Waiting
@@ -155,7 +155,10 @@ class Upstream:
                     wire, query, udp_limit(query) if limit is None else limit
                 )
             elif asyncio.current_task() is None:
-                reply = await self._spawn(self._exchange(proto, query, seconds))
+                outcome = await self._spawn(_outcome(self._exchange(proto, query, seconds)))
+                if isinstance(outcome, Exception):
+                    raise outcome
+                reply = outcome
             else:
                 reply = await self._exchange(proto, query, seconds)
         except WrongQuestion:
@@ -286,3 +289,11 @@ class Upstream:
             if connection is not None:
                 connection.close()
         return True
+
+
+async def _outcome(exchange: Coroutine[Any, Any, Reply]) -> Reply | Exception:
+    """What an upstream's fault raised is returned: what a task raises is logged as an error of this server."""
+    try:
+        return await exchange
+    except (OSError, BadReply) as error:
+        return error

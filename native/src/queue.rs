@@ -10,7 +10,8 @@
 //!         octets fit.
 //! Rule 4: clients are hashed with SipHash and a random seed, for they can be made up.
 //! Rule 5: the capacity may change; hsdns/server/queue_bound.py lowers it under lasting overload.
-//! Rule 6: its descriptor is readable exactly while the queue is not empty: it is set and cleared under the lock.
+//! Rule 6: who has taken a miss that cost nothing gives its client the turn back.
+//! Rule 7: its descriptor is readable exactly while the queue is not empty: it is set and cleared under the lock.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -96,6 +97,8 @@ struct Inner {
     lines: HashMap<Client, VecDeque<Waiting>>,
     /// The same clients, the one whose turn is next first.
     turns: VecDeque<Client>,
+    /// Whose miss was taken last.
+    last: Option<Client>,
     /// The same clients by the number of their misses.
     by_length: BTreeSet<(usize, Client)>,
     count: usize,
@@ -191,6 +194,14 @@ impl MissQueue {
         }
         taken
     }
+
+    /// Give the client of the last miss its turn back, unless it has none left or another client has come since.
+    pub fn give_turn_back(&self) {
+        let mut inner = lock(&self.inner);
+        if inner.last.is_some() && inner.turns.back() == inner.last.as_ref() {
+            inner.turns.rotate_right(1);
+        }
+    }
 }
 
 impl Inner {
@@ -219,6 +230,7 @@ impl Inner {
             self.by_length.insert((length, client));
             self.turns.push_back(client);
         }
+        self.last = Some(client);
         self.count -= 1;
         self.octets -= miss.query().len();
         Some(miss)

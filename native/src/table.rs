@@ -194,24 +194,23 @@ impl AnswerTable {
     }
 
     /// Answer a query over TCP in at most `limit` octets, and log it if wanted; `address` is the client's socket
-    /// address.
+    /// address.  `limit` None: it came over UDP and was a miss before it waited; another miss is not counted.
     pub fn lookup(
         &self,
         query: &[u8],
-        limit: usize,
+        limit: Option<usize>,
         client: Client,
         address: &[u8],
     ) -> Option<Vec<u8>> {
         let start = monotonic();
-        let client = Client {
-            is_tcp: true,
-            ..client
-        };
+        let is_tcp = limit.is_some();
+        let client = Client { is_tcp, ..client };
         let mut reader = Reader::default();
         let mut counts = BatchCounts::default();
         let mut out = Vec::new();
         let summary = match reader.read(query) {
             Some(query) => {
+                let limit = limit.unwrap_or_else(|| query.udp_limit());
                 let reading = self.open();
                 let place = reading.locate(&query);
                 reading.answer(&query, place, limit, client, &mut out, &mut counts)
@@ -222,13 +221,15 @@ impl AnswerTable {
             }
         };
         let elapsed = monotonic().saturating_sub(start);
-        self.count(&mut counts, true, elapsed);
+        if is_tcp || summary.is_some() {
+            self.count(&mut counts, is_tcp, elapsed);
+        }
         let summary = summary?;
         if summary.log {
             self.log.push([Line {
                 query,
                 address,
-                is_tcp: true,
+                is_tcp,
                 flags: u16_at(&out, 2),
                 summary,
                 elapsed,

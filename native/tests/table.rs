@@ -60,7 +60,7 @@ fn options_are_echoed_by_kind_and_left_out_where_they_leave_no_room() {
     let asked = with_opt(plain, 1232, true, &sent);
     assert_eq!(ask(&table, &asked).unwrap(), full(&echoed));
     let least = 12 + build::question_len(&asked) + 11 + echoed.len();
-    let lookup = |limit| table.lookup(&asked, limit, CLIENT, ADDRESS).unwrap();
+    let lookup = |limit| table.lookup(&asked, Some(limit), CLIENT, ADDRESS).unwrap();
     let bare = lookup(least - 1);
     assert_eq!(bare[bare.len() - 11..], opt(1232, true, &[]));
     let whole = lookup(least);
@@ -105,7 +105,7 @@ fn larger_sizes_are_lowered() {
             is_tcp: true,
             ..CLIENT
         };
-        let whole = table.lookup(&asked, 65_535, client, ADDRESS).unwrap();
+        let whole = table.lookup(&asked, Some(65_535), client, ADDRESS).unwrap();
         assert_eq!(whole.len(), answer.len() + 11);
         assert_eq!(whole[whole.len() - 11..], shown);
         let denied = ask(&table, &with_opt(absent.clone(), size, false, &[])).unwrap();
@@ -135,7 +135,7 @@ fn records_are_left_out_from_the_tail() {
     let head = asked.len();
     let ends = [0, 16, 32, 32 + other.len(), 48 + other.len()];
     for limit in head..=answer.len() {
-        let cut = table.lookup(&asked, limit, CLIENT, ADDRESS).unwrap();
+        let cut = table.lookup(&asked, Some(limit), CLIENT, ADDRESS).unwrap();
         let end = ends
             .iter()
             .copied()
@@ -175,7 +175,7 @@ fn addresses_rotate_if_the_block_says_so() {
         assert_eq!(order(&asked, &ask(&table, &asked).unwrap()), turn);
     }
     let cut = table
-        .lookup(&asked, asked.len() + 20, CLIENT, ADDRESS)
+        .lookup(&asked, Some(asked.len() + 20), CLIENT, ADDRESS)
         .unwrap();
     assert_eq!(order(&asked, &cut), [1]);
 }
@@ -354,7 +354,7 @@ fn marks_of_cache() {
     let second = 1_000_000_000;
     let outcome = |at: u64| {
         let client = Client { now: at, ..CLIENT };
-        table.lookup(&asked, 512, client, ADDRESS).unwrap();
+        table.lookup(&asked, Some(512), client, ADDRESS).unwrap();
         let rows = table.take_counts();
         assert_eq!(rows.len(), 1);
         (rows[0].2[53], rows[0].2[54])
@@ -391,7 +391,7 @@ fn what_is_logged_over_tcp() {
         mark_ttl: 0,
         ..terms_with(&versions, &[1])
     };
-    let lookup = |query| table.lookup(query, 65_535, CLIENT, ADDRESS);
+    let lookup = |query| table.lookup(query, Some(65_535), CLIENT, ADDRESS);
     assert!(table.store(&asked, &answer, with(true)));
     let [over_tcp, over_udp] = [lookup(&asked), ask(&table, &asked)].map(Option::unwrap);
     assert_eq!(order(&asked, &over_tcp), [0, 1, 2]);

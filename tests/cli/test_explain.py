@@ -136,6 +136,10 @@ def test_colours(
         (f"{WEB} -o yaml", '-o needs text or json, found "yaml"'),
         (f"{WEB} -source manifests nope.yaml", "nope.yaml"),
         (
+            f"{WEB} -history -source manifests shop.yaml",
+            "-history is what a running server remembers; leave out -source and -conf to ask it",
+        ),
+        (
             f"{WEB} -control c.sock -conf nope",
             "-control and -conf exclude each other; leave one out",
         ),

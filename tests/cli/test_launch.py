@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,21 @@ def test_log_line(level: int, line: str, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr() == (f"{line}\n", "")
 
 
+def test_lines_of_queries_are_not_made_while_nobody_reads(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Line:
+        def __str__(self) -> str:
+            raise AssertionError("it is made")
+
+    set_up_logging(lambda: True)
+    logging.getLogger("hsdns.plugin.log").info(Line())
+    logging.getLogger("hsdns.plugin.errors").error("broken")
+    set_up_logging()
+    logging.getLogger("hsdns.plugin.log").info("a query")
+    assert capsys.readouterr().out == "[ERROR] broken\n[INFO] a query\n"
+
+
 def test_log_line_has_the_traceback_below() -> None:
     try:
         raise ValueError("broken")
@@ -273,6 +289,20 @@ def test_pidfile_that_cannot_be_written_is_a_warning(capsys: pytest.CaptureFixtu
         "[WARNING] cannot write the pidfile no/folder: No such file or directory\n"
         in capsys.readouterr().out
     )
+
+
+@pytest.mark.sockets
+def test_a_greeting_that_raises_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """The sockets are closed, and the threads that answer end."""
+
+    def fail(configuration: Configuration, addresses: Addresses) -> str:
+        raise ValueError("no greeting")
+
+    port = free_port()
+    assert launch.serve(source_of(), port, pidfile="pid", greet=fail) == 1
+    assert "ValueError: no greeting" in capsys.readouterr().out
+    assert not Path("pid").exists()
+    assert not [each for each in threading.enumerate() if each.name.startswith("udp worker")]
 
 
 @pytest.mark.sockets

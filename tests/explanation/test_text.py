@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
+from hsdns.explanation.report import ChangeReport
 from hsdns.explanation.text import MOST_ENDPOINTS, WIDTH, lines
 from tests.support.cluster.explained import explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
@@ -43,3 +46,21 @@ def test_colours_only_where_they_are_wanted() -> None:
     found = explain(DB, namespace("shop"))
     assert not any("\x1b" in line for line in lines(found))
     assert next(lines(found, colour=True)).startswith("\x1b[31m")
+
+
+def test_the_history() -> None:
+    found = explain(DB, namespace("shop"), service("shop/db"))
+    assert "no change since" in list(lines(found, with_history=True))[-1]
+    change = ChangeReport(
+        "2026-01-01T00:00:00.000Z", "changed", "EndpointSlice shop/db-1", "7",
+        ["10.0.0.2 db-0"], ["10.0.0.1 db-0"], "2025-12-31T23:59:59Z", 1000.0,
+    )  # fmt: skip
+    told = structs.replace(found, history=[change])
+    assert list(lines(told, with_history=True))[-5:] == [
+        "└─ last changes, the newest first",
+        "   └─ 2026-01-01T00:00:00.000Z EndpointSlice shop/db-1 changed, version 7,",
+        "      │ 1000 ms after it was written",
+        "      ├─ + 10.0.0.2 db-0",
+        "      └─ - 10.0.0.1 db-0",
+    ]
+    assert list(lines(told)) == list(lines(found))

@@ -73,6 +73,33 @@ def test_who_takes_turns_when_some_are_taken(twin: ModuleType) -> None:
     assert taken(queue) == "b2 a3"
 
 
+@pytest.mark.parametrize(
+    ("offers", "expected"),
+    [
+        pytest.param("a1 a2 b1", "a1 a2 b1", id="the-same-client-again"),
+        pytest.param("a1 b1 a2", "a1 a2 b1", id="before-those-that-wait"),
+        pytest.param("a1 b1 b2", "a1 b1 b2", id="it-has-none-left"),
+        pytest.param("a1", "a1", id="nobody-has"),
+    ],
+)
+def test_a_turn_is_given_back(twin: ModuleType, offers: str, expected: str) -> None:
+    queue = twin.MissQueue(8)
+    queue.give_turn_back()  # nothing was taken yet
+    queue.offer(0, offered(offers))
+    first = taken(queue, 1)
+    queue.give_turn_back()
+    assert f"{first} {taken(queue)}".strip() == expected
+
+
+def test_a_turn_is_not_given_back_when_another_client_has_come(twin: ModuleType) -> None:
+    queue = twin.MissQueue(8)
+    queue.offer(0, offered("a1 b1 a2"))
+    assert taken(queue, 1) == "a1"
+    queue.offer(0, offered("c1"))
+    queue.give_turn_back()
+    assert taken(queue) == "b1 a2 c1"
+
+
 def test_what_is_taken_is_what_was_offered(twin: ModuleType) -> None:
     queue = twin.MissQueue()
     queue.offer(3, [(b"query", A, b"control")])

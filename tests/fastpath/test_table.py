@@ -13,7 +13,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RD, RR, Reply, nodata
 from hsdns.wire.name import Name
-from tests.fastpath.twins import WEB, TableUnderTest, addresses, ask, soa, to_wire
+from tests.fastpath.twins import V6, WEB, TableUnderTest, addresses, ask, soa, to_wire
 
 # What a hot name is asked for, so that the Python twin answers from a prepared reply, and the first time.
 OFTEN = 5
@@ -61,6 +61,27 @@ def test_an_event_reaches_all_entries_and_forms_at_once(twin: ModuleType) -> Non
         assert all(under_test.lookup(query) is not None for query in queries)
     under_test.versions.bump(3)
     assert all(under_test.lookup(query) is None for query in queries)
+
+
+def test_a_miss_over_udp_is_looked_up_again(twin: ModuleType) -> None:
+    """It was counted before it waited; as a hit it is one over UDP, logged and cut to what the client takes."""
+    under_test, query, other = TableUnderTest(twin), ask(), ask("a.b.")
+    assert under_test.store(query, addresses(query, 60), group=3, log=True)
+    under_test.store(other, addresses(other), dependencies=[(3, 0)])
+    under_test.versions.bump(3)
+    for missing in (other, ask("b.c."), query[:2] + b"\x29\x00" + query[4:], b""):
+        assert under_test.lookup(missing, None) is None
+    statistics = under_test.table.statistics()
+    assert (statistics.misses, statistics.stale, statistics.not_plain) == (0, 0, 0)
+    for _ in range(OFTEN):
+        reply = under_test.lookup(query, None, v6=True)
+        assert reply == to_wire(query, addresses(query, 60), 512)
+    assert [is_tcp for _, is_tcp in under_test.cells()] == [False]
+    assert under_test.table.statistics().hits == OFTEN
+    records = under_test.table.take_log(9)
+    assert [(each.query, each.address, each.is_tcp) for each in records] == [
+        (query, V6, False)
+    ] * OFTEN
 
 
 def test_storing_again_replaces(twin: ModuleType) -> None:

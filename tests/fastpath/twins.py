@@ -103,9 +103,9 @@ class TableUnderTest:
         return is_stored
 
     def lookup(
-        self, query: bytes, limit: int = MAX_TCP_LEN, now: float = 0.0, v6: bool = False
+        self, query: bytes, limit: int | None = MAX_TCP_LEN, now: float = 0.0, v6: bool = False
     ) -> bytes | None:
-        """Ask the table."""
+        """Ask the table; without a limit for a query over UDP that has waited."""
         reply = self.table.lookup(query, client=V6 if v6 else V4, limit=limit, now=now)
         assert reply is None or isinstance(reply, bytes)
         return reply

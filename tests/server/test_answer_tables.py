@@ -6,6 +6,7 @@ import asyncio
 import errno
 import gc
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -313,3 +314,36 @@ def test_exchanged_tables_go_though_nothing_scrapes(monkeypatch: pytest.MonkeyPa
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(listening.tables.write_logs())
     assert listening.tables._tables == {}
+
+
+def test_lines_about_hits_are_written_some_in_a_turn(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other tasks run in between, and no more than LOG_LINES are written before the next pause."""
+    caplog.set_level("INFO", "hsdns.plugin.log")
+    text = f".:53 {{\nlog\n{KUBERNETES}\n}}\n"
+    memory_server = MemoryServer(
+        text, twin_of("loop"), cluster_objects(service("default/web", "10.96.0.1"))
+    )
+    listening = Listening(Registry())
+    listening.use(memory_server.writer)
+    memory_server.from_chain(WEB)
+    for _ in range(module.LOG_LINES + 2 * module.LOG_SLICE):
+        assert memory_server.from_table(WEB) is not None
+    caplog.clear()
+    seen: list[tuple[float, int]] = []
+
+    async def sleep(seconds: float) -> None:
+        seen.append((seconds, len(caplog.records)))
+        if len([pause for pause, _ in seen if pause]) == 3:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(module, "sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(listening.tables.write_logs())
+    pauses = [count for pause, count in seen if pause]
+    slices = [after - before for (_, before), (_, after) in pairwise(seen)]
+    assert max(slices) == module.LOG_SLICE
+    assert pauses[0] == 0
+    assert module.LOG_LINES <= pauses[1] < module.LOG_LINES + module.LOG_SLICE
+    assert pauses[2] == module.LOG_LINES + 2 * module.LOG_SLICE

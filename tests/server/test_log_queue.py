@@ -63,6 +63,24 @@ def test_after_an_overflow_lines_are_lost_until_half_of_the_queue_is_free() -> N
     assert [queue.take().data for _ in range(2)] == [lines_of(4), report(2) + lines_of(7)]
 
 
+@pytest.mark.parametrize(
+    ("max_lines", "max_octets"),
+    [pytest.param(4, 1000, id="lines"), pytest.param(1000, 8, id="octets")],
+)
+def test_a_line_is_refused_before_it_is_made_until_half_of_the_queue_is_free(
+    max_lines: int, max_octets: int
+) -> None:
+    queue = LogQueue(max_lines, max_octets)
+    put_all(queue, 1, 2, 3, 4)
+    assert (queue.refuses(), queue.lost) == (False, 0), "nothing was lost so far"
+    put_all(queue, 5)
+    assert (queue.refuses(), queue.lost) == (True, 2)
+    queue.take()
+    assert (queue.refuses(), queue.lost) == (False, 2)
+    put_all(queue, 6)
+    assert queue.take().data == report(2) + lines_of(6)
+
+
 def test_a_loss_is_reported_though_no_line_follows() -> None:
     queue = LogQueue(1, 1000)
     put_all(queue, 1, 2)

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,14 +19,14 @@ from hsdns.query import QueryProcessor
 from hsdns.server.pending_queries import PendingQueries
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
-from hsdns.server.udp_listener import BATCH_LEN, TURN
+from hsdns.server.udp_listener import BATCH_LEN, KNOWN, TURN
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import ROOT
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
 from tests.support.coroutines.event_loops import run, until
 from tests.support.servers.function_processor import Answer, asked_address, processor
-from tests.support.servers.udp_listeners import KINDS, PLACES, listen_udp
+from tests.support.servers.udp_listeners import KINDS, PLACES, listen_udp, twin_of
 
 pytestmark = pytest.mark.sockets
 
@@ -385,6 +386,54 @@ def test_who_asks_little_does_not_wait_for_who_asks_much(kind: str) -> None:
     assert seen[:10] == ["192.0.2.1", "192.0.2.2"] * 5
     assert set(seen[10:]) == {"192.0.2.1"}
     assert dropped == 20_005 - 16_384
+
+
+def with_table(kind: str, answer: Answer) -> QueryProcessor:
+    """A processor with an answer table that knows what has been answered once."""
+    table = twin_of(kind).AnswerTable(twin_of(kind).Versions(), 1 << 20)
+
+    def enqueue(wire: bytes, query: object, reply: object, out: bytes, found: object) -> None:
+        table.store(wire, out, [], 0, size=len(out), rotate=False, names=None, mark_ttl=-1)
+
+    async def stored(request: Request) -> Reply:
+        return (await answer(request)).replace(fresh=True)
+
+    found = processor(stored)
+    found.writer = SimpleNamespace(  # type: ignore[assignment]  # the part that is asked for here
+        table=table, dependencies=lambda: SimpleNamespace(cached=None), enqueue=enqueue, flush=bool
+    )
+    return found
+
+
+@each_kind
+def test_what_has_waited_is_looked_up_again(kind: str) -> None:
+    """Those who ask for what has just changed miss until one of them is answered; the chain is asked once for them."""
+    seen: list[str] = []
+    now = 0.0
+
+    async def take_long(request: Request) -> Reply:
+        nonlocal now
+        now += TURN
+        seen.append(request.client.address)
+        return await asked_address(request)
+
+    async def test() -> list[int]:
+        left = []
+        async with serving(with_table(kind, take_long), clock=lambda: now, kind=kind) as server:
+            one, other = (write_address(socket.AF_INET, (f"127.0.0.{host}", 9)) for host in (2, 3))
+            same, *others = (query(name).to_wire() for name in ("hot.test", "b.test", "c.test"))
+            server._queue.offer(
+                0, [(same, one, b"")] * 40 + [(each, other, b"") for each in others]
+            )
+            for _ in range(4):
+                server._take()
+                left.append(len(server._queue))
+        return left
+
+    assert run(test()) == [41, 40, 39 - KNOWN, 0], (
+        "what is known takes no turn, but for every KNOWN"
+    )
+    assert seen == ["127.0.0.2", "127.0.0.3", "127.0.0.3"]
 
 
 @each_kind

@@ -10,6 +10,8 @@ import dns.flags
 import dns.message
 import pytest
 
+from hsdns import eager
+from hsdns.server.runtime import Queries
 from hsdns.upstream.connection import StreamConnection
 from hsdns.upstream.exchange import Upstream, UpstreamError, UpstreamSettings
 from hsdns.upstream.health import HealthCheck
@@ -228,6 +230,55 @@ def test_errors(
             upstream.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        pytest.param(None, "{} closed the connection (tcp)", id="closes"),
+        pytest.param(
+            cut_reply,
+            "{} sent a malformed reply over tcp: reply ends in the middle of a record",
+            id="cut",
+        ),
+    ],
+)
+def test_a_fault_of_an_upstream_over_tcp_is_no_error_of_this_server(
+    script: Answer | None, sentence: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the query has no task, so that the exchange gets one."""
+
+    async def run() -> None:
+        def close(wire: bytes) -> list[bytes]:
+            server.connections[-1].close()
+            return []
+
+        async with serve(silence, script or close) as server, asyncio.timeout(LONG):
+            tasks, runtime = Queries(), FakeRuntime()
+            upstream = Upstream(
+                Target("dns", "127.0.0.1", server.port),
+                clock=runtime.clock,
+                metrics=runtime.metrics,
+                waiting=tasks,
+            )
+            over: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+            async def ask_it() -> str | None:
+                try:
+                    await upstream.ask(QUERY, "tcp", LONG)
+                except UpstreamError as error:
+                    return str(error)
+                return None
+
+            asyncio.get_running_loop().call_soon(
+                eager.start, ask_it(), over.set_result, tasks.spawn
+            )
+            assert await over == sentence.format(f"127.0.0.1:{server.port}")
+            upstream.close()
+            await tasks.wait()
+
+    asyncio.run(run())
+    assert caplog.messages == []
 
 
 def test_the_budget_counts_if_it_is_smaller(monkeypatch: pytest.MonkeyPatch) -> None:

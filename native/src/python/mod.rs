@@ -385,20 +385,20 @@ impl AnswerTable {
             .ok_or_else(|| PyIndexError::new_err("the table has no such negative zone"))
     }
 
-    /// Answer a query over TCP.
+    /// Answer a query over TCP, or, without a limit, one over UDP that was a miss before it waited.
     #[pyo3(signature = (query, *, client, limit, now))]
     fn lookup<'py>(
         &self,
         py: Python<'py>,
         query: &[u8],
         client: &[u8],
-        limit: usize,
+        limit: Option<usize>,
         now: f64,
     ) -> Option<Bound<'py, PyBytes>> {
         let address = client;
         let client = Client {
             is_ipv6: is_ipv6(address),
-            is_tcp: true,
+            is_tcp: limit.is_some(),
             now: nanoseconds(now),
         };
         let reply = self.inner.lookup(query, limit, client, address)?;

@@ -189,6 +189,11 @@ impl MissQueue {
         Ok(taken)
     }
 
+    /// Give the client of the last miss its turn back, unless it has none left or another client has come since.
+    fn give_turn_back(&self) {
+        self.inner.give_turn_back();
+    }
+
     fn __len__(&self) -> usize {
         self.inner.len()
     }

@@ -76,7 +76,7 @@ impl Harness {
                 .expect("only plain queries are answered");
             check(&query, &answer, query.udp_limit());
         }
-        if let Some(answer) = self.table.lookup(octets, SMALL, CLIENT, ADDRESS) {
+        if let Some(answer) = self.table.lookup(octets, Some(SMALL), CLIENT, ADDRESS) {
             let mut reader = Reader::default();
             let query = reader
                 .read(octets)

@@ -1067,3 +1067,37 @@ def test_a_big_reply_of_an_upstream_is_stored_in_another_turn() -> None:
     assert (len(first.answer), count) == (MANY_RECORDS, 1)
     again, count = turns(asked.cache.handle(request, asked.below))
     assert (again.answer, count) == (first.answer, 0)
+
+
+# --- looking into it ---
+
+
+def test_a_look_shows_what_would_be_answered_and_changes_nothing() -> None:
+    asked = Asked("cache 60 {\nprefetch 1 1m\n}", reply([a(60)]), reply([a(60, last=2)]))
+    request = make_request(QNAME, now=asked.now)
+    shown, told = finish(asked.cache.look(request, asked.below))
+    assert ([rr.ttl for rr in shown.answer], told) == ([60], "")
+    assert asked.cache.stored_octets() == 0
+    asked.ask()
+    asked.now += 20
+    before = {name: asked.metric(name) for name in ("requests_total", "hits_total", "misses_total")}
+    request = make_request(QNAME, now=asked.now)
+    shown, told = finish(asked.cache.look(request, asked.below))
+    assert [rr.ttl for rr in shown.answer] == [40]
+    assert told == "answered from its half success: stored 20 s ago, 40 s left"
+    assert {name: asked.metric(name) for name in before} == before
+    assert asked.run_beside() == 0
+
+
+def test_a_look_at_a_stale_entry() -> None:
+    asked = Asked("cache 60 {\nserve_stale\n}", reply([a(5)]))
+    asked.ask()
+    asked.now += 10
+    _, told = finish(asked.cache.look(make_request(QNAME, now=asked.now), asked.below))
+    assert told == "answered from its half success: stored 10 s ago, stale"
+
+
+def test_a_look_at_a_name_of_another_zone() -> None:
+    asked = Asked("cache example.com", reply([a(60)]))
+    shown, told = finish(asked.cache.look(make_request(QNAME, now=asked.now), asked.below))
+    assert ([rr.ttl for rr in shown.answer], told) == ([60], "")

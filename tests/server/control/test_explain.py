@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,9 +14,11 @@ import pytest
 from hsdns.http_page import Asked
 from hsdns.server import runtime
 from hsdns.server.control.explain import explain
+from loadtest.ports import free_port
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.server.control.served import BLOCK, Served, served
 from tests.support.coroutines.event_loops import run, until
+from tests.support.upstreams.dns_upstream import answer, serve
 
 pytestmark = pytest.mark.sockets
 WEB = "web.shop.svc.cluster.local"
@@ -171,5 +174,34 @@ def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
             counting.cancel()
             assert turns > 200
             assert json.loads(piece)["outcome"] == "resolves"
+
+    run(case())
+
+
+def test_an_upstream_is_asked_and_told() -> None:
+    async def case() -> None:
+        async with serve(answer("a.test. 5 IN A 192.0.2.1")) as upstream:
+            text = (
+                f". {{\nbind 127.0.0.1\ncontrol c.sock\nforward . 127.0.0.1:{upstream.port}\n}}\n"
+            )
+            async with served(text) as server:
+                found = await ask(server, "a.test")
+                assert (found["outcome"], found["records"][0]["rdata"]) == ("resolves", "192.0.2.1")
+                assert re.fullmatch(
+                    rf"NOERROR: plugin forward asked 127.0.0.1:{upstream.port}, which took \d+\.\d ms; "
+                    "NOERROR with 1 record",
+                    found["cause"],
+                )
+
+    run(case())
+
+
+def test_an_upstream_that_does_not_answer() -> None:
+    async def case() -> None:
+        text = f". {{\nbind 127.0.0.1\ncontrol c.sock\nforward . 127.0.0.1:{free_port()}\n}}\n"
+        async with served(text) as server:
+            found = await ask(server, "a.test")
+            assert found["cause"].startswith("SERVFAIL: plugin forward asked 127.0.0.1:")
+            assert "refused" in found["cause"]
 
     run(case())

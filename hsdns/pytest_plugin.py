@@ -1,0 +1,53 @@
+"""The fixtures of hsdns for pytest: hsdns_cluster, and the same for a module and for a session.
+
+Path: pytest loads it by the entry point pytest11 -> testing/.
+Rule 1: nothing is imported until a test uses a fixture: every run of pytest loads this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from hsdns.testing import Cluster
+
+MARKER: Final = (
+    "hsdns_cluster(*manifests, demo=False, ttl=30): "
+    "what the fixtures of hsdns start with, as in hsdns.testing.Cluster"
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.fixture
+def hsdns_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The DNS of a cluster of its own for each test (hsdns.testing.Cluster)."""
+    yield from _cluster(request)
+
+
+@pytest.fixture(scope="module")
+def hsdns_module_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The DNS of one cluster for the tests of a module (hsdns.testing.Cluster)."""
+    yield from _cluster(request)
+
+
+@pytest.fixture(scope="session")
+def hsdns_session_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The DNS of one cluster for all tests (hsdns.testing.Cluster)."""
+    yield from _cluster(request)
+
+
+def _cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    from hsdns.testing import Cluster  # noqa: PLC0415 - Rule 1
+
+    node: Any = request.node
+    marker = node.get_closest_marker("hsdns_cluster")
+    args, keywords = (marker.args, marker.kwargs) if marker is not None else ((), {})
+    with Cluster(*args, **keywords) as cluster:
+        yield cluster

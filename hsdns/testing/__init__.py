@@ -1,0 +1,35 @@
+"""A cluster's DNS for tests: Kubernetes objects in Python, a server on loopback, and the queries that it was asked.
+
+    with Cluster() as cluster:
+        web = cluster.service("web", headless=True, ports={"http": 8080}).endpoints("10.0.0.1")
+
+`hsdns_cluster` is the same as a pytest fixture (hsdns/pytest_plugin.py).  docs/testing.md has the whole of it.
+
+    cluster.py    Cluster: what a test starts and asks
+    handles.py    Service, Endpoint and StatefulSet: how a test changes them
+    objects.py    the objects as documents -> events
+    server.py     the server on its thread
+    queries.py    the queries that came, and assertions about them
+    answers.py    what the server answers now, without a query that is noted
+    pod.py        a command in namespaces of its own (pod_process.py runs in them)
+    patch.py      Python's own getaddrinfo, led to the server
+    errors.py     what is wrong with a call
+"""
+
+from hsdns.testing.cluster import Cluster
+from hsdns.testing.errors import ClusterError, NoNamespaces
+from hsdns.testing.handles import Endpoint, Service, StatefulSet
+from hsdns.testing.pod import Pod
+from hsdns.testing.queries import Queries, Query
+
+__all__ = [
+    "Cluster",
+    "ClusterError",
+    "Endpoint",
+    "NoNamespaces",
+    "Pod",
+    "Queries",
+    "Query",
+    "Service",
+    "StatefulSet",
+]

@@ -1,0 +1,54 @@
+"""What is wrong with a call: exceptions with a sentence for the author of a test, and the check of keywords.
+
+Path: all of testing/ raises them.
+Rule 1: a sentence names the nearest word that exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import Parameter, signature
+from typing import ParamSpec, TypeVar
+from unittest import SkipTest
+
+from hsdns.corefile.tree import did_you_mean
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class ClusterError(Exception):
+    """A call that a cluster cannot carry out; the text says what to do."""
+
+
+class NoNamespaces(ClusterError, SkipTest):
+    """This machine refuses what a pod needs; pytest and unittest skip the test and show the reason."""
+
+
+def unknown(what: str, word: str, known: Iterable[str]) -> ClusterError:
+    """The error for a word that is not there, with the nearest one, or all of them."""
+    words = sorted(known)
+    listed = f"; there is {', '.join(words)}" if words else "; there is none yet"
+    return ClusterError(f'{what} "{word}"{did_you_mean(word, words) or listed}')
+
+
+def checks_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Raise TypeError with the nearest keyword for one that a function does not have."""
+    known = [
+        name
+        for name, each in signature(function).parameters.items()
+        if name != "self" and each.kind is not Parameter.VAR_POSITIONAL
+    ]
+
+    @wraps(function)
+    def checked(*args: P.args, **keywords: P.kwargs) -> R:
+        __tracebackhide__ = True  # pytest shows the line of the test
+        for word in keywords:
+            if word not in known:
+                name = "Cluster" if function.__name__ == "__init__" else function.__name__
+                hint = did_you_mean(word, known) or f"; it has {', '.join(known)}"
+                raise TypeError(f'{name}() has no keyword "{word}"{hint}')
+        return function(*args, **keywords)
+
+    return checked

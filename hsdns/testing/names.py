@@ -1,0 +1,41 @@
+"""The names of a test's cluster, as a program in a pod writes them.
+
+Path: cluster.py, queries.py, answers.py, pod.py and patch.py use it.
+Rule 1: with a final dot, or within the cluster's zones, a name is that name alone; any other may be completed by the
+        search list of the namespace.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Final
+
+from hsdns.resolver.pod import PodDns, pod_resolv_conf
+
+ZONE: Final = "cluster.local"
+ZONES: Final = (ZONE, "in-addr.arpa", "ip6.arpa")
+NAMESPACE: Final = "default"
+CLUSTER_DNS: Final = "10.96.0.10"  # as in kubeadm's clusters
+
+
+def resolv_conf(namespace: str) -> str:
+    """The resolv.conf of a pod in a namespace."""
+    return pod_resolv_conf(PodDns(namespace), CLUSTER_DNS, ZONE, "")
+
+
+def forms(name: str, namespace: str) -> tuple[str, ...]:
+    """The names that may be asked for this one, without final dots, in lower case."""
+    bare = name.lower().removesuffix(".")
+    if name.endswith(".") or any(bare == zone or bare.endswith(f".{zone}") for zone in ZONES):
+        return (bare,)
+    suffixes = (f".{namespace}.svc.{ZONE}", f".svc.{ZONE}", f".{ZONE}", "")
+    return tuple(bare + suffix for suffix in suffixes)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an IP address."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

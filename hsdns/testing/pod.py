@@ -1,0 +1,178 @@
+"""A pod: commands in a user, mount and network namespace, with the resolv.conf and port 53 of a pod.
+
+Path: cluster.pod() -> here -> pod_process.py in the namespaces; its sockets of port 53 are read by server.py.
+Rule 1: no root, no container: the namespaces are those that any user may make.  Where they are refused, NoNamespaces
+        skips the test and says why.
+Rule 2: what uses the sockets of a pod is the pod, whatever address it sends from.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+
+from hsdns.testing.errors import ClusterError, NoNamespaces, checks_keywords
+from hsdns.testing.names import CLUSTER_DNS, resolv_conf
+
+TIMEOUT: Final = 10.0  # seconds for the namespaces; they take some 50 ms
+PROGRAM: Final = Path(__file__).with_name("pod_process.py")
+FILES: Final = {
+    "hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+}
+RUN_TIMEOUT: Final = 60.0  # seconds for a command, where the test gives none
+
+
+class AnswersPods(Protocol):
+    """What answers at a pod's sockets: the server."""
+
+    def add_pod(self, name: str, udp: socket.socket, tcp: socket.socket) -> None:
+        """Answer at these sockets."""
+
+    def remove_pod(self, name: str) -> None:
+        """Close them."""
+
+
+class Pod:
+    """A context manager: within it the namespaces are there.
+
+    `name` is what queries are from, `namespace` the one whose search list it has.
+    """
+
+    def __init__(self, find_server: Callable[[], AnswersPods], name: str, namespace: str) -> None:
+        self.name = name
+        self.namespace = namespace
+        self._find_server = find_server
+        self._holder: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
+        self._server: AnswersPods | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"<Pod {self.name}>"
+
+    def __enter__(self) -> Self:
+        """Make the namespaces; raise NoNamespaces, which skips a test, where they are refused."""
+        if self._holder is not None:
+            raise ClusterError(f"{self!r} is used twice at the same time; make another one")
+        server = self._find_server()
+        try:
+            udp, tcp = self._open()
+            server.add_pod(self.name, udp, tcp)
+            self._server = server
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the namespaces; what still runs in them keeps them, but has no DNS any more."""
+        try:
+            if self._server is not None:
+                self._server.remove_pod(self.name)
+        finally:
+            self._close()
+
+    def command(self, words: Sequence[str | os.PathLike[str]]) -> list[str]:
+        """The command that runs another one in the pod, for subprocess.Popen or asyncio; raise ClusterError."""
+        self._find_server()
+        if self._holder is None:
+            raise ClusterError(f"{self!r} does not run; use it in `with cluster.pod() as pod:`")
+        if isinstance(words, str):
+            raise ClusterError(f'a command is a list of words, such as ["sh", "-c", {words!r}]')
+        entering = [
+            "nsenter",
+            "--preserve-credentials",
+            "--user",
+            "--mount",
+            "--net",
+            "--target",
+            str(self._holder.pid),
+        ]
+        # Entering a mount namespace leaves the folder that the test is in.
+        return [
+            *entering,
+            "sh",
+            "-c",
+            'cd "$0" && exec "$@"',
+            os.getcwd(),
+            *(os.fspath(word) for word in words),
+        ]
+
+    @checks_keywords
+    def run(
+        self,
+        words: Sequence[str | os.PathLike[str]],
+        *,
+        input: str | None = None,  # noqa: A002 - as in subprocess.run
+        env: dict[str, str] | None = None,
+        timeout: float = RUN_TIMEOUT,
+        check: bool = False,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end, with its output as text; raise what subprocess.run() raises."""
+        streams: dict[str, Any] = (
+            {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
+        )
+        return subprocess.run(
+            self.command(words),
+            capture_output=True,
+            text=True,
+            env=env,
+            timeout=timeout,
+            check=check,
+            **streams,
+        )
+
+    def _open(self) -> tuple[socket.socket, socket.socket]:
+        """Start the process in its namespaces; return its UDP and TCP socket."""
+        if sys.platform != "linux":
+            raise NoNamespaces(f"a pod needs the namespaces of Linux, and this is {sys.platform}")
+        if shutil.which("nsenter") is None:
+            raise NoNamespaces("a pod needs nsenter, of util-linux; install it")
+        self._folder = tempfile.TemporaryDirectory(prefix="hsdns-pod-")
+        folder = Path(self._folder.name)
+        for name, text in {**FILES, "resolv.conf": resolv_conf(self.namespace)}.items():
+            (folder / name).write_text(text)
+        self._connection, theirs = socket.socketpair()
+        self._connection.settimeout(TIMEOUT)
+        with theirs:
+            self._holder = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(PROGRAM), str(folder), CLUSTER_DNS],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+        said, descriptors, _, _ = socket.recv_fds(self._connection, 4096, 2)
+        if len(descriptors) != 2:
+            assert self._holder.stderr is not None
+            reason = (
+                said.decode() or self._holder.stderr.read().decode().strip().rpartition("\n")[2]
+            )
+            raise NoNamespaces(f"a pod needs namespaces, and they are refused here: {reason}")
+        udp, tcp = (socket.socket(fileno=each) for each in descriptors)
+        for each in (udp, tcp):
+            each.setblocking(False)
+        return udp, tcp
+
+    def _close(self) -> None:
+        """End the process, which ends with its connection."""
+        holder, self._holder = self._holder, None
+        self._server = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if holder is not None:
+            holder.wait(TIMEOUT)
+            if holder.stderr is not None:
+                holder.stderr.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None

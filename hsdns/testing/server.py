@@ -1,0 +1,299 @@
+"""The server of a test's cluster: a whole hsdns in a thread of its own, on a free port of loopback.
+
+Path: cluster.py starts it, hands it events and adds the sockets of pods -> server/lifecycle.py.
+Rule 1: every query goes through the chain and is noted before its reply leaves: there is no answer table.
+Rule 2: events are applied in the thread that answers, so that each query sees all of a change or nothing of it; the
+        call that delivers them returns after that.
+Rule 3: it ends at once, and leaves no socket and no thread behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from hsdns import eager
+from hsdns.assemble import Configuration, assemble
+from hsdns.chain import Endpoint
+from hsdns.cluster.objects import Event, Synced
+from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.corefile.parser import parse
+from hsdns.corefile.tree import Corefile
+from hsdns.metrics import Registry
+from hsdns.plugins import ORDER
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.query import QueryProcessor
+from hsdns.server.lifecycle import Server
+from hsdns.server.listener import Listener
+from hsdns.server.opener import Opener
+from hsdns.server.places import Places
+from hsdns.server.processors import make_processors
+from hsdns.server.runtime import ServerRuntime
+from hsdns.server.settings import DEFAULT_SETTINGS, Settings
+from hsdns.server.sockets import BoundSockets
+from hsdns.server.udp import UdpServer
+from hsdns.server.udp_listener import UdpListener
+from hsdns.testing.names import ZONES
+from hsdns.testing.queries import Query
+from hsdns.wire.decode import BadQuery, decode
+from hsdns.wire.iana import rcode_to_text, type_to_text
+
+T = TypeVar("T")
+Note = Callable[[Query], None]
+
+LOOPBACK: Final = "127.0.0.1"
+TIMEOUT: Final = 10.0  # seconds for the thread to do what it is asked; it takes milliseconds
+SETTLING_TURNS: Final = (
+    3  # of the loop: one that sees what has arrived, one that reads it, one that answers
+)
+# Names outside of the cluster do not exist, as behind an upstream that does not know them: programs take the REFUSED
+# of a server without an upstream for a failure that passes.  The source that it names is never read: _build() puts the
+# test's in its place.
+COREFILE: Final = """\
+{zones} {{
+    bind {address}
+    errors
+    kubernetes {zones} {{
+        pods insecure
+        ttl {ttl}
+        source manifests /
+    }}
+    loadbalance
+}}
+. {{
+    bind {address}
+    template ANY ANY {{
+        rcode NXDOMAIN
+    }}
+}}
+"""
+
+
+class ObservedProcessor(QueryProcessor):
+    """Answers with what another processor has, and notes each query that can be read."""
+
+    def __init__(
+        self, answering: QueryProcessor, note: Note, clock: Callable[[], float], pod: str = ""
+    ) -> None:
+        super().__init__(answering.server, answering._blocks)
+        self.answering = answering
+        self._note = note
+        self._clock = clock
+        self._pod = pod
+
+    async def answer(
+        self, wire: bytes, client: Endpoint, local: Endpoint, protocol: str, *rest: Any
+    ) -> bytes | None:
+        """Note a query, then answer it."""
+        noted = None
+        try:
+            query = decode(wire)
+        except BadQuery:
+            pass
+        else:
+            name = query.qname.lowered().to_text().removesuffix(".")
+            who = self._pod or client.address
+            noted = Query(self._clock(), who, protocol, name, type_to_text(query.qtype))
+            self._note(noted)
+        reply = await self.answering.answer(wire, client, local, protocol, *rest)
+        if noted is not None and reply is not None:
+            noted.rcode = rcode_to_text(reply[3] & 15)
+        return reply
+
+
+class LoopOpener(Opener):
+    """Reads UDP on the loop of the server, and in no other thread."""
+
+    def count_workers(self, settings: Settings) -> int:
+        """One socket for each address."""
+        return 1
+
+    def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
+        """Make what reads UDP."""
+        return UdpServer(sockets[0], processor, self._spawn, self.clock)
+
+
+class ObjectsSource:
+    """The source that the test is: it delivers what it is handed."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+        self.deliver: Deliver = lambda events: None
+
+    def __str__(self) -> str:
+        return "the objects of a test"
+
+    def check(self) -> list[str]:
+        """Nothing is missing."""
+        return []
+
+    def load(self, deliver: Deliver, report: Report) -> None:
+        """Deliver the objects that are there."""
+        self.deliver = deliver
+        deliver([*self._events, Synced()])
+        self._events = ()
+
+    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
+        """Wait until cancelled: the test delivers."""
+        await asyncio.Event().wait()
+
+    def silence(self, now: float) -> float:
+        """Always 0: the test's objects are the truth."""
+        return 0.0
+
+
+class ServerThread:
+    """The server; `note` gets each query, in the server's thread."""
+
+    def __init__(self, events: Sequence[Event], note: Note, ttl: int) -> None:
+        self.port = 0
+        self._source = ObjectsSource(events)
+        self._note = note
+        self._text = COREFILE.format(zones=" ".join(ZONES), address=LOOPBACK, ttl=ttl)
+        self._began = time.monotonic()
+        self._pods: dict[str, Listener] = {}
+        self._started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, name="hsdns cluster", daemon=True)
+        self._loop: asyncio.AbstractEventLoop
+        self._end: asyncio.Event
+        self._opener: LoopOpener
+        self._processor: ObservedProcessor
+        self._spawn: eager.Spawn
+
+    def start(self) -> None:
+        """Start it, and wait until it serves; raise what keeps it from that."""
+        self._thread.start()
+        self._started.result(TIMEOUT)
+
+    def stop(self) -> None:
+        """End it and its thread; a second time does nothing."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._end.set)
+            self._thread.join(TIMEOUT)
+
+    def deliver(self, events: Sequence[Event]) -> None:
+        """Have the objects changed; return when the next query is answered by it."""
+        self._call(self._deliver(events))
+
+    def settle(self) -> None:
+        """Return when the queries that have arrived are noted."""
+        self._call(self._settle())
+
+    def ask(self, wire: bytes) -> bytes | None:
+        """The reply to a query that is not noted, without a limit of size."""
+        return self._call(self._ask(wire))
+
+    def add_pod(self, name: str, udp: socket.socket, tcp: socket.socket) -> None:
+        """Answer at the sockets of a pod, which this closes."""
+        self._call(self._add_pod(name, BoundSockets([udp], tcp)))
+
+    def remove_pod(self, name: str) -> None:
+        """Close the sockets of a pod."""
+        self._call(self._remove_pod(name))
+
+    def _call(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the server's thread; return or raise what it does."""
+        return asyncio.run_coroutine_threadsafe(coro, self._loop).result(TIMEOUT)
+
+    def _run(self) -> None:
+        try:
+            # The loop of the standard library starts in a quarter of uvloop's time, and a test asks little.
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+                runner.run(self._main())
+        except BaseException as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._end = asyncio.Event()
+        server = Server(
+            lambda: parse("the Corefile of a test", text=self._text, environ={}, known_directives=ORDER),
+            self._build,
+            in_thread=_at_once,
+            opener=self._make_opener,
+            processors=self._make_processors,
+        )  # fmt: skip
+        await server.start()
+        (address,) = server.addresses.values()
+        self.port = address.port
+        self._started.set_result(None)
+        await self._end.wait()
+        for name in [*self._pods]:
+            await self._remove_pod(name)
+        server.quit(0)
+        await server.close()
+
+    def _build(self, corefile: Corefile) -> Configuration:
+        configuration = assemble(
+            corefile, default_port=0, interfaces=dict, warn=lambda sentence: None
+        )
+        for plugin in configuration.plugins:
+            if isinstance(plugin, Kubernetes):
+                plugin.watch.source = self._source
+        return configuration
+
+    def _make_opener(
+        self,
+        metrics: Registry,
+        spawn: eager.Spawn,
+        clock: Callable[[], float],
+        workers: int,
+        places: Places,
+    ) -> LoopOpener:
+        self._spawn = spawn
+        self._opener = LoopOpener(metrics, spawn, clock, workers, places)
+        return self._opener
+
+    def _make_processors(
+        self, configuration: Configuration, runtime: ServerRuntime, *rest: Any
+    ) -> dict[str, QueryProcessor]:
+        made = {}
+        for server, processor in make_processors(configuration, runtime, *rest).items():
+            processor.writer = None  # Rule 1
+            self._processor = ObservedProcessor(processor, self._note, self._age)
+            made[server] = self._processor
+        return dict(made)
+
+    def _age(self) -> float:
+        return time.monotonic() - self._began
+
+    async def _deliver(self, events: Sequence[Event]) -> None:
+        self._source.deliver(events)
+
+    async def _settle(self) -> None:
+        for _ in range(SETTLING_TURNS):
+            await asyncio.sleep(0)
+
+    async def _ask(self, wire: bytes) -> bytes | None:
+        answered: asyncio.Future[bytes | None] = self._loop.create_future()
+        here = Endpoint(LOOPBACK, self.port)
+        processor = self._processor.answering
+        eager.start(
+            processor.answer(wire, here, here, "tcp", time.monotonic()),
+            answered.set_result,
+            self._spawn,
+        )
+        return await answered
+
+    async def _add_pod(self, name: str, sockets: BoundSockets) -> None:
+        processor = ObservedProcessor(self._processor.answering, self._note, self._age, name)
+        listener = self._opener.make(sockets, processor, DEFAULT_SETTINGS)
+        await listener.start()
+        self._pods[name] = listener
+
+    async def _remove_pod(self, name: str) -> None:
+        listener = self._pods.pop(name)
+        listener.stop_reading()
+        listener.close()
+
+
+async def _at_once(function: Callable[..., T], *args: Any) -> T:
+    """Stands in for asyncio.to_thread: there is nothing that may not wait here."""
+    return function(*args)

@@ -1,0 +1,151 @@
+"""docs/testing.md: what `$ pytest` prints, and the examples in other languages, against a cluster."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hsdns.testing import Cluster
+from tests.docs.test_examples import Fence, as_pattern, fences
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "testing.md"
+FENCES = [*fences(PAGE)]
+# Classes of Testcontainers with the methods that the example calls, for a compiler without its packages.
+TESTCONTAINERS = {
+    "containers/BindMode": "public enum BindMode { READ_ONLY, READ_WRITE }",
+    "containers/GenericContainer": """
+        public class GenericContainer<T extends GenericContainer<T>> {
+            public GenericContainer(String image) {}
+            public T withFileSystemBind(String host, String path, BindMode mode) { return null; }
+            public T withCommand(String... words) { return null; }
+            public T withExposedPorts(Integer... ports) { return null; }
+            public T waitingFor(org.testcontainers.containers.wait.strategy.WaitStrategy strategy) { return null; }
+            public void setPortBindings(java.util.List<String> bindings) {}
+            public void start() {}
+            public String getHost() { return null; }
+        }""",
+    "containers/wait/strategy/WaitStrategy": "public interface WaitStrategy {}",
+    "containers/wait/strategy/HttpWaitStrategy": """
+        public class HttpWaitStrategy implements WaitStrategy {
+            public HttpWaitStrategy forPort(int port) { return this; }
+        }""",
+    "containers/wait/strategy/Wait": "public class Wait { public static HttpWaitStrategy forHttp(String path) { return null; } }",
+}  # fmt: skip
+
+pytestmark = [pytest.mark.slow, pytest.mark.sockets]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """All files of the page."""
+    for fence in FENCES:
+        if fence.title:
+            path = tmp_path / fence.title
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(fence.body)
+    return tmp_path
+
+
+@pytest.fixture
+def shop(folder: Path) -> Iterator[Cluster]:
+    with Cluster(folder / "shop.yaml") as cluster:
+        yield cluster
+
+
+def run(command: list[str | Path], folder: Path, **environ: str) -> str:
+    """Run a program to its end; its output, with what it returned."""
+    found = subprocess.run(command, cwd=folder, env={**os.environ, **environ}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)  # fmt: skip
+    assert found.returncode in (0, 1), found.stdout
+    return found.stdout
+
+
+def run_pytest(folder: Path, *words: str) -> str:
+    environ = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
+    program = [sys.executable, "-m", "pytest", "-p", "hsdns.pytest_plugin", "-p", "no:cacheprovider"]  # fmt: skip
+    return run([*program, *words], folder, **environ)
+
+
+CONSOLES = [fence for fence in FENCES if fence.language == "console"]
+
+
+@pytest.mark.parametrize("fence", CONSOLES, ids=str)
+def test_pytest_prints_what_the_page_says(folder: Path, fence: Fence) -> None:
+    command, _, expected = fence.body.partition("\n")
+    dollar, program, *words = command.split()
+    assert (dollar, program) == ("$", "pytest")
+    printed = run_pytest(folder, *words)
+    if "NoNamespaces" in printed or re.search(r"1 skipped", printed):
+        assert os.environ.get("HSDNS_NAMESPACES") != "required", printed
+        pytest.skip("namespaces are refused here")
+    assert as_pattern(expected).fullmatch(printed), printed
+
+
+def test_the_client_that_was_mended_passes(folder: Path) -> None:
+    shutil.copy(folder / "fixed" / "prices.py", folder / "prices.py")
+    assert "1 passed" in run_pytest(folder, "-q", "test_prices.py")
+
+
+def needs(program: str) -> str:
+    """The path of a program; skip the test without it."""
+    path = shutil.which(program)
+    if path is None:
+        pytest.skip(f"{program} is not installed")
+    return path
+
+
+def test_go(folder: Path, shop: Cluster) -> None:
+    go = needs("go")
+    run([go, "mod", "init", "lookup"], folder)
+    environ = {"HSDNS": f"{shop.address}:{shop.port}", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GOPROXY": "off"}  # fmt: skip
+    assert run([go, "vet", "."], folder, **environ) == ""
+    printed = run([go, "test", "-count=1", "."], folder, **environ)
+    assert printed.startswith("ok  \tlookup"), printed
+    shop.queries.assert_asked("_http._tcp.web.shop.svc.cluster.local.", "SRV")
+
+
+def test_node(folder: Path, shop: Cluster) -> None:
+    node = needs("node")
+    printed = run([node, "--test", "lookup.test.mjs"], folder, HSDNS=f"{shop.address}:{shop.port}")
+    assert re.search(r"^\S pass 1$", printed, re.MULTILINE), printed
+    shop.queries.assert_asked("_http._tcp.web.shop.svc.cluster.local.", "SRV")
+
+
+def test_java(folder: Path, shop: Cluster) -> None:
+    """The container is not started; what is compiled is run against the cluster."""
+    javac, java = needs("javac"), needs("java")
+    sources: list[str | Path] = ["LookupTest.java"]
+    for name, text in TESTCONTAINERS.items():
+        path = folder / "org" / "testcontainers" / f"{name}.java"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"package org.testcontainers.{'.'.join(name.split('/')[:-1])};\n{text}\n")
+        sources.append(path)
+    assert run([javac, "-Xlint:all", "-d", "classes", *sources], folder) == ""
+    printed = run([java, "-cp", "classes", "LookupTest"], folder, HSDNS=f"{shop.address}:{shop.port}")  # fmt: skip
+    assert printed == ""
+    shop.queries.assert_asked("_http._tcp.web.shop.svc.cluster.local.", "SRV")
+
+
+def test_compose(folder: Path) -> None:
+    """The names in it fit together, and what a pod gets is what the client gets."""
+    compose = yaml.safe_load((folder / "compose.yaml").read_text())
+    dns, client = compose["services"]["dns"], compose["services"]["client"]
+    assert dns["command"][1:] == ["-conf", "/lab/Corefile"]
+    assert dns["networks"]["lab"]["ipv4_address"] == client["dns"][0]
+    assert set(client["networks"]) == set(dns["networks"]) == set(compose["networks"])
+    with Cluster() as cluster, cluster.pod() as pod:
+        lines = pod.run(["cat", "/etc/resolv.conf"]).stdout.splitlines()
+    assert f"search {' '.join(client['dns_search'])}" in lines
+    assert f"options {' '.join(client['dns_opt'])}" in lines
+    docker = shutil.which("docker")
+    if docker is not None:
+        shown = subprocess.run([docker, "compose", "-f", "compose.yaml", "config", "--format", "json"], cwd=folder, capture_output=True, text=True, check=False)  # fmt: skip
+        if shown.returncode == 0 and shown.stdout.startswith("{"):
+            assert set(json.loads(shown.stdout)["services"]) == {"dns", "client"}

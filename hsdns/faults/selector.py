@@ -193,7 +193,7 @@ class Share(Selector):
 
     def __init__(self, share: float) -> None:
         self.share = share
-        self.text = f"share {share:g}"
+        self.text = f"share {share:.10g}"
 
     def matches(self, asked: Asked, age: float, random: Random) -> bool:
         return random.random() < self.share

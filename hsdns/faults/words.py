@@ -245,7 +245,7 @@ class _Reader:
             return Delay(text, distribution, first, deviation)
         if distribution == "pareto":
             shape = self.decimal("a shape", 0, 100)
-            return Delay(f"delay pareto {shown} {shape:g}", distribution, first, shape)
+            return Delay(f"delay pareto {shown} {shape:.10g}", distribution, first, shape)
         return Delay(f"delay {shown}", distribution, first)
 
     def answer(self) -> Action:

@@ -65,6 +65,7 @@ SELECTOR_ROWS = [
     ("flow new 90s", "flow new 1m30s"),
     ("nth 1", "nth 1"),
     ("share .5", "share 0.5"),
+    ("share 0.123456789", "share 0.123456789"),
     ("after 5s", "after 5s"),
     ("before 1m", "before 1m0s"),
     ("type A type AAAA", "type A type AAAA"),

@@ -20,7 +20,9 @@ from typing import Any, Final, TypeVar
 from hsdns import eager
 from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint
-from hsdns.cluster.objects import Event, Synced
+from hsdns.cluster.object_index import ObjectIndex
+from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
+from hsdns.cluster.reading import Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile
@@ -123,7 +125,8 @@ class ObjectsSource:
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
-        self.deliver: Deliver = lambda events: None
+        self._deliver: Deliver = lambda events: None
+        self._objects: dict[tuple[type[Object], str, str], Object] = {}
 
     def __str__(self) -> str:
         return "the objects of a test"
@@ -134,13 +137,28 @@ class ObjectsSource:
 
     def load(self, deliver: Deliver, report: Report) -> None:
         """Deliver the objects that are there."""
-        self.deliver = deliver
-        deliver([*self._events, Synced()])
+        self._deliver = deliver
+        self.hand([*self._events, Synced()])
         self._events = ()
+
+    def hand(self, events: Sequence[Event]) -> None:
+        """Deliver events of the test."""
+        for event in events:
+            if isinstance(event, Upserted | Deleted):
+                found = event.object
+                key = type(found), found.metadata.namespace, found.metadata.name
+                self._objects.pop(key, None)
+                if isinstance(event, Upserted):
+                    self._objects[key] = found
+        self._deliver(events)
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Wait until cancelled: the test delivers."""
         await asyncio.Event().wait()
+
+    async def read(self, lead: Lead) -> Reading:
+        """Find the objects that a question leads to."""
+        return Reading(tuple(ObjectIndex(self._objects.values()).find(lead)))
 
     def silence(self, now: float) -> float:
         """Always 0: the test's objects are the truth."""
@@ -265,7 +283,7 @@ class ServerThread:
         return time.monotonic() - self._began
 
     async def _deliver(self, events: Sequence[Event]) -> None:
-        self._source.deliver(events)
+        self._source.hand(events)
 
     async def _settle(self) -> None:
         for _ in range(SETTLING_TURNS):

@@ -26,7 +26,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 20
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,8 +93,8 @@ docs: $(VENV)/test  ## Build the documentation into site/
 docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run every command of the docs
 	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
 
-pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig)
-	@for each in docs.pictures.architecture docs.pictures.terminal loadtest.summary; do $(BIN)/python -m $$each || exit; done
+pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig and chromium)
+	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top docs.pictures.dashboard loadtest.summary; do $(BIN)/python -m $$each || exit; done
 
 changelog: $(VENV)/test  ## Show the change notes as the next section of CHANGELOG.md
 	@$(BIN)/towncrier build --draft
@@ -117,6 +117,9 @@ bench-reload: $(VENV)/test $(VENV)/compiled  ## Check that reloads and SIGTERM l
 
 bench-pressure: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS under attack (needs cc and openssl; BENCH_ARGS)
 	$(BIN)/python -m loadtest.pressure $(BENCH_ARGS)
+
+bench-door: $(VENV)/test $(VENV)/compiled  ## Measure what the control door costs, also while it explains (needs cc)
+	$(BIN)/python -m loadtest.door $(BENCH_ARGS)
 
 dist: $(VENV)/test  ## Build sdist and wheels into dist/, and check them on each Python found
 	$(BIN)/python deploy/distribution/build.py

@@ -43,7 +43,8 @@ class HttpStream(NamedTuple):
     """A page in pieces, each of which is sent before the next one is made; between them queries are answered.
 
     `pieces` raises HttpRefusal before the first piece.  With a token, only requests with `Authorization: Bearer TOKEN`
-    are answered.  Other methods and parameters than these are refused; HEAD is GET without the body.
+    are answered.  Other methods and parameters than these are refused; HEAD is GET without the body.  `headers` are
+    sent with it.  A page that `is_public` may be on the address of other pages, which it leaves places.
     """
 
     content_type: str
@@ -51,6 +52,8 @@ class HttpStream(NamedTuple):
     token: str | None = None
     parameters: tuple[str, ...] = ()
     methods: tuple[str, ...] = ("GET",)
+    headers: Mapping[str, str] = {}
+    is_public: bool = False
 
 
 class HttpRefusal(Exception):

@@ -88,6 +88,9 @@ class Runtime(Protocol):
     def serve_control(self, address: str, token: str | None) -> None:
         """Open the control door at `host:port`, for requests with the token, or at `unix:PATH`."""
 
+    def serve_dashboard(self, address: str) -> None:
+        """Show the web page at `host:port`, with what it reads of the control door, to all that can connect."""
+
     def readiness(self) -> Readiness:
         """Ask all plugins whether they are ready."""
 

@@ -9,8 +9,8 @@ Rule 2: no parsing, no socket, no plugin here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Final, Protocol
 
 from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.block_choice import BlockChoice
@@ -29,13 +29,32 @@ log = logging.getLogger("hsdns.query")
 MAX_DEPTH: Final = 8  # lookups nested in lookups: ExternalNames that lead from block to block
 
 
+class Tap(Protocol):
+    """Shows recent queries, while it is open."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether queries are wanted."""
+
+    def add(
+        self,
+        server: str,
+        query: bytes,
+        client: Endpoint,
+        protocol: str,
+        began: float,
+        reply: bytes | None,
+    ) -> None:
+        """Take a query that came at `began` (monotonic seconds) to a listener, with its reply; None: none is sent."""
+
+
 class QueryProcessor:
     """Answers what arrives at one listener.
 
     `server` is the listener as metrics name it, `blocks` chooses the chain for a query.  `any_class` lets other classes
     than IN through, as CoreDNS does as soon as one block of the listener has `chaos` or `forward`.  `writer` has the
     answer table.  `on_refused` is called with replies that no block made, `on_panic` after a handler raised.
-    `stacktrace` has the whole stack logged where a handler raised.
+    `stacktrace` has the whole stack logged where a handler raised.  `tap` gets what the chain answers.
     """
 
     def __init__(
@@ -48,6 +67,7 @@ class QueryProcessor:
         on_panic: Callable[[], None] = lambda: None,
         writer: AnswerTableWriter | None = None,
         stacktrace: bool = False,
+        tap: Tap | None = None,
     ) -> None:
         self.server = server
         self.writer = writer
@@ -56,6 +76,7 @@ class QueryProcessor:
         self._on_refused = on_refused
         self._on_panic = on_panic
         self._stacktrace = stacktrace
+        self._tap = tap
 
     @property
     def table(self) -> AnswerTable | None:
@@ -72,7 +93,7 @@ class QueryProcessor:
         if self.writer is not None:
             self.writer.flush()
 
-    async def answer(
+    def answer(
         self,
         wire: bytes,
         client: Endpoint,
@@ -80,11 +101,38 @@ class QueryProcessor:
         protocol: str,
         now: float,
         more: Callable[[Iterator[bytes]], None] | None = None,
-    ) -> bytes | None:
+    ) -> Coroutine[Any, Any, bytes | None]:
         """Answer one message that the answer table does not know; None means no reply.  `now` in monotonic seconds.
 
         `more` takes the messages that follow the one returned, where it is the first of several: a zone transfer.
         """
+        answering = self._answer(wire, client, local, protocol, now, more)
+        if self._tap is None or not self._tap.is_open:
+            return answering
+        return self._show(self._tap, answering, wire, client, protocol, now)
+
+    async def _show(
+        self,
+        tap: Tap,
+        answering: Coroutine[Any, Any, bytes | None],
+        wire: bytes,
+        client: Endpoint,
+        protocol: str,
+        now: float,
+    ) -> bytes | None:
+        reply = await answering
+        tap.add(self.server, wire, client, protocol, now, reply)
+        return reply
+
+    async def _answer(
+        self,
+        wire: bytes,
+        client: Endpoint,
+        local: Endpoint,
+        protocol: str,
+        now: float,
+        more: Callable[[Iterator[bytes]], None] | None,
+    ) -> bytes | None:
         writer = self.writer
         # step 3: bytes -> Query, or FORMERR, or nothing
         try:

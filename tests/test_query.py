@@ -16,7 +16,7 @@ import pytest
 from hsdns.block_choice import BlockChoice, Candidate
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.cluster.freshness import Dependencies, NoCounters
-from hsdns.query import MAX_DEPTH, QueryProcessor
+from hsdns.query import MAX_DEPTH, QueryProcessor, Tap
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
@@ -54,6 +54,7 @@ class ObservedProcessor:
         any_class: bool = False,
         blocks: BlockChoice[Next] | None = None,
         stacktrace: bool = False,
+        tap: Tap | None = None,
     ) -> None:
         self.refused: list[tuple[Request, Reply]] = []
         self.panics = 0
@@ -65,6 +66,7 @@ class ObservedProcessor:
             on_refused=lambda request, answer: self.refused.append((request, answer)),
             on_panic=self._panicked,
             stacktrace=stacktrace,
+            tap=tap,
         )
 
     def _panicked(self) -> None:
@@ -545,3 +547,41 @@ def test_a_big_reply_is_encoded_in_another_turn(records: int, protocol: str, exp
     assert count == expected
     assert out is not None
     assert (out[2] & 2 == 0) == (protocol == "tcp")
+
+
+# --- the tap ---
+
+
+class RecordedTap:
+    """What the processor has shown."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.shown: list[tuple[Any, ...]] = []
+
+    def add(self, *of: Any) -> None:
+        self.shown.append(of)
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [query("example.org").to_wire(), query("nowhere.test").to_wire(), query("example.org").to_wire()[:14]],
+    ids=["answered", "refused", "malformed"],
+)  # fmt: skip
+def test_an_open_tap_is_shown_each_answer(wire: bytes) -> None:
+    tap = RecordedTap()
+    answer = Recorder(Reply(answer=(rr("example.org. 5 IN A 192.0.2.1"),)))
+    observed = ObservedProcessor({"example.org.": answer}, tap=tap)
+    out = observed.answer(wire, "tcp")
+    assert tap.shown == [("dns://:53", wire, CLIENT, "tcp", 5.0, out)]
+    tap.is_open = False
+    assert observed.answer(wire, "tcp") == out
+    assert len(tap.shown) == 1
+
+
+def test_an_open_tap_is_shown_silence() -> None:
+    tap = RecordedTap()
+    observed = ObservedProcessor({"example.org.": Recorder(Reply(dropped=True))}, tap=tap)
+    wire = query("example.org").to_wire()
+    assert observed.answer(wire) is None
+    assert tap.shown == [("dns://:53", wire, CLIENT, "udp", 5.0, None)]

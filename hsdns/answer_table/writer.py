@@ -16,7 +16,7 @@ from hsdns.answer_table.negative_zones import NegativeZones
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice
 from hsdns.cluster.freshness import Dependencies
-from hsdns.fastpath import AnswerTable, ClusterNames, Versions
+from hsdns.fastpath import AnswerTable, ClusterNames, Tap, Versions
 from hsdns.fastpath.records import MAX_STORED_LEN
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import Rcode
@@ -36,6 +36,7 @@ class AnswerTableWriter:
     """One listener's answer table and what is stored, counted and logged of it.
 
     `blocks` gives the policy of the block behind each zone of the listener, `server` the listener as metrics name it.
+    `tap` takes the hits of the table, as those of `source`.
     """
 
     def __init__(
@@ -43,9 +44,11 @@ class AnswerTableWriter:
         server: str,
         blocks: Mapping[Name, BlockPolicy],
         versions: Versions,
+        tap: Tap | None = None,
+        source: int = 0,
     ) -> None:
         self.server = server
-        self.table = AnswerTable(versions, CAPACITY)
+        self.table = AnswerTable(versions, CAPACITY, tap, source)
         self.is_needed = any(policy.stores_any for policy in blocks.values())
         self.hits = HitGroups(server, self.table)
         self._blocks = BlockChoice.by_zone(blocks)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli import builtin, control_path
@@ -36,6 +38,8 @@ FLAGS: Final = {
     "history": Flag(
         bool, "show the last changes behind the name, which a running server remembers"
     ),
+    "server": Flag(str, "ask this server too, and say where it differs", "ADDRESS"),
+    "p": Flag(int, "port of -server (default 53)", "PORT", low=1),
     "o": Flag(str, "format: text, a tree for a terminal (default), or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
@@ -54,6 +58,7 @@ def run(words: list[str]) -> int:
         qname, qtype = _question(plain)
         control_path.check_alone(flags)
         objects = source_objects(flags)
+        server = _server(flags)
         if flags.get("history") and ("conf" in flags or objects is not None):
             raise FlagError(NO_HISTORY)
     except FlagError as error:
@@ -65,8 +70,8 @@ def run(words: list[str]) -> int:
         if conf is None and objects is None:
             from hsdns.cli.explain_running import explain_running
 
-            server = find(None if control is None else str(control))
-            found = explain_running(server, qname, qtype)
+            running = find(None if control is None else str(control))
+            found = explain_running(running, qname, qtype)
         else:
             from hsdns.cli.explain_offline import explain_offline
 
@@ -77,6 +82,8 @@ def run(words: list[str]) -> int:
     except (ServerError, CorefileError, OSError) as error:
         print(error, file=sys.stderr)
         return UNKNOWN
+    if server is not None:
+        found = _compared(found, qname, qtype, *server)
     _write(found, output, with_history=bool(flags.get("history")))
     if not is_whole and found.outcome != "resolves":
         return UNKNOWN  # what could not be read may be what is missing
@@ -94,6 +101,29 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         for line in lines(found, colour=colour, with_history=with_history):
             print(line)
+
+
+def _server(flags: Mapping[str, object]) -> tuple[str, int] | None:
+    """The address and the port of -server; raise FlagError."""
+    address = flags.get("server")
+    if address is None:
+        if "p" in flags:
+            raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
+        return None
+    try:
+        return str(ip_address(str(address))), int(str(flags.get("p", 53)))
+    except ValueError:
+        raise FlagError(f'-server needs an IP address, found "{address}"') from None
+
+
+def _compared(found: Explanation, qname: Name, qtype: int, address: str, port: int) -> Explanation:
+    from msgspec import structs
+
+    from hsdns.cli.explain_server import ask_server
+    from hsdns.explanation.elsewhere import compare
+
+    answer = ask_server(address, port, qname, qtype)
+    return structs.replace(found, asked=compare(found, f"{address} port {port}", answer))
 
 
 def _question(plain: list[str]) -> tuple[Name, int]:

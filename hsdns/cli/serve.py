@@ -120,6 +120,7 @@ def run(words: list[str]) -> int:
         workers=count,
         verbose=bool(flags.get("v")),
         control=_control(flags.get("control")),
+        keeps_queries=True,
         faults=bool(flags.get("faults", True)),
     )
 

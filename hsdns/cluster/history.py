@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from hsdns.cluster.value import NO_PORT, Key, PackedSlice, Port
@@ -76,6 +77,11 @@ class History:
         """The last changes of a Service and its slices, the newest first; at most so many."""
         found = (noted for _, noted in reversed(self._ring.copy()) if noted.service == service)
         return [noted for noted, _ in zip(found, range(most), strict=False)]
+
+    def since(self, served: float) -> list[Noted]:
+        """The changes from a time on, in seconds since the epoch; the newest first."""
+        found = (noted for _, noted in reversed(self._ring.copy()))
+        return list(takewhile(lambda noted: noted.served >= served, found))
 
 
 def _octets(packed: Packed) -> int:

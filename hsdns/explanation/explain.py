@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from msgspec import structs
+
 from hsdns.assemble import Configuration, ServedAddress
 from hsdns.chain import Endpoint, Request, Spawn
 from hsdns.cluster.address import pack_address
+from hsdns.cluster.freshness import Counters, Dependencies
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, ParsedName
@@ -46,6 +49,8 @@ from hsdns.explanation.report import (
     ServiceReport,
 )
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
+from hsdns.explanation.table import table_use
+from hsdns.plugins.cache import Cache
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
@@ -70,6 +75,7 @@ class Edges(NamedTuple):
     """What explanations in a running server need: whether other servers are asked, how a chain runs, when to pause.
 
     `run` steps what may wait, `spawn` runs handlers in tasks, `pause` lets others run, `clock` is monotonic seconds.
+    `counters` are those of the answer tables, None where there are none.
     """
 
     spawn: Spawn
@@ -77,6 +83,7 @@ class Edges(NamedTuple):
     run: Run = _at_once
     pause: Pause = _go_on
     clock: Callable[[], float] = lambda: 0.0
+    counters: Counters | None = None
 
 
 class Explainer:
@@ -112,7 +119,18 @@ class Explainer:
         await edges.pause()
         query = Query.ask(qname, qtype)
         protocol = "udp" if edges.asks else "tcp"
-        request = Request(query, CLIENT, CLIENT, protocol, server, ROOT, now, resolver=processor)
+        counted = None if edges.counters is None else Dependencies(edges.counters)
+        request = Request(
+            query,
+            CLIENT,
+            CLIENT,
+            protocol,
+            server,
+            ROOT,
+            now,
+            dependencies=counted,
+            resolver=processor,
+        )
         reply = await edges.run(processor.resolve(request))
         visits = [each for each in visits if each.request.depth == 0]
         blocks = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
@@ -121,7 +139,10 @@ class Explainer:
         if question.block is not None:
             seeing = self._seeing[id(question.block)]
             question.look(question.block, await seeing.see(question.lead))
-        return await question.explanation(*self._block(listener, qname, visits))
+        found = await question.explanation(*self._block(listener, qname, visits))
+        if counted is None or not visits:
+            return found
+        return structs.replace(found, table=_table(listener, visits, query, reply, counted))
 
     def _listener(self, qname: Name) -> ServedAddress:
         """The address whose zones have the longest one of the name; the first of several."""
@@ -150,6 +171,22 @@ class Explainer:
             shown = ", ".join(each.to_text() for each in others)
             return name, f"the longest zone that has the name; {shown} also has it"
         return name, "the only zone that has the name"
+
+
+def _table(
+    listener: ServedAddress,
+    visits: Sequence[Visit],
+    query: Query,
+    reply: Reply,
+    counted: Dependencies,
+) -> str:
+    """Whether the answer table stores the reply."""
+    first = visits[0]
+    (block, *_) = [
+        each for each in listener.served[first.request.zone] if first.handler in each.handlers
+    ]
+    is_cached = any(each.told and isinstance(each.handler, Cache) for each in visits)
+    return table_use(block.policy, query, reply, counted, is_cached=is_cached)
 
 
 class _Question:

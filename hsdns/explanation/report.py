@@ -99,12 +99,22 @@ class ChangeReport(msgspec.Struct, frozen=True, rename="camel"):
     took: float | None
 
 
+class ServerReport(msgspec.Struct, frozen=True):
+    """What a server that was asked too answers, and where that differs from what the objects say."""
+
+    address: str
+    rcode: str
+    records: list[str]
+    differences: list[str]
+
+
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     """Why a question has the answer that it has.
 
     `cause` is the first line; `blind` says what could not be seen.  `needed` is the smallest set of changes that make a
     missing name exist, empty where no change does.  `reading` has the parts of the name by what they stand for.
-    `history` has the last changes behind the name, the newest first; only a server that runs remembers any.
+    `history` has the last changes behind the name, the newest first; only a server that runs remembers any.  `asked` is
+    the server of `-server`.  `table` says whether the answer table stores the reply; empty without a server.
     """
 
     version: int
@@ -123,6 +133,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     needed: list[NeededChange]
     nearest: list[NearName]
     history: list[ChangeReport] = []
+    asked: ServerReport | None = None
+    table: str = ""
 
 
 def schema() -> dict[str, Any]:

@@ -16,6 +16,7 @@ from hsdns.explanation.report import (
     EndpointReport,
     Explanation,
     RecordReport,
+    ServerReport,
     ServiceReport,
 )
 
@@ -40,6 +41,9 @@ def lines(found: Explanation, *, colour: bool = False, with_history: bool = Fals
         yield _coloured(line, found.outcome) if colour else line
     for sentence in found.blind if found.outcome == "resolves" else ():
         yield from _wrapped(f"but {sentence}", WIDTH)
+    if (asked := found.asked) is not None:
+        for sentence in asked.differences:
+            yield from _wrapped(f"but of server {asked.address}: {sentence}", WIDTH)
     yield ""
     yield f"{found.name} {found.type}"
     tree = _tree(found) + (_history(found.history) if with_history else [])
@@ -68,6 +72,8 @@ def _tree(found: Explanation) -> Tree:
     tree: Tree = [f"server block {found.server_block or '-'}: {found.block_reason}"]
     for step in found.plugins:
         tree.append(f"{step.plugin}: {step.did}")
+    if found.table:
+        tree.append(f"answer table: {found.table}")
     if found.reading:
         parts = [f"{key.replace('_', ' ')} {value}" for key, value in found.reading.items()]
         tree.append(f"read as {', '.join(parts)}")
@@ -79,6 +85,8 @@ def _tree(found: Explanation) -> Tree:
     if found.needed:
         tree.append("for the name to exist")
         tree.append([each.needed for each in found.needed])
+    if found.asked is not None:
+        tree += _asked(found.asked)
     if found.nearest:
         tree.append("names that exist")
         tree.append([f"{each.name} ({each.why})" for each in found.nearest])
@@ -136,6 +144,16 @@ def _records(records: Sequence[RecordReport]) -> Tree:
     if len(records) > MOST_RECORDS:
         tree.append(f"… and {len(records) - MOST_RECORDS} more")
     return tree
+
+
+def _asked(found: ServerReport) -> Tree:
+    if not found.rcode:
+        return [f"server {found.address}: no answer"]
+    agrees = "" if found.differences else ", as the objects say"
+    rest = len(found.records) - MOST_RECORDS
+    more = [f"… and {rest} more"] if rest > 0 else []
+    records: Tree = [*found.records[:MOST_RECORDS], *more]
+    return [f"server {found.address}: answers {found.rcode}{agrees}", records]
 
 
 def _history(changes: Sequence[ChangeReport]) -> Tree:

@@ -21,6 +21,8 @@ __all__ = [
     "LogRecord",
     "Miss",
     "MissQueue",
+    "Tap",
+    "TapRecord",
     "Versions",
 ]
 
@@ -47,6 +49,8 @@ if TYPE_CHECKING or _native is None:
         LogRecord,
         Miss,
         MissQueue,
+        Tap,
+        TapRecord,
         Versions,
     )
 else:
@@ -58,6 +62,8 @@ else:
     MissQueue = _native.MissQueue
     AnswerTable = _native.AnswerTable
     AnswerTableStatistics = _native.AnswerTableStatistics
+    Tap = _native.Tap
+    TapRecord = _native.TapRecord
     Versions = _native.Versions
 
 IMPLEMENTATION: Final = "python" if _native is None else "rust"

@@ -19,6 +19,8 @@ __all__ = [
     "LogRecord",
     "Miss",
     "MissQueue",
+    "Tap",
+    "TapRecord",
     "Versions",
     "Worker",
     "WorkerStatistics",
@@ -37,6 +39,17 @@ class LogRecord(NamedTuple):
     answers: int
     seconds: float
     is_tcp: bool
+
+class TapRecord(NamedTuple):
+    query: bytes
+    address: bytes
+    source: int
+    flags: int | None
+    size: int
+    seconds: float
+    at: float
+    is_tcp: bool
+    is_hit: bool
 
 class AnswerTableStatistics(NamedTuple):
     entries: int
@@ -92,8 +105,29 @@ class ClusterNames:
     def __len__(self) -> int: ...
 
 @final
+class Tap:
+    mode: int
+
+    def __new__(cls) -> Tap: ...
+    def push(
+        self,
+        query: bytes,
+        address: bytes,
+        *,
+        source: int,
+        flags: int | None,
+        size: int,
+        seconds: float,
+        at: float,
+        is_tcp: bool,
+    ) -> None: ...
+    def take(self) -> tuple[int, list[TapRecord]]: ...
+
+@final
 class AnswerTable:
-    def __new__(cls, versions: Versions, capacity: int) -> AnswerTable: ...
+    def __new__(
+        cls, versions: Versions, capacity: int, tap: Tap | None = None, source: int = 0
+    ) -> AnswerTable: ...
     def store(
         self,
         query: bytes,

@@ -14,6 +14,7 @@ from hsdns.fastpath.log import LogRecord
 from hsdns.fastpath.miss_queue import MissQueue
 from hsdns.fastpath.mmsg import IS_AVAILABLE
 from hsdns.fastpath.table import AnswerTable
+from hsdns.fastpath.tap import Tap, TapRecord
 from hsdns.fastpath.versions import ClusterNames, Versions
 
 if TYPE_CHECKING or IS_AVAILABLE:
@@ -30,5 +31,7 @@ __all__ = [
     "LogRecord",
     "Miss",
     "MissQueue",
+    "Tap",
+    "TapRecord",
     "Versions",
 ]

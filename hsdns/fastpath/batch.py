@@ -196,7 +196,11 @@ class Batch:
             arena = b"".join(parts)
             self._send_hits(hits, arena, sizes)
             if table.logs:
-                table.log.push(self._to_log(hits, lengths, arena, sizes), kinds, duration)
+                table.log.push(self._describe(hits, lengths, arena, sizes), kinds, duration)
+            if table.tap is not None and table.tap.mode:
+                described = self._describe(hits, lengths, arena, sizes)
+                end = time.monotonic_ns()
+                table.tap.push_hits(described, sizes, kinds, table.source, end, duration)
         return misses
 
     def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:
@@ -216,7 +220,7 @@ class Batch:
         sender = self._sender
         return BatchStatistics(self._received, sender.sent, self._batches, dict(sender.errors))
 
-    def _to_log(
+    def _describe(
         self, hits: list[int], lengths: list[int], arena: bytes, sizes: list[int]
     ) -> list[tuple[bytes, bytes, int]]:
         """Query, socket address and header flags of the reply for each hit."""

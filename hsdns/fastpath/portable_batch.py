@@ -82,6 +82,10 @@ class PortableBatch:
             self.send(replies)
             if table.logs:
                 table.log.push(hits, kinds, duration)
+            if table.tap is not None and table.tap.mode:
+                sizes = [len(reply) for reply, *_ in replies]
+                end = time.monotonic_ns()
+                table.tap.push_hits(hits, sizes, kinds, table.source, end, duration)
         return misses
 
     def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:

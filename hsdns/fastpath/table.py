@@ -18,7 +18,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
-from hsdns.fastpath.entry import ALWAYS, FREQUENCY, NEVER, Entry, octets_of, pack_indexes, write
+from hsdns.fastpath.entry import (
+    ALWAYS,
+    FREQUENCY,
+    NEVER,
+    Entry,
+    octets_of,
+    pack_indexes,
+    write,
+)
 from hsdns.fastpath.eviction import Queues
 from hsdns.fastpath.hit_counts import (
     CACHE_HIT,
@@ -38,6 +46,7 @@ from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
 from hsdns.fastpath.prepared_reply import PreparedReplies, PreparedReply
 from hsdns.fastpath.records import read_outline
 from hsdns.fastpath.shared_header import TIMED, SharedHeaders, make_key
+from hsdns.fastpath.tap import Tap
 from hsdns.fastpath.timing import Timing
 from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
 from hsdns.wire.decode import HEADER_LEN
@@ -52,9 +61,12 @@ _NOTHING_PREPARED: Final[dict[bytes, PreparedReply]] = {}
 
 
 class AnswerTable:
-    """The answers of one listener; `capacity` in octets."""
+    """The answers of one listener; `capacity` in octets.  `tap` takes its hits as those of `source`."""
 
-    def __init__(self, versions: Versions, capacity: int) -> None:
+    def __init__(
+        self, versions: Versions, capacity: int, tap: Tap | None = None, source: int = 0
+    ) -> None:
+        self.tap, self.source = tap, source
         self.hit_counts = HitCounter()
         self.log = LogRing()
         self.logs = False  # whether a hit may have to be logged
@@ -203,18 +215,15 @@ class AnswerTable:
             plain, query, reply, size
         )
 
-    def lookup(self, query: bytes, *, client: bytes, limit: int | None, now: float) -> bytes | None:
+    def lookup(self, query: bytes, *, client: bytes, limit: int, now: float) -> bytes | None:
         """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds.
 
-        `client` is the client's socket address.  `limit` None: it came over UDP and was a miss before it waited;
-        another miss is not counted.
+        `client` is the client's socket address.
         """
         begin = time.monotonic_ns()
-        counted = self._misses, self._not_plain, self._stale
         prepared = self.prepared_replies.by_form.get(query[2:])
         if (
             prepared is not None
-            and limit is not None
             and now < self._versions.lease_end
             and prepared.length <= limit
             and (prepared.entry.changes == CHANGES[0] or self.is_still_valid(prepared))
@@ -223,21 +232,20 @@ class AnswerTable:
             reply = query[:2] + (b"".join(prepared.rotated()) if prepared.step else prepared.body)
             kind = prepared.kind
             self.hits += 1
-            if prepared.entry.state & FREQUENCY < FREQUENCY:
-                prepared.entry.state += 1
+            prepared.entry.state += prepared.entry.state & FREQUENCY < FREQUENCY
         else:
             found = self.answer(query, limit, now)
             if found is None:
-                if limit is None:
-                    self._misses, self._not_plain, self._stale = counted
                 return None
             reply, kind = found
-        kind |= IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else 0
-        kind |= TCP if limit is not None else 0
+        kind |= TCP | IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else TCP
         duration = time.monotonic_ns() - begin
         self.hit_counts.add_one(kind, duration)
+        hits = ((query, client, reply[2] << 8 | reply[3]),)
         if self.logs:
-            self.log.push([(query, client, reply[2] << 8 | reply[3])], [kind], duration)
+            self.log.push(hits, [kind], duration)
+        if self.tap is not None and self.tap.mode:
+            self.tap.push_hits(hits, [len(reply)], [kind], self.source, begin + duration, duration)
         return reply
 
     def take_log(self, most: int) -> list[LogRecord]:
@@ -315,8 +323,7 @@ class AnswerTable:
             self.prepared_replies.countdown -= 1
             if not self.prepared_replies.countdown:
                 self._prepare(key, entry, query, end, form, self._room_for_prepared())
-        if state & FREQUENCY < FREQUENCY:
-            entry.state = state + 1
+        entry.state = state + (state & FREQUENCY < FREQUENCY)
         if shared.mark_ttl > 0:
             if entry.marked_until > now:
                 kind |= CACHE_HIT
@@ -326,14 +333,13 @@ class AnswerTable:
         self.hits += 1
         self.negative_replies.is_likely = False
         records = entry.rotated() if shared.step else entry.records
-        if limit is None:
-            limit = most
+        limit = most if limit is None else limit
         if end + len(records) + len(opt) > limit:
             flags = shared.flags_for(variant)
             errors = shared.errors
             return write(query, end, form, limit, flags, shared.counts, records, errors), kind
-        head = shared.heads[variant]
-        return b"".join((query[:2], head, query[HEADER_LEN:end], records, opt)), kind
+        parts = query[:2], shared.heads[variant], query[HEADER_LEN:end], records, opt
+        return b"".join(parts), kind
 
     def find_prepared(self, now: float) -> Callable[[bytes], PreparedReply | None]:
         """What finds the prepared reply to a form of query in a batch that begins now (monotonic seconds)."""
@@ -350,21 +356,19 @@ class AnswerTable:
         if prepared is None or now >= self._versions.lease_end:
             return None
         entry = prepared.entry
-        if (
-            entry.changes != CHANGES[0] and not self.is_still_valid(prepared)
-        ) or entry.marked_until <= now:
+        is_valid = entry.changes == CHANGES[0] or self.is_still_valid(prepared)
+        if not is_valid or entry.marked_until <= now:
             return None
-        if entry.state & FREQUENCY < FREQUENCY:
-            entry.state += 1
+        entry.state += entry.state & FREQUENCY < FREQUENCY
         self.negative_replies.is_likely = False
         return prepared.adapted(form)
 
     def is_still_valid(self, prepared: PreparedReply) -> bool:
         """Tell whether a prepared reply can be sent after a change; if not, answer() decides about its entry."""
-        entry, changes = prepared.entry, CHANGES[0]
+        entry = prepared.entry
         if entry.has_old_serial() or not entry.is_valid(self._versions):
             return False
-        entry.revalidate(changes)
+        entry.revalidate(CHANGES[0])
         return True
 
     def _revalidate(self, entry: Entry, now: float) -> bool:
@@ -390,10 +394,9 @@ class AnswerTable:
         template = negative_zone.template if negative_zone is not None else None
         if negative_zone is None or template is None:
             # cut_query() does not look at the labels, so this may be no query at all.
-            if read_query(query) is None:
-                self._not_plain += 1
-            else:
-                self._misses += 1
+            is_plain = read_query(query) is not None
+            self._misses += is_plain
+            self._not_plain += not is_plain
             return None
         if form.limit > negative_zone.max_payload:
             form = lower_size(form, negative_zone.max_payload)
@@ -402,8 +405,7 @@ class AnswerTable:
         self.negative_replies.is_likely = True
         self.negative_replies.prepare(negative_zone, key, query, end, form, kind, changes)
         records = negative_zone.record(end)
-        if limit is None:
-            limit = form.limit
+        limit = form.limit if limit is None else limit
         return write(query, end, form, limit, template.flags, COUNTS, records), kind
 
     def _find_negative_zone(self, key: bytes) -> tuple[int, NegativeZone | None]:

@@ -19,6 +19,7 @@ ORDER: Final[tuple[str, ...]] = (
     "health",
     "pprof",
     "control",  # like health, open while kubernetes waits for the cluster
+    "dashboard",  # like control
     "shed",  # not a handler; placed as in CoreDNS
     "prometheus",  # before all plugins that answer: all replies are counted
     "errors",  # sees the errors of all later plugins; prometheus counts them

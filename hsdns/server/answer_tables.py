@@ -19,6 +19,7 @@ from hsdns.fastpath import IMPLEMENTATION, Versions
 from hsdns.metrics import Counter, Registry
 from hsdns.server.datagram import client_endpoint
 from hsdns.server.listener import Listener
+from hsdns.server.query_tap import QueryTap
 from hsdns.server.udp_listener import UdpListener
 from hsdns.wire.name import Name
 
@@ -31,10 +32,14 @@ SHED_REASONS: Final = ("query", "response")
 
 
 def make_writer(
-    server: str, blocks: Mapping[Name, BlockPolicy], versions: Versions
+    server: str,
+    blocks: Mapping[Name, BlockPolicy],
+    versions: Versions,
+    queries: QueryTap | None = None,
 ) -> AnswerTableWriter | None:
     """The answer table of a listener with its writer; None where no reply of its blocks may be stored."""
-    writer = AnswerTableWriter(server, blocks, versions)
+    tap = (None, 0) if queries is None else (queries.tap, queries.source(server))
+    writer = AnswerTableWriter(server, blocks, versions, *tap)
     return writer if writer.is_needed else None
 
 

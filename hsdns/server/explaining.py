@@ -42,7 +42,10 @@ def make_explainer(
         for plugin in configuration.plugins
         if isinstance(plugin, Kubernetes)
     }
-    edges = Edges(runtime.queries.spawn, asks, partial(_run, runtime), pause, runtime.clock)
+    counters = runtime.counters if asks else None
+    edges = Edges(
+        runtime.queries.spawn, asks, partial(_run, runtime), pause, runtime.clock, counters
+    )
     return Explainer(configuration, seeing, edges)
 
 

@@ -12,6 +12,7 @@ Rule 4: connections are bounded over all sockets.  Where there are too many, one
 Rule 5: aiohttp is imported when the first socket is opened: it takes 0.14 s, and a Corefile may do without HTTP.
 Rule 6: the addresses of the control door have places of their own, so that its readers and the probes of the kubelet
         do not take each other's.  A stream of it goes on at a reload, and ends when its socket closes.
+Rule 7: pages of `dashboard` have the places of the probes; at most MAX_READERS of an address are sent at a time.
 Source: CoreDNS 1.14.7 plugin/health, plugin/ready, plugin/metrics: time limits of 5 s, SO_REUSEPORT, other paths 404.
 """
 
@@ -38,14 +39,22 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 TIMEOUT: Final = 5.0  # seconds to send a request in, to stay idle, and to take an answer
+# In a turn: uvloop accepts one for each descriptor, fewer than come while a turn takes long.
+ACCEPTED: Final = 8
 MAX_CONTROL: Final = 32  # connections to the control door
+MAX_READERS: Final = 16  # of the pages of `dashboard`, at one address
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 # The directive behind a path where it is not the path's own word.
-_DIRECTIVES: Final = {"/metrics": "prometheus"}
+_DIRECTIVES: Final = {"/metrics": "prometheus", "/": "dashboard"}
 _log = logging.getLogger("hsdns.server.http")
 
 
 Paths = dict[str, HttpPage | HttpStream]
+
+
+def _is_control(paths: Paths) -> bool:
+    """Whether these are the pages of the control door."""
+    return any(isinstance(page, HttpStream) and not page.is_public for page in paths.values())
 
 
 class HttpError(Exception):
@@ -69,7 +78,7 @@ class _Listener:
 
     paths: Paths
     server: web.Server
-    accepting: asyncio.Server
+    accepting: list[asyncio.Server]
     bound: tuple[str, int]  # of a Unix socket its path, and 0
     places: Places
     path: UnixSocket | None
@@ -192,8 +201,7 @@ class HttpListeners:
         try:
             for address, paths in pages.by_address.items():
                 if address not in self._open:
-                    is_control = any(isinstance(page, HttpStream) for page in paths.values())
-                    places = self._control if is_control else self._places
+                    places = self._control if _is_control(paths) else self._places
                     fresh[address] = await _listen(address, paths, places)
         except BaseException:
             for listener in fresh.values():
@@ -217,8 +225,7 @@ async def _listen(address: str, paths: Paths, places: Places) -> _Listener:
     from aiohttp import web  # noqa: PLC0415 - Rule 5
 
     path = min(paths, default="/")
-    is_control = isinstance(paths.get(path), HttpStream)
-    directive = "control" if is_control else _DIRECTIVES.get(path, path.strip("/"))
+    directive = "control" if _is_control(paths) else _DIRECTIVES.get(path, path.strip("/"))
     unix: UnixSocket | None = None
     try:
         if address.startswith(PREFIX):
@@ -248,15 +255,21 @@ async def _listen(address: str, paths: Paths, places: Places) -> _Listener:
     loop = asyncio.get_running_loop()
     create = loop.create_server if unix is None else loop.create_unix_server
     backlog = min(BACKLOG, 2 * places.most)
+    socks = [sock, *(sock.dup() for _ in range(ACCEPTED - 1 if unix is None else 0))]
     try:
-        accepting = await create(
-            lambda: listener.connect(), sock=sock, backlog=backlog, start_serving=False
-        )
+        accepting = [
+            await create(
+                lambda: listener.connect(), sock=each, backlog=backlog, start_serving=False
+            )
+            for each in socks
+        ]
         bound = sock.getsockname()[:2] if unix is None else (str(unix.path), 0)
         listener = _Listener(dict(paths), server, accepting, bound, places, unix, {}, set())
-        await accepting.start_serving()
+        for door in accepting:
+            await door.start_serving()
     except BaseException:
-        sock.close()
+        for each in socks:
+            each.close()
         if unix is not None:
             unix.remove()
         raise
@@ -266,7 +279,8 @@ async def _listen(address: str, paths: Paths, places: Places) -> _Listener:
 async def _close(listener: _Listener) -> None:
     if listener.path is not None:
         listener.path.remove()
-    listener.accepting.close()
+    for door in listener.accepting:
+        door.close()
     for stream in listener.streams:
         stream.cancel()
     listener.server.pre_shutdown()
@@ -311,12 +325,16 @@ async def _answer(listener: _Listener, request: web.BaseRequest) -> web.StreamRe
 
     paths = listener.paths
     folder = request.path.rpartition("/")[0]
-    page = paths.get(request.path) or paths.get(f"{folder}/")  # "/debug/pprof/" has all below
-    if page is None and any(isinstance(each, HttpStream) for each in paths.values()):
+    page = paths.get(request.path)
+    if page is None and folder:
+        page = paths.get(f"{folder}/")  # "/debug/pprof/" has all below
+    if page is None and all(isinstance(each, HttpStream) for each in paths.values()):
         return refusal(404, f"this hsdns has no {request.path}; it has {', '.join(sorted(paths))}")
     if page is None:
         return web.Response(status=404, text="404 page not found\n")
     if isinstance(page, HttpStream):
+        if page.is_public and len(listener.streams) >= MAX_READERS:
+            return refusal(503, f"{MAX_READERS} others read from this address; close one of them")
         task = asyncio.current_task()
         assert task is not None, "called in a task"
         listener.streams.add(task)

@@ -6,6 +6,7 @@ Rule 1: the next piece is made when the kernel has taken the one before, so a re
 Rule 2: the first piece is made before the status is sent.  What fails later ends the connection without the last chunk,
         so that no reader takes a part for the whole.
 Rule 3: errors are JSON, `{"error": SENTENCE}`.
+Rule 4: what a browser sends for the pages of others is refused before anything is made (http_browser.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from hsdns.http_page import Asked, HttpRefusal, HttpStream
+from hsdns.server.http_browser import HEADERS, fault_of
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -33,6 +35,8 @@ async def send(page: HttpStream, request: web.BaseRequest) -> web.StreamResponse
     """Answer a request."""
     from aiohttp import web  # noqa: PLC0415 - Rule 5 of http.py
 
+    if sentence := fault_of(request.headers.get("Host", ""), request.headers.get("Origin")):
+        return refusal(403, sentence)
     if not _is_allowed(page, request.headers.get("Authorization", "")):
         return refusal(401, NO_TOKEN, {"WWW-Authenticate": "Bearer"})
     methods = page.methods + (("HEAD",) if "GET" in page.methods else ())
@@ -51,7 +55,9 @@ async def send(page: HttpStream, request: web.BaseRequest) -> web.StreamResponse
         except Exception:
             _log.exception("http: the page %s could not be made", request.path)
             return refusal(500, "the server failed to answer; its log says why")
-        response = web.StreamResponse(headers={"Content-Type": page.content_type})
+        response = web.StreamResponse(
+            headers={**HEADERS, **page.headers, "Content-Type": page.content_type}
+        )
         await response.prepare(request)
         if request.method != "HEAD":
             await response.write(first)
@@ -66,7 +72,9 @@ def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -
     from aiohttp import web  # noqa: PLC0415 - Rule 5 of http.py
 
     text = json.dumps({"error": sentence}) + "\n"
-    return web.Response(status=status, text=text, content_type=JSON, headers=headers)
+    return web.Response(
+        status=status, text=text, content_type=JSON, headers={**HEADERS, **(headers or {})}
+    )
 
 
 def _parameters(page: HttpStream, request: web.BaseRequest) -> dict[str, str]:

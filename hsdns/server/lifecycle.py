@@ -30,7 +30,7 @@ from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import AnswerTables
 from hsdns.server.control.door import Door
-from hsdns.server.control.routes import pages
+from hsdns.server.control.routes import dashboard, pages
 from hsdns.server.corefile_reader import CorefileReader
 from hsdns.server.enabled import show_enabled
 from hsdns.server.faults import StandingFaults
@@ -40,6 +40,7 @@ from hsdns.server.listener import Listener
 from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
+from hsdns.server.query_tap import QueryTap
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.service_manager import ServiceManager
 from hsdns.server.shares import Shares
@@ -63,9 +64,9 @@ class Server:
     thread.  `workers` threads answer at each UDP address, where the compiled fast path is loaded.  With
     `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
     told of each change.  `control` is the path of a control socket, beside those that the Corefile names; with
-    `faults`, rules of faults may come through them.  The other arguments are edges that tests exchange: `clock` gives
-    monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors` makes
-    what answers.
+    `keeps_queries` its pages have the last queries before anything asks for them, and with `faults` rules of faults
+    may come through it.  The other arguments are edges that tests exchange: `clock` gives monotonic seconds,
+    `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors` makes what answers.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Server:
         *,
         watches_apart: bool = False,
         control: str | None = None,
+        keeps_queries: bool = False,
         faults: bool = False,
         has_changed: Callable[[], bool] = lambda: True,
         manager: ServiceManager | None = None,
@@ -111,8 +113,16 @@ class Server:
         self._ended = asyncio.Event()
         self._counts = QueryCounts(self.metrics)
         self._control = control
+        self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
         self.faults = StandingFaults(self.metrics, clock, self._place_faults) if faults else None
-        self._door = Door(lambda: self.instance, clock, ServerRuntime.wall, self.faults)
+        self._door = Door(
+            lambda: self.instance,
+            clock,
+            ServerRuntime.wall,
+            self._queries,
+            self.metrics,
+            self.faults,
+        )
         self._tables = AnswerTables(self.metrics, self._listeners)
 
     @property
@@ -340,6 +350,7 @@ class Server:
             spawn_watch=self._tasks.spawn if apart is None else apart.spawn,
             late_watch=(lambda now: None) if apart is None else apart.late,
             control_pages=partial(pages, self._door),
+            dashboard_pages=partial(dashboard, self._door),
         )
         if self._control is not None:
             runtime.serve_control(f"{PREFIX}{self._control}", None)
@@ -361,7 +372,7 @@ class Server:
     ) -> dict[str, QueryProcessor]:
         if self.faults is not None:
             self.faults.place(configuration, runtime)
-        return self._processors(configuration, runtime, self.counters, self._counts)
+        return self._processors(configuration, runtime, self.counters, self._counts, self._queries)
 
     def _place_faults(self) -> None:
         """Have other blocks with rules, where rules have come or gone."""

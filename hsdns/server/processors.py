@@ -14,6 +14,7 @@ from hsdns.fastpath import Versions
 from hsdns.plugins.prometheus import QueryCounts, panics
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import SHED_REASONS, make_writer, shed_drops
+from hsdns.server.query_tap import QueryTap
 from hsdns.server.runtime import ServerRuntime
 from hsdns.wire.message import Reply
 
@@ -37,10 +38,11 @@ def make_processors(
     runtime: ServerRuntime,
     counters: Versions,
     counts: QueryCounts,
+    queries: QueryTap | None = None,
 ) -> dict[str, QueryProcessor]:
     """Make the processor of each listener, by the listener's name in metrics.
 
-    The tasks of handlers that wait are in `runtime.queries`.
+    The tasks of handlers that wait are in `runtime.queries`; `queries` shows what is answered.
     """
     chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
 
@@ -62,7 +64,9 @@ def make_processors(
                 listener.listen.server,
                 {zone: block.policy for zone, block in listener.zones.items()},
                 counters,
+                queries,
             ),
+            tap=queries,
             stacktrace=debugs
             or any(block.logs_stacks for blocks in listener.served.values() for block in blocks),
         )

@@ -130,6 +130,7 @@ class ServerRuntime:
         late_watch: Callable[[float], Awaitable[None] | None] = lambda now: None,
         clock: Callable[[], float] = time.monotonic,
         control_pages: Callable[[str | None], Mapping[str, HttpStream]] = lambda token: {},
+        dashboard_pages: Callable[[], Mapping[str, HttpStream]] = lambda: {},
     ) -> None:
         self.clock = clock  # monotonic seconds; a function that keeps nothing of this configuration
         self.random = random.Random()
@@ -151,6 +152,7 @@ class ServerRuntime:
         self._chains: dict[int, tuple[Sequence[Handler], Next | None]] = {}
         self._files = FileLooks()
         self._control_pages = control_pages
+        self._dashboard_pages = dashboard_pages
 
     @staticmethod
     def wall() -> float:
@@ -224,6 +226,10 @@ class ServerRuntime:
     def serve_control(self, address: str, token: str | None) -> None:
         """Add the pages of the control door."""
         self.pages.serve(address, self._control_pages(token))
+
+    def serve_dashboard(self, address: str) -> None:
+        """Add the web page."""
+        self.pages.serve(address, self._dashboard_pages())
 
     def readiness(self) -> Readiness:
         """Ask the configuration's plugins."""

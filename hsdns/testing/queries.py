@@ -98,7 +98,7 @@ class Queries(Sequence[Query]):
         if times is not None and len(found) != times:
             self._check_complete()
             raise AssertionError(
-                f"{len(found)} queries {wanted} came, not {times}{self._shown(wanted)}"
+                f"{_counted(found)} {wanted} came, not {times}{self._shown(wanted)}"
             )
 
     @checks_keywords
@@ -115,9 +115,7 @@ class Queries(Sequence[Query]):
         found = [each for each in self._taken() if wanted.describes(each)]
         if found:
             lines = "".join(f"\n  {each}" for each in found[:SHOWN])
-            raise AssertionError(
-                f"{len(found)} queries {wanted} came, and none was expected:{lines}"
-            )
+            raise AssertionError(f"{_counted(found)} {wanted} came, and none was expected:{lines}")
         self._check_complete()
 
     @checks_keywords
@@ -203,3 +201,7 @@ class _Wanted:
             + 0.1 * (self.type in (None, query.type))
             + 0.1 * (self.client in (None, query.client))
         )
+
+
+def _counted(found: Sequence[Query]) -> str:
+    return "1 query" if len(found) == 1 else f"{len(found)} queries"

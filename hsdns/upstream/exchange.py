@@ -104,6 +104,7 @@ class Upstream:
         self._name = str(target)
         self._clock = clock
         self._tls = tls
+        self.failed = 0  # queries, since it was made
         self._consecutive_failures = 0
         self._first_failure = 0.0
         self._durations = metrics.histogram(
@@ -196,6 +197,7 @@ class Upstream:
         if not self._consecutive_failures:
             self._first_failure = now
         self._consecutive_failures += 1
+        self.failed += 1
         sentence = f"{self} {what}"
         if self._consecutive_failures > 1:
             ago = duration_to_text(round(now - self._first_failure))

@@ -7,7 +7,7 @@
 //!         routing chooses one; a link-local address keeps its interface, without which it means nothing.
 //! Rule 3: replies are one after another in one buffer; equally long ones to one client leave together
 //!         (segmentation.rs); one that cannot be sent is counted and dropped.
-//! Rule 4: what is to be logged is recorded after the replies were sent (log.rs).
+//! Rule 4: what is to be logged is recorded after the replies were sent (log.rs), and so is what a tap takes (tap.rs).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,6 +22,7 @@ use crate::lock::lock;
 use crate::log::{Line, ReplySummary};
 use crate::system::{Message, Packet, Receiver, Sender, monotonic};
 use crate::table::{AnswerTable, Client, Reading};
+use crate::tap::{Answered, Tap};
 
 /// How many queries are looked up at once: enough to hide the latency of memory, few enough to stay in the cache.
 const AT_ONCE: usize = 16;
@@ -188,8 +189,12 @@ impl Batch {
         };
         self.meter
             .send(&mut self.sender, self.fd, hits.len(), message);
-        if let (Some(table), false) = (table, self.logged.is_empty()) {
+        let Some(table) = table else { return };
+        if !self.logged.is_empty() {
             self.log(table, elapsed);
+        }
+        if let Some((tap, source)) = table.open_tap() {
+            self.feed(tap, source, elapsed);
         }
     }
 
@@ -271,6 +276,27 @@ impl Batch {
                 flags: u16_at(&self.replies, hit.reply.start + 2),
                 summary: logged.summary,
                 elapsed,
+            }
+        }));
+    }
+
+    fn feed(&self, tap: &Tap, source: u32, elapsed: u64) {
+        if self.hits.is_empty() {
+            return;
+        }
+        let at = monotonic();
+        tap.push(self.hits.iter().map(|hit| {
+            let packet = self.receiver.packet(hit.datagram);
+            Answered {
+                query: packet.query,
+                address: packet.address,
+                source,
+                is_tcp: false,
+                is_hit: true,
+                flags: Some(u16_at(&self.replies, hit.reply.start + 2)),
+                size: hit.reply.len(),
+                elapsed,
+                at,
             }
         }));
     }

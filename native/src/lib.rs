@@ -11,6 +11,7 @@
 //!     --> queue.rs        misses, for the event loop, which may store their replies in the table
 //! hit_counts.rs           what is counted on the way, added up once a batch, taken for /metrics
 //! log.rs                  hits of logging blocks, which the event loop writes to the log
+//! tap.rs                  recent queries, while somebody looks
 //! python/                 all of the above for Python; everything else builds without it
 //! ```
 //!
@@ -34,6 +35,7 @@ pub mod s3fifo;
 pub mod segmentation;
 pub mod system;
 pub mod table;
+pub mod tap;
 pub mod timing;
 pub mod versions;
 pub mod worker;

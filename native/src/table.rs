@@ -25,6 +25,7 @@ use crate::negative_zone::NegativeZone;
 use crate::records::outline;
 use crate::s3fifo::{Entries, Queues};
 use crate::system::{monotonic, prefetch};
+use crate::tap::{Answered, Tap};
 use crate::versions::Versions;
 
 /// The most counters that an entry may depend on.
@@ -44,6 +45,7 @@ pub struct AnswerTable {
     hit_counts: Mutex<HitCounter>,
     changes: Mutex<Changes>,
     log: Log,
+    tap: Option<(Arc<Tap>, u32)>,
 }
 
 struct Inner {
@@ -120,7 +122,22 @@ impl AnswerTable {
             hit_counts: Mutex::default(),
             changes: Mutex::default(),
             log: Log::default(),
+            tap: None,
         }
+    }
+
+    /// Have a tap take its hits, as those of a source.
+    #[must_use]
+    pub fn with_tap(mut self, tap: Option<Arc<Tap>>, source: u32) -> Self {
+        self.tap = tap.map(|tap| (tap, source));
+        self
+    }
+
+    /// The tap that takes its hits, with the source that they count for; none while it is closed.
+    #[must_use]
+    pub fn open_tap(&self) -> Option<(&Tap, u32)> {
+        let (tap, source) = self.tap.as_ref()?;
+        tap.is_open().then_some((tap, *source))
     }
 
     /// Lock for a batch of queries.
@@ -233,6 +250,19 @@ impl AnswerTable {
                 flags: u16_at(&out, 2),
                 summary,
                 elapsed,
+            }]);
+        }
+        if let Some((tap, source)) = self.open_tap() {
+            tap.push([Answered {
+                query,
+                address,
+                source,
+                is_tcp: true,
+                is_hit: true,
+                flags: Some(u16_at(&out, 2)),
+                size: out.len(),
+                elapsed,
+                at: start + elapsed,
             }]);
         }
         Some(out)

@@ -520,7 +520,7 @@ fn extended_errors_follow_the_echoed_options_and_are_the_first_to_go() {
     );
     assert_eq!(whole[2] & 2, 0, "no TC");
     let shorter = table
-        .lookup(&asked, whole.len() - 1, CLIENT, ADDRESS)
+        .lookup(&asked, Some(whole.len() - 1), CLIENT, ADDRESS)
         .unwrap();
     assert_eq!(shorter.len(), whole.len() - error.len(), "all records");
     assert_eq!(shorter[6..12], whole[6..12], "counts");

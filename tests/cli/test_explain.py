@@ -139,6 +139,8 @@ def test_colours(
             f"{WEB} -history -source manifests shop.yaml",
             "-history is what a running server remembers; leave out -source and -conf to ask it",
         ),
+        (f"{WEB} -server web", '-server needs an IP address, found "web"'),
+        (f"{WEB} -p 53", "-p is the port of -server; add -server ADDRESS, or leave -p out"),
         (
             f"{WEB} -control c.sock -conf nope",
             "-control and -conf exclude each other; leave one out",

@@ -236,7 +236,7 @@ def test_all_values(tmp_path: Path) -> None:
     assert pod["containers"][0]["image"] == "hsdns/hsdns:1.2.3"
     assert pod["imagePullSecrets"] == [{"name": "mirror"}]
     assert pod["topologySpreadConstraints"][0]["labelSelector"] == deployment["selector"]
-    assert {each["name"] for each in pod["volumes"]} == {"config-volume", "tls"}
+    assert {each["name"] for each in pod["volumes"]} == {"config-volume", "run", "tls"}
     labels = deployment["template"]["metadata"]["labels"]
     assert deployment["selector"]["matchLabels"].items() <= labels.items()
     assert service["selector"].items() <= labels.items()

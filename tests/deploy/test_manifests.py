@@ -16,7 +16,7 @@ import yaml
 
 from hsdns import __version__
 from hsdns.assemble import assemble
-from hsdns.cli import interface
+from hsdns.cli import control_path, interface
 from hsdns.cli.flags import parse_flags
 from hsdns.corefile.parser import parse
 from hsdns.plugins import NOT_YET, ORDER
@@ -27,7 +27,10 @@ from tests.support.plugins.corefiles import KUBEADM
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 RENDERED = ("base", "overlays/sidecar", "overlays/node-local", "alerts")
-FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if "helm" not in path.parts)
+FILES = sorted(
+    path for path in DEPLOY.rglob("*.yaml") if not {"helm", "k9s"}.intersection(path.parts)
+)
+CONTROL = ["-control", "/run/hsdns/control.sock"]
 IMAGE = f"hsdns/hsdns:{__version__}"
 # What kubeadm's ClusterRole system:coredns allows.
 STOCK_RIGHTS = {
@@ -221,7 +224,7 @@ def test_the_base_uses_the_names_of_kubeadm() -> None:
     pod = deployment["template"]["spec"]
     (container,) = pod["containers"]
     assert (container["name"], container["image"]) == ("coredns", IMAGE)
-    assert container["args"] == ["-conf", "/etc/coredns/Corefile"]
+    assert container["args"] == ["-conf", "/etc/coredns/Corefile", *CONTROL]
     assert [port["containerPort"] for port in container["ports"]] == [53, 53, 9153, 8080, 8181]
     assert pod["dnsPolicy"] == "Default"
     assert [(p["port"], p["protocol"]) for p in one(objects, "Service")["spec"]["ports"]] == [
@@ -229,6 +232,30 @@ def test_the_base_uses_the_names_of_kubeadm() -> None:
         (53, "TCP"),
         (9153, "TCP"),
     ]
+
+
+@needs_kubectl
+@pytest.mark.parametrize(
+    ("folder", "kind"), [("base", "Deployment"), ("overlays/node-local", "DaemonSet")]
+)
+def test_the_control_door_has_a_folder_of_the_pods_own(folder: str, kind: str) -> None:
+    pod = pod_spec(render(folder), kind)
+    (container,) = pod["containers"]
+    assert container["args"][-2:] == CONTROL
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    (mount,) = (each for each in container["volumeMounts"] if each["name"] == "run")
+    # The folder of the socket is made by hsdns: the volume itself is open to every user of the pod.
+    assert Path(CONTROL[1]).parent.parent == Path(mount["mountPath"])
+    assert Path(CONTROL[1]).parent == control_path.SYSTEM, "where hsdns looks for it"
+    (volume,) = (each for each in pod["volumes"] if each["name"] == "run")
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Mi"}
+
+
+def test_a_deployment_of_coredns_can_be_patched() -> None:
+    (found,) = documents(DEPLOY / "components/control/patch.yaml")
+    assert found["metadata"] == {"name": "coredns", "namespace": "kube-system"}
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["-conf", "/etc/coredns/Corefile", *CONTROL]
 
 
 @needs_kubectl

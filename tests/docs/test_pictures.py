@@ -1,14 +1,19 @@
 """The pictures of the documentation are those that their scripts draw."""
 
+import asyncio
+import json
 import re
 import shutil
+import struct
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from docs.pictures import architecture, terminal
+from docs.pictures import architecture, dashboard, terminal, top
 from docs.pictures.terminal import COLUMNS, PROMPT, TEXT, Terminal, commands
+from tests.docs.test_control import faults, schema_of
+from tests.support.browser.chromium import PROGRAM
 
 SVG = "{http://www.w3.org/2000/svg}"
 RENEW = "run: make pictures"
@@ -28,6 +33,26 @@ def test_the_architecture_is_the_one_that_the_script_draws() -> None:
 
 def test_the_terminal_is_the_one_that_the_script_draws() -> None:
     assert terminal.TARGET.read_text() == terminal.draw(TEXT.read_text()), RENEW
+
+
+def test_the_picture_of_top_is_the_one_that_the_script_draws() -> None:
+    svg = top.draw(top.PICTURE.read_text())
+    assert top.TARGET.read_text() == svg, RENEW
+    ET.fromstring(svg)
+    assert re.findall(r"url\((?!#)|@import|<script|href", svg) == [], "it loads nothing"
+    shown = " ".join("".join(line.itertext()) for line in ET.fromstring(svg).iter(f"{SVG}text"))
+    for words in (
+        "db.shop.svc.cluster.local.",
+        "has no ready endpoint",
+        "192.0.2.54:53",
+        "in vain",
+    ):
+        assert words in shown.replace("\xa0", " ")
+
+
+def test_the_picture_of_top_is_one_that_the_server_may_send() -> None:
+    found = json.loads(top.PICTURE.read_text())
+    assert list(faults(found, schema_of("/v1/top"))) == []
 
 
 @pytest.mark.parametrize("svg", [architecture.draw(), terminal.draw(TEXT.read_text())])
@@ -85,3 +110,20 @@ def test_the_commands_print_what_the_terminal_shows(tmp_path: Path) -> None:
                     f"{PROMPT}{command} does not print {wanted[0]!r}: {RENEW}"
                 )
                 wanted = left_of(wanted, next_line)
+
+
+def size_of(png: bytes) -> tuple[int, int]:
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+def test_the_web_page_is_the_one_that_the_script_draws() -> None:
+    """The numbers differ each time; the page has the same parts, and so about the same size."""
+    width, height = size_of(dashboard.TARGET.read_bytes())
+    drawn = size_of(asyncio.run(dashboard.draw(seconds=1)))
+    assert drawn[0] == width, RENEW
+    assert abs(drawn[1] - height) < height / 10, RENEW

@@ -41,6 +41,7 @@ BOTH: Final = [
 WEB: Final = "web.default.svc.cluster.local."
 ZONE: Final = Name.from_text("cluster.local.")
 CAPACITY: Final = 1 << 22
+SOURCE: Final = 5  # the number of the table for its tap
 V4: Final = write_address(socket.AF_INET, ("192.0.2.1", 40000))
 V6: Final = write_address(socket.AF_INET6, ("2001:db8::1", 40000, 0, 0))
 
@@ -84,7 +85,8 @@ class TableUnderTest:
         self.twin = twin
         self.versions = twin.Versions()
         self.names = twin.ClusterNames()
-        self.table = twin.AnswerTable(self.versions, capacity)
+        self.tap = twin.Tap()
+        self.table = twin.AnswerTable(self.versions, capacity, self.tap, SOURCE)
 
     def store(self, query: bytes, reply: Reply | bytes, **changes: Any) -> bool:
         """Store a reply; parameters that are not given have plain values."""

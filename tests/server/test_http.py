@@ -51,7 +51,7 @@ async def ask(
     """Make one request on a connection of its own."""
     reader, writer = await asyncio.open_connection(*where)
     length = f"Content-Length: {len(body)}\r\n" if body else ""
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{length}\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n"
     writer.write(head.encode() + body)
     raw = await reader.read()
     writer.close()
@@ -148,6 +148,26 @@ def test_only_a_slow_page_is_made_in_a_thread() -> None:
 
     run(case())
     assert threads == {"/health": True, "prepared": True, "/metrics": False}
+
+
+def test_connections_are_accepted_some_in_a_turn() -> None:
+    """Where a turn takes long, silent connections would fill the queue before that of a probe otherwise."""
+
+    async def case() -> None:
+        places = Places(64)
+        listeners = HttpListeners(places)
+        await listeners.open(pages(health=page("OK")))
+        made = [socket.create_connection(listeners.bound[LOCAL]) for _ in range(40)]
+        turns = 0
+        while len(places) < 40:
+            turns += 1
+            await asyncio.sleep(0)
+        for each in made:
+            each.close()
+        await listeners.close()
+        assert turns <= 20
+
+    event_loops.run(case(), "uvloop")
 
 
 def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:

@@ -7,10 +7,13 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from hsdns.http_page import Asked, HttpRefusal, HttpStream
+from hsdns.http_page import Asked, HttpPage, HttpRefusal, HttpStream
+from hsdns.server import http
 from hsdns.server.http import HttpListeners, HttpPages
+from hsdns.server.http_browser import HEADERS
 from hsdns.server.places import Places
-from tests.server.test_http import LOCAL, ask, run
+from tests.server.test_http import LOCAL, ask, parse, run
+from tests.support.coroutines.event_loops import until
 
 pytestmark = pytest.mark.sockets
 
@@ -90,7 +93,7 @@ def test_the_next_piece_waits_for_the_reader() -> None:
         listeners = HttpListeners(Places(64))
         await listeners.open(pages)
         reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL], limit=1)
-        writer.write(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        writer.write(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await reader.read(1)
         before = -1
         while made != before:  # what the kernel and the client buffer
@@ -98,6 +101,74 @@ def test_the_next_piece_waits_for_the_reader() -> None:
             await asyncio.sleep(0.05)
         assert 0 < made < 1000
         writer.close()
+        await listeners.close()
+
+    run(case())
+
+
+def test_public_pages_leave_places_to_the_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the address of `health`, only so many are sent at a time."""
+    monkeypatch.setattr(http, "MAX_READERS", 2)
+
+    async def endless(asked: Asked) -> AsyncGenerator[bytes, None]:
+        while True:
+            yield b"one"
+            await asyncio.sleep(0.001)
+
+    async def case() -> None:
+        pages = HttpPages()
+        pages.serve(LOCAL, {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))})
+        pages.serve(LOCAL, {"/": HttpStream("text/plain", whole, is_public=True)})
+        pages.serve(LOCAL, {"/endless": HttpStream("text/plain", endless, is_public=True)})
+        places = Places(64)
+        listeners = HttpListeners(places)
+        await listeners.open(pages)
+        where = listeners.bound[LOCAL]
+        readers = []
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection(*where)
+            writer.write(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await reader.readuntil(b"one")
+            readers.append(writer)
+        refused = await ask(where, "/")
+        assert (refused.status, refused.body) == (
+            503, b'{"error": "2 others read from this address; close one of them"}\n',
+        )  # fmt: skip
+        assert (await ask(where, "/health")).body == b"OK"
+        assert (await ask(where, "/nothing")).body == b"404 page not found\n"
+        assert len(places) >= len(readers)
+        for writer in readers:
+            writer.close()
+        await until(lambda: not len(places), "the readers have gone")
+        assert (await ask(where, "/")).status == 200
+        await listeners.close()
+
+    run(case())
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ("Host: localhost", 200),
+        ("Host: localhost\r\nOrigin: http://localhost", 200),
+        ("Host: localhost\r\nOrigin: http://evil.example", 403),
+        ("Host: evil.example", 403),
+    ],
+)
+def test_pages_of_other_sites_get_no_answer(headers: str, status: int) -> None:
+    async def case() -> None:
+        pages = HttpPages()
+        pages.serve(LOCAL, {"/whole": HttpStream("text/plain", whole, headers={"X-Own": "yes"})})
+        listeners = HttpListeners(Places(64))
+        await listeners.open(pages)
+        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+        writer.write(f"GET /whole HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n".encode())
+        found = parse(await reader.read())
+        writer.close()
+        assert found.status == status
+        assert found.headers.items() >= HEADERS.items()
+        assert not {name for name in found.headers if name.startswith("Access-Control")}
+        assert found.headers.get("X-Own") == ("yes" if status == 200 else None)
         await listeners.close()
 
     run(case())

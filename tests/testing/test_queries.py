@@ -72,7 +72,7 @@ FAILS: list[tuple[Callable[[Queries], None], str]] = [
     ),
     (
         lambda queries: queries.assert_asked("web", "A", from_="127.0.0.1", times=2),
-        f"1 queries web A from 127.0.0.1 came, not 2\n  nearest: 0.000 s  127.0.0.1  udp  {WEB} A  NOERROR{ALL}",
+        f"1 query web A from 127.0.0.1 came, not 2\n  nearest: 0.000 s  127.0.0.1  udp  {WEB} A  NOERROR{ALL}",
     ),
     (
         lambda queries: queries.assert_not_asked("web.default"),

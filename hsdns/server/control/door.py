@@ -7,14 +7,17 @@ Rule: a page asks for the instance each time it goes on after others have run, s
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from hsdns.http_page import HttpRefusal
+from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.faults import StandingFaults
 from hsdns.server.instance import Instance
+from hsdns.server.query_tap import QueryTap
 
 NOT_SERVING = "the server starts or ends, and has no answers; ask again in a moment"
 
@@ -22,6 +25,7 @@ NOT_SERVING = "the server starts or ends, and has no answers; ask again in a mom
 class Door:
     """The server as its pages see it; `clock` gives monotonic seconds, `wall` those since the epoch.
 
+    `queries` has the recent queries, `metrics` what has been counted.
     `faults` is None where the server was not started for them.
     """
 
@@ -30,11 +34,15 @@ class Door:
         instance: Callable[[], Instance | None],
         clock: Callable[[], float],
         wall: Callable[[], float],
+        queries: QueryTap,
+        metrics: Registry,
         faults: StandingFaults | None = None,
     ) -> None:
         self.instance = instance
         self.clock = clock
         self.wall = wall
+        self.queries = queries
+        self.metrics = metrics
         self.faults = faults
         self.began = clock()
 
@@ -49,6 +57,11 @@ class Door:
 def kubernetes_blocks(instance: Instance) -> list[Kubernetes]:
     """The kubernetes plugins, in the order of the Corefile."""
     return [each for each in instance.configuration.plugins if isinstance(each, Kubernetes)]
+
+
+def time_text(seconds: float) -> str:
+    """Seconds since the epoch as RFC 3339 text, to the millisecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def to_line(value: Any) -> bytes:

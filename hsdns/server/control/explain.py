@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator
 from hsdns.explanation.asked import read_question
 from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import Door, to_line
-from hsdns.server.explaining import make_explainer
 from hsdns.server.runtime import Turn
 
 
@@ -25,6 +24,9 @@ async def explain(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
         qname, qtype = read_question(name, rrtype)
     except ValueError as error:
         raise HttpRefusal(400, str(error)) from None
+    # Imported for those who ask: it needs dnspython, which few servers do.
+    from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - as said
+
     instance = door.serving()
     pause = Turn(door.clock).end_if_long
     explainer = make_explainer(instance.configuration, instance.runtime, asks=True, pause=pause)

@@ -14,40 +14,72 @@ from typing import Final, NamedTuple
 from hsdns.http_page import Asked, HttpStream
 from hsdns.server.control.changes import changes
 from hsdns.server.control.door import Door
+from hsdns.server.control.events import EVENTS, events
 from hsdns.server.control.explain import explain
 from hsdns.server.control.faults import faults, hits
 from hsdns.server.control.names import names
+from hsdns.server.control.page import HTML, headers, page
+from hsdns.server.control.queries import PARAMETERS as QUERY_PARAMETERS
+from hsdns.server.control.queries import queries
+from hsdns.server.control.query_filter import FILTERS
 from hsdns.server.control.state import state, version
+from hsdns.server.control.top.picture import PARAMETERS as TOP_PARAMETERS
+from hsdns.server.control.top.picture import top
 
 JSON: Final = "application/json"
 LINES: Final = "application/jsonl"
 
 
 class Route(NamedTuple):
-    """What is answered at a path: the pieces of a page, made between queries, for these parameters and methods."""
+    """What is answered at a path: the pieces of a page, made between queries, for these parameters and methods.
+
+    A route that needs no token has nothing of the server.
+    """
 
     pieces: Callable[[Door, Asked], AsyncGenerator[bytes, None]]
     content_type: str
     parameters: tuple[str, ...] = ()
     methods: tuple[str, ...] = ("GET",)
+    needs_token: bool = True
+    headers: Mapping[str, str] = {}
 
 
 ROUTES: Final[Mapping[str, Route]] = {
+    "/": Route(page, HTML, needs_token=False, headers=headers()),
     "/version": Route(version, JSON),
     "/v1/server": Route(state, JSON),
     "/v1/names": Route(names, LINES),
     "/v1/changes": Route(changes, LINES),
     "/v1/explain": Route(explain, JSON, ("name", "type")),
+    "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS),
+    "/v1/top": Route(top, LINES, TOP_PARAMETERS),
+    "/v1/top/events": Route(events(top), EVENTS, FILTERS),
     "/v1/faults": Route(faults, LINES, ("name",), ("GET", "POST", "DELETE")),
     "/v1/faults/hits": Route(hits, LINES),
 }
 
 
+# What `dashboard` shows: the page and what it asks.  Only what reads, since all that can connect may ask it.
+DASHBOARD: Final = ("/", "/v1/explain", "/v1/top/events")
+
+
 def pages(door: Door, token: str | None) -> dict[str, HttpStream]:
-    """The pages of an address."""
-    return {
-        path: HttpStream(
-            route.content_type, partial(route.pieces, door), token, route.parameters, route.methods
-        )
-        for path, route in ROUTES.items()
-    }
+    """The pages of an address of the control door."""
+    return {path: _stream(route, door, token) for path, route in ROUTES.items()}
+
+
+def dashboard(door: Door) -> dict[str, HttpStream]:
+    """The pages of an address of `dashboard`."""
+    return {path: _stream(ROUTES[path], door, None, is_public=True) for path in DASHBOARD}
+
+
+def _stream(route: Route, door: Door, token: str | None, *, is_public: bool = False) -> HttpStream:
+    return HttpStream(
+        route.content_type,
+        partial(route.pieces, door),
+        token if route.needs_token else None,
+        route.parameters,
+        route.methods,
+        route.headers,
+        is_public,
+    )

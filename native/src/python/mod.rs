@@ -21,7 +21,7 @@ use crate::negative_zone::NegativeZone;
 use crate::table::Client;
 use crate::timing::Timing;
 use crate::versions::{Dependency, SIZE};
-use crate::{names, table, versions};
+use crate::{names, table, tap, versions};
 
 /// The module's contents.
 #[pymodule(name = "_native")]
@@ -29,11 +29,11 @@ mod module {
     #[pymodule_export]
     use super::sockets::{Batch, MissQueue, Worker};
     #[pymodule_export]
-    use super::{AnswerTable, ClusterNames, Versions};
+    use super::{AnswerTable, ClusterNames, Tap, Versions};
 
     use super::{
         BATCH_STATISTICS, Bound, LOG_RECORD, MISS, PyModule, PyModuleMethods, PyResult,
-        TABLE_STATISTICS, WORKER_STATISTICS,
+        TABLE_STATISTICS, TAP_RECORD, WORKER_STATISTICS,
     };
 
     /// Add the named tuples.
@@ -42,6 +42,7 @@ mod module {
         for tuple in [
             &MISS,
             &LOG_RECORD,
+            &TAP_RECORD,
             &TABLE_STATISTICS,
             &BATCH_STATISTICS,
             &WORKER_STATISTICS,
@@ -101,6 +102,12 @@ static LOG_RECORD: NamedTuple = NamedTuple::new(
     "LogRecord",
     &[
         "query", "address", "flags", "size", "answers", "seconds", "is_tcp",
+    ],
+);
+static TAP_RECORD: NamedTuple = NamedTuple::new(
+    "TapRecord",
+    &[
+        "query", "address", "source", "flags", "size", "seconds", "at", "is_tcp", "is_hit",
     ],
 );
 static BATCH_STATISTICS: NamedTuple = NamedTuple::new(
@@ -274,6 +281,90 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
+//----- Tap -------------------------------------------------------------------
+
+/// The last queries, or a fair share of them.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+struct Tap {
+    inner: Arc<tap::Tap>,
+}
+
+#[pymethods]
+impl Tap {
+    #[new]
+    fn new() -> Self {
+        Self {
+            inner: Arc::default(),
+        }
+    }
+
+    /// What it takes.
+    #[getter]
+    fn mode(&self) -> u8 {
+        self.inner.mode() as u8
+    }
+
+    #[setter]
+    fn set_mode(&self, mode: u8) -> PyResult<()> {
+        let mode = tap::Mode::of(mode)
+            .ok_or_else(|| PyValueError::new_err(format!("a tap has no mode {mode}")))?;
+        self.inner.set_mode(mode);
+        Ok(())
+    }
+
+    /// Add an answer of the chain.
+    #[pyo3(signature = (query, address, *, source, flags, size, seconds, at, is_tcp))]
+    #[allow(clippy::too_many_arguments)] // the contract with the Python twin
+    fn push(
+        &self,
+        query: &[u8],
+        address: &[u8],
+        source: u32,
+        flags: Option<u16>,
+        size: usize,
+        seconds: f64,
+        at: f64,
+        is_tcp: bool,
+    ) {
+        self.inner.push([tap::Answered {
+            query,
+            address,
+            source,
+            is_tcp,
+            is_hit: false,
+            flags,
+            size,
+            elapsed: nanoseconds(seconds),
+            at: nanoseconds(at),
+        }]);
+    }
+
+    /// Take what it holds, with the number of all since the last call.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<(u64, Bound<'py, PyList>)> {
+        let taken = PyList::empty(py);
+        let class = TAP_RECORD.class(py)?;
+        let (seen, records) = self.inner.take(|record| {
+            let [query, address] =
+                [record.query(), record.address()].map(|part| PyBytes::new(py, part));
+            class.call1((
+                query,
+                address,
+                record.source,
+                record.flags,
+                record.size,
+                record.elapsed as f64 / 1e9,
+                record.at as f64 / 1e9,
+                record.is_tcp,
+                record.is_hit,
+            ))
+        });
+        for record in records {
+            taken.append(record?)?;
+        }
+        Ok((seen, taken))
+    }
+}
+
 //----- AnswerTable -----------------------------------------------------------------
 
 /// From the octets of a query to the octets of its reply.
@@ -285,10 +376,12 @@ struct AnswerTable {
 #[pymethods]
 impl AnswerTable {
     #[new]
-    fn new(versions: &Versions, capacity: usize) -> Self {
+    #[pyo3(signature = (versions, capacity, tap = None, source = 0))]
+    fn new(versions: &Versions, capacity: usize, tap: Option<&Tap>, source: u32) -> Self {
         let inner = table::AnswerTable::new(Arc::clone(&versions.inner), capacity);
+        let tap = tap.map(|tap| Arc::clone(&tap.inner));
         Self {
-            inner: Arc::new(inner),
+            inner: Arc::new(inner.with_tap(tap, source)),
         }
     }
 

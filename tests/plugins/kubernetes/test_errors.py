@@ -82,7 +82,8 @@ def test_without_the_option_there_are_none(question: str) -> None:
 
 
 COREFILE = (
-    ".:53 {{\ncache\nkubernetes cluster.local in-addr.arpa {{\npods insecure\n{option}}}\n}}\n"
+    ".:53 {{\ncache\nk8s_external ext.test {{\nheadless\n}}\n"
+    "kubernetes cluster.local in-addr.arpa {{\npods insecure\n{option}}}\n}}\n"
 )
 
 
@@ -99,7 +100,7 @@ def test_a_reply_is_the_same_but_for_the_errors(
     for server in (plain, explained):
         server.apply(*history[:at])
     questions = strategies.questions(
-        seed, strategies.remaining(history), ("cluster.local.", "in-addr.arpa."), 8
+        seed, strategies.remaining(history), ("cluster.local.", "in-addr.arpa.", "ext.test."), 9
     )
     chance = Random(seed)
     for qname, qtype in (*questions, (Name.from_text("nope.default.svc.cluster.local."), 6)):

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from hsdns.server.control import changes
+from hsdns.server.control import change_follower, changes
 from tests.server.control.served import BLOCK, Served, served
 from tests.support.cluster.objects import deletes, namespace, service, upserts
 from tests.support.coroutines.event_loops import run, until
@@ -94,8 +94,8 @@ def test_names_of_a_cluster_that_is_read_are_no_changes(monkeypatch: pytest.Monk
             server.apply(*upserts(DB))
             assert [await reader.line(), await reader.line()] == ADDED
 
-    known: list[changes._Followed] = []
-    follow = changes._follow
+    known: list[change_follower._Followed] = []
+    follow = change_follower._follow
 
     def note(*of: Any) -> Any:
         found = follow(*of)
@@ -105,7 +105,7 @@ def test_names_of_a_cluster_that_is_read_are_no_changes(monkeypatch: pytest.Monk
     def _seen() -> list[int]:
         return [each.seen for each in known if each.changes is not None]
 
-    monkeypatch.setattr(changes, "_follow", note)
+    monkeypatch.setattr(change_follower, "_follow", note)
     run(case())
 
 

@@ -55,6 +55,7 @@ def test_from_manifests() -> None:
         async with served(BLOCK.replace("shop.yaml", "shop.yaml more.yaml")) as server:
             found = await ask(server, WEB)
             assert (found["outcome"], found["service"]["clusterIps"]) == ("resolves", ["10.96.7.7"])
+            assert found["table"].startswith("stored once it was asked for")
             found = await ask(server, "db.shop.svc.cluster.local")
             assert found["cause"] == (
                 "NXDOMAIN: 0 of 1 endpoints of Service shop/db are ready (pod condition Ready is False: "

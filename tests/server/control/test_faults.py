@@ -140,12 +140,14 @@ def test_a_server_that_was_not_started_for_it(method: str, page: str) -> None:
 
 def test_the_stream_ends_with_the_server() -> None:
     async def case() -> None:
-        async with served(faults=True) as server:
-            async with server.client.get("http://localhost/v1/faults/hits") as response:
-                await server.reloadable.server.close()
-                # By itself, or cut off: it depends on where the end finds it.
-                with contextlib.suppress(aiohttp.ClientPayloadError):
-                    assert await response.content.read() == b""
+        async with (
+            served(faults=True) as server,
+            server.client.get("http://localhost/v1/faults/hits") as response,
+        ):
+            await server.reloadable.server.close()
+            # By itself, or cut off: it depends on where the end finds it.
+            with contextlib.suppress(aiohttp.ClientPayloadError):
+                assert await response.content.read() == b""
 
     run(case())
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import stat
 from pathlib import Path
+from typing import cast
 
 import aiohttp
 import pytest
 
 from hsdns.server import http
-from hsdns.server.control.routes import ROUTES
+from hsdns.server.control.door import Door
+from hsdns.server.control.events import EVENTS
+from hsdns.server.control.page import FILE
+from hsdns.server.control.routes import DASHBOARD, ROUTES, pages
 from tests.server.control.served import BLOCK, SOCKET, served
 from tests.support.coroutines.event_loops import run, until
 
@@ -32,7 +37,7 @@ def is_there() -> bool:
     ("method", "page", "status", "error"),
     [
         ("GET", "/v1/nam", 404, f"this hsdns has no /v1/nam; it has {LIST}"),
-        ("GET", "/", 404, f"this hsdns has no /; it has {LIST}"),
+        ("GET", "/nam", 404, f"this hsdns has no /nam; it has {LIST}"),
         ("GET", "/v2/server", 404, f"this hsdns has no /v2/server; it has {LIST}"),
         ("GET", "/v1/server?all", 400, "/v1/server has no parameter all; leave out ?all"),
     ],
@@ -138,7 +143,7 @@ def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch)
     async def case() -> None:
         async with served(text) as server:
             reader, writer = await asyncio.open_unix_connection(SOCKET, limit=1)
-            writer.write(b"GET /v1/names HTTP/1.1\r\nHost: x\r\n\r\n")
+            writer.write(b"GET /v1/names HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.read(1)  # it has begun; no more is taken than the buffers hold
             assert (await server.get("/v1/server")).status == 200
             listener = server.reloadable.server._http._open[f"unix:{SOCKET}"]
@@ -161,3 +166,40 @@ def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
                 writer.close()
 
     run(case())
+
+
+def test_an_address_of_dashboard_has_the_page_and_what_it_asks() -> None:
+    """Without a token, on the port of `health`; nothing there changes the server."""
+    text = BLOCK.replace(
+        "control c.sock", "control c.sock\nhealth 127.0.0.1:0\ndashboard 127.0.0.1:0"
+    )
+
+    async def case() -> None:
+        async with served(text) as server, aiohttp.ClientSession() as client:
+            host, port = server.reloadable.server._http.bound["127.0.0.1:0"]
+
+            async def ask(path: str, method: str = "GET") -> tuple[int, str]:
+                async with client.request(method, f"http://{host}:{port}{path}") as response:
+                    if response.content_type == EVENTS:
+                        return response.status, (await response.content.readline()).decode()
+                    return response.status, await response.text()
+
+            status, body = await ask("/")
+            assert (status, body) == (200, FILE.read_text())
+            status, body = await ask("/v1/explain?name=web.shop.svc.cluster.local")
+            assert (status, json.loads(body)["outcome"]) == (200, "resolves")
+            status, body = await ask("/v1/top/events")
+            assert (status, json.loads(body.removeprefix("data: "))["failing"]) == (200, [])
+            assert await ask("/health") == (200, "OK")
+            for path in (set(ROUTES) | {"/nothing"}) - set(DASHBOARD):
+                assert (await ask(path))[0] == 404, path
+            for path in DASHBOARD:
+                assert (await ask(path, "POST"))[0] == 405
+            assert {method for path in DASHBOARD for method in ROUTES[path].methods} == {"GET"}
+
+    run(case())
+
+
+def test_only_the_page_needs_no_token() -> None:
+    streams = pages(cast("Door", None), "secret")
+    assert [path for path, stream in streams.items() if stream.token != "secret"] == ["/"]

@@ -146,9 +146,15 @@ class ConfigMapVolume(Strict):
     items: list[KeyToPath] = []
 
 
+class EmptyDir(Strict, rename="camel"):
+    medium: Literal["", "Memory"] = ""
+    size_limit: Annotated[str, Meta(pattern=r"^\d+[KMG]i$")] = ""
+
+
 class Volume(Strict, rename="camel"):
     name: DnsName
-    config_map: ConfigMapVolume
+    config_map: ConfigMapVolume | UnsetType = UNSET
+    empty_dir: EmptyDir | UnsetType = UNSET
 
 
 class Toleration(Strict):

@@ -59,6 +59,7 @@ class FakeRuntime:
         self.wall_time = 1_700_000_000.0
         self.http: dict[str, dict[str, HttpPage]] = {}
         self.control: dict[str, str | None] = {}
+        self.dashboards: list[str] = []
         self.failures: list[str] = []
         self.reloads = 0
         self.names_answered_first_changes = 0
@@ -124,6 +125,10 @@ class FakeRuntime:
     def serve_control(self, address: str, token: str | None) -> None:
         """Record the address, with the token."""
         self.control[address] = token
+
+    def serve_dashboard(self, address: str) -> None:
+        """Record the address."""
+        self.dashboards.append(address)
 
     def local_addresses(self, servers: Sequence[str]) -> list[str]:
         """Addresses of this host, as scripted in `addresses`."""

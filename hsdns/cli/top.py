@@ -1,0 +1,172 @@
+"""`hsdns top`: what goes on in a running server.
+
+Path: argv -> here -> running_server.py (/v1/top) -> top_view.py -> the terminal, or JSON on standard output.
+Rule 1: pictures are read in a thread, so that keys and a new size of the terminal are seen at once.
+Rule 2: the terminal is left as it was found, whatever ends the command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import select
+import sys
+from collections.abc import Iterator
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from hsdns.cli import control_path
+from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, usage
+from hsdns.cli.running_server import STATUS, RunningServer, ServerError, find
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Picture = dict[str, Any]
+FLAGS: Final = {
+    "namespace": Flag(str, "show only names of this namespace", "NAMESPACE"),
+    "n": Flag(str, "the same as -namespace", "NAMESPACE", alias_of="namespace"),
+    "name": Flag(str, "show only this name and those below it", "NAME"),
+    "once": Flag(bool, "print one picture and exit, as without a terminal"),
+    "control": control_path.CHOICE,
+    "o": Flag(str, "format: text (default), or json, a line for each picture", "FORMAT"),
+    "h": Flag(bool, "show this help"),
+    "help": Flag(bool, "show this help", alias_of="h"),
+}
+LIBRARY: Final = "rich"
+NO_LIBRARY: Final = (
+    'hsdns top draws with the library rich, which is not installed: run pip install "hsdns-server[top]", '
+    "or use -o json"
+)
+ENDED: Final = "the server at {path} has ended, or its control socket was closed"
+LOOK: Final = 0.1  # seconds between looks at the keys and the size of the terminal
+QUIT: Final = b"qQ\x04"  # with Ctrl-D; Ctrl-C is a signal
+
+
+def run(words: list[str]) -> int:
+    """Run `hsdns top`; return the exit status."""
+    try:
+        flags = parse_flags(words, FLAGS, command="hsdns top")
+        output = output_format(flags)
+    except FlagError as error:
+        print(error, file=sys.stderr)
+        return STATUS
+    if flags.get("h"):
+        print(f"Usage: hsdns top [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+        return 0
+    if output == "text" and importlib.util.find_spec(LIBRARY) is None:
+        print(NO_LIBRARY, file=sys.stderr)
+        return STATUS
+    is_live = output == "text" and not flags.get("once") and sys.stdout.isatty()
+    is_once = bool(flags.get("once")) or (output == "text" and not is_live)
+    filters = ("namespace", "name")
+    asked: dict[str, str] = {name: str(flags[name]) for name in filters if name in flags}
+    if is_once:
+        asked["once"] = "1"
+    page = f"/v1/top?{urlencode(asked)}" if asked else "/v1/top"
+    control = flags.get("control")
+    try:
+        server = find(None if control is None else str(control))
+        if is_live:
+            _show(server, page, str(flags.get("namespace", "")))
+            return 0
+        for picture in server.lines(page):
+            _print(server, picture, output, str(flags.get("namespace", "")))
+        if not is_once:
+            raise ServerError(ENDED.format(path=server.path))
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return STATUS
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def _print(server: RunningServer, picture: Picture, output: str, namespace: str) -> None:
+    if output == "json":
+        print(json.dumps(picture), flush=True)
+        return
+    from hsdns.cli.top_view import view
+
+    console = _console()
+    console.print(view(picture, _place(server, namespace), console.width))
+
+
+def _place(server: RunningServer, namespace: str) -> str:
+    shown = f", names of namespace {namespace}" if namespace else ""
+    return f"the server with process ID {server.pid}, at {server.path}{shown}"
+
+
+def _console() -> Console:
+    """The terminal; without one, or with NO_COLOR, it has no colours, and COLUMNS is its width."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False)
+
+
+def _show(server: RunningServer, page: str, namespace: str) -> None:
+    """Show pictures until a key ends it; raise ServerError if the server goes away."""
+    from rich.live import Live
+
+    from hsdns.cli.top_view import view
+
+    pictures: SimpleQueue[Picture | ServerError] = SimpleQueue()
+    Thread(target=_read, args=(server, page, pictures), daemon=True).start()
+    console = _console()
+    current: Picture | None = None
+    size = console.size
+    with (
+        _keys() as keys,
+        Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
+    ):
+        while not _is_quit(keys):
+            changed = size != console.size
+            size = console.size
+            with contextlib.suppress(Empty):
+                found = pictures.get_nowait()
+                if isinstance(found, ServerError):
+                    raise found
+                current, changed = found, True
+            if changed and current is not None:
+                place = f"q quits, {_place(server, namespace)}"
+                live.update(view(current, place, size.width, size.height), refresh=True)
+
+
+def _read(server: RunningServer, page: str, pictures: SimpleQueue[Picture | ServerError]) -> None:
+    try:
+        for picture in server.lines(page):
+            pictures.put(picture)
+        pictures.put(ServerError(ENDED.format(path=server.path)))
+    except ServerError as error:
+        pictures.put(error)
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[int | None]:
+    """Have keys arrive as they are pressed; None where standard input is no terminal."""
+    import termios
+    import tty
+
+    if not sys.stdin.isatty():
+        yield None
+        return
+    number = sys.stdin.fileno()
+    before = termios.tcgetattr(number)
+    try:
+        tty.setcbreak(number)
+        yield number
+    finally:
+        termios.tcsetattr(number, termios.TCSADRAIN, before)
+
+
+def _is_quit(keys: int | None) -> bool:
+    """Wait a moment for a key; tell whether it ends the command."""
+    ready, _, _ = select.select([] if keys is None else [keys], [], [], LOOK)
+    if not ready or keys is None:
+        return False
+    pressed = os.read(keys, 64)
+    return not pressed or any(key in QUIT for key in pressed)

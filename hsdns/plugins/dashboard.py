@@ -1,0 +1,42 @@
+"""Shows the server as a web page: what fails now and why, and the explanation of a name.
+
+Path: beside the queries; server/control/page.py has the page, server/http.py answers with it.
+Rule: unlike `control` it may be on any address and has no token, so it has only pages that read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+from hsdns.corefile.arguments import listen_address
+from hsdns.corefile.properties import Property, read_properties
+from hsdns.corefile.tree import Directive
+from hsdns.plugin import Block, Plugin, Runtime
+
+
+class Dashboard(Plugin):
+    """The page at `addresses`, each `host:port`."""
+
+    name: ClassVar[str] = "dashboard"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self.addresses = tuple(addresses)
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `dashboard ADDRESS`; all of a block take effect."""
+        read_properties(directives, cls.PROPERTIES)
+        for directive in directives:
+            if not directive.args:
+                raise directive.error(
+                    '"dashboard" needs an address; write "dashboard 127.0.0.1:8079",'
+                    " or the address of health to be on the same port"
+                )
+        return cls([listen_address(directive, "") for directive in directives])
+
+    async def start(self, runtime: Runtime) -> None:
+        """Serve the page."""
+        for address in self.addresses:
+            runtime.serve_dashboard(address)

@@ -1,0 +1,84 @@
+"""The recent queries: /v1/queries.
+
+Path: routes.py -> here -> query_tap.py.
+Rule 1: a line is a query.  A line with `share` says how many of the queries that follow it are shown, where more came
+        than were taken.
+Rule 2: `last` gives the last queries that the server has kept, and ends; without it each query is shown as it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any, Final
+
+from hsdns.http_page import Asked, HttpRefusal
+from hsdns.server.control.door import Door, time_text, to_line
+from hsdns.server.control.query_filter import FILTERS, QueryFilter
+from hsdns.server.query_tap import POLL, SeenQuery
+from hsdns.server.runtime import Turn
+
+PARAMETERS: Final = ("last", *FILTERS)
+MOST: Final = 1000  # that `last` may ask for
+PIECE: Final = 100  # lines that are sent at a time
+NOT_KEPT: Final = (
+    "this server has kept no queries, because it was not started for it: hsdns serve keeps them; "
+    "read /v1/queries without last to see those that come"
+)
+
+
+async def queries(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
+    """Write a line for each query."""
+    door.serving()
+    wanted = QueryFilter.of(door, asked)
+    turn = Turn(door.clock)
+    if "last" in asked.parameters:
+        count = _read_count(asked.parameters["last"])
+        if not door.queries.keeps:
+            raise HttpRefusal(404, NOT_KEPT)
+        found = [each for each in door.queries.last() if wanted.has(each.name)][-count:]
+        for piece in _pieces(found):
+            yield piece
+            await turn.end_if_long()
+        return
+    tap = door.queries
+    with tap.looking():
+        share, position = 1.0, tap.collected
+        yield to_line({"time": time_text(door.wall()), "share": share})
+        while door.instance() is not None:
+            tap.collect()
+            new, position = list(tap.since(position)), tap.collected
+            if new and (now := 1 / new[-1].weight) != share:
+                share = now
+                yield to_line({"time": time_text(door.wall()), "share": round(share, 4)})
+            for piece in _pieces([each for each in new if wanted.has(each.name)]):
+                yield piece
+                await turn.end_if_long()
+            await asyncio.sleep(POLL)
+
+
+def _read_count(text: str) -> int:
+    if text.isdecimal() and text.isascii() and len(text) < 6 and 0 < int(text) <= MOST:
+        return int(text)
+    raise HttpRefusal(400, f'last is a number of queries from 1 to {MOST}, not "{text}"')
+
+
+def _pieces(found: list[SeenQuery]) -> Iterable[bytes]:
+    for at in range(0, len(found), PIECE):
+        yield b"".join(to_line(_to_object(each)) for each in found[at : at + PIECE])
+
+
+def _to_object(seen: SeenQuery) -> dict[str, Any]:
+    return {
+        "time": time_text(seen.time),
+        "server": seen.server,
+        "client": seen.client,
+        "transport": seen.transport,
+        "name": seen.name.to_text(),
+        "type": seen.type,
+        "rcode": seen.rcode,
+        "duration_ms": round(seen.seconds * 1000, 3),
+        "answered_by": "table" if seen.is_hit else "chain",
+        "size": seen.size,
+        "truncated": seen.is_truncated,
+    }

@@ -1,0 +1,227 @@
+"""Asks two servers in turns, one with a control door and one without, and then the first while it explains.
+
+Path: `python -m loadtest.door` -> here -> pressure/asker.c, and the servers under test.
+Rule 1: everything is on loopback and bounded in time: about SECONDS for each of 4 * TURNS rounds.
+Rule 2: a round with is compared with the round without beside it; the ratio that counts is the median of the turns.
+Rule 3: all queries are answered from the answer table, for names of other Services than the one that is explained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+
+from loadtest.answering.client import is_answering
+from loadtest.answering.cluster import Question
+from loadtest.answering.packets import query_of
+from loadtest.answering.programs import ROOT
+from loadtest.ports import free_port
+from loadtest.pressure.clients import Client, Counts, compile_tools
+from loadtest.process import BenchmarkError, Process
+
+RATE: Final = 50_000  # queries a second
+SECONDS: Final = 3.0  # of a round
+TURNS: Final = 5
+EVERY: Final = 0.5  # seconds between two explanations
+START: Final = 60.0  # seconds for a server to start
+SERVICES: Final = 10_000
+MOST_P99: Final = 1.2  # times that without explanations
+EXPLAINED: Final = ("svc-5.ns-0.svc.cluster.local", "svc-55x.ns-0.svc.cluster.local")
+COREFILE: Final = """\
+cluster.local:{port} {{
+    bind 127.0.0.1
+    {control}
+    kubernetes {{
+        source synthetic services={services} endpoints=10
+        startup_timeout 60s
+    }}
+    cache
+    loadbalance
+}}
+"""
+
+
+class Figures(NamedTuple):
+    """Medians: CPU microseconds of a hit, p99 microseconds of a query, milliseconds of an explanation; and ratios."""
+
+    hit_closed: float
+    hit_open: float
+    hit_ratio: float
+    p99_quiet: float
+    p99_explaining: float
+    p99_ratio: float
+    explanation: float
+    explanations: int
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the others were answered as fast while it explained, as far as promised."""
+        return self.p99_ratio <= MOST_P99
+
+    def table(self) -> str:
+        """The figures as a table of Markdown."""
+        rows = [
+            ("CPU of a hit, us", self.hit_closed, self.hit_open, self.hit_ratio),
+            ("p99 of 50,000 queries a second, us", self.p99_quiet, self.p99_explaining, self.p99_ratio),
+        ]  # fmt: skip
+        lines = [
+            "| figure                             | without | with | ratio |",
+            "| ---------------------------------- | ------: | ---: | ----: |",
+            *(f"| {name:34} | {off:7.2f} | {on:4.2f} | {ratio:5.2f} |" for name, off, on, ratio in rows),
+            "",
+            f"an explanation took {self.explanation:.1f} ms (median of {self.explanations})",
+        ]  # fmt: skip
+        return "\n".join(lines)
+
+
+class Server:
+    """A server on loopback; `control` is the path of its control socket, "" for none.  A context manager."""
+
+    def __init__(self, folder: Path, name: str, control: str) -> None:
+        self.port, self.control = free_port(), control
+        path = folder / f"{name}.conf"
+        line = f"control {control}" if control else ""
+        path.write_text(COREFILE.format(port=self.port, control=line, services=SERVICES))
+        words = (sys.executable, "-m", "hsdns", "-conf", str(path))
+        self._process = Process(name, words, folder, cwd=ROOT)
+
+    def __enter__(self) -> Server:
+        query = query_of(Question("svc-5.ns-0.svc.cluster.local", "A"), edns=False)
+        deadline = time.monotonic() + START
+        try:
+            while not is_answering(self.port, query):
+                self._process.check()
+                if time.monotonic() > deadline:
+                    raise BenchmarkError(f"the server does not answer:\n{self._process.printed()}")
+                time.sleep(0.1)
+        except BaseException:
+            self._process.end()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.end()
+
+    def asked(self, asker: Path, names: Path) -> tuple[Counts, float]:
+        """The counts of a round, and CPU microseconds for each reply."""
+        before = self._process.cpu()
+        words = (str(asker), str(self.port), str(RATE), str(SECONDS), str(names))
+        with Client(words, SECONDS, honest=True) as client:
+            counts = client.counts()
+        if not counts.answered:
+            raise BenchmarkError(f"the server answers nothing:\n{self._process.printed()}")
+        return counts, (self._process.cpu() - before) * 1e6 / counts.answered
+
+
+class Explaining:
+    """Asks for an explanation every EVERY seconds, in a thread; a context manager."""
+
+    def __init__(self, control: str) -> None:
+        self.took: list[float] = []  # seconds
+        self._control = control
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._ask)
+
+    def __enter__(self) -> Explaining:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _ask(self) -> None:
+        while not self._over.wait(EVERY):
+            name = EXPLAINED[len(self.took) % len(EXPLAINED)]
+            began = time.monotonic()
+            explain(self._control, name)
+            self.took.append(time.monotonic() - began)
+
+
+def explain(control: str, name: str) -> str:
+    """The first line of an explanation."""
+    connection = http.client.HTTPConnection("localhost", timeout=10)
+    connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.sock.connect(control)
+        connection.request("GET", f"/v1/explain?name={name}")
+        return str(json.loads(connection.getresponse().read())["cause"])
+    finally:
+        connection.close()
+
+
+def measure(folder: Path) -> Figures:
+    """Run the benchmark once; raise BenchmarkError."""
+    tools = compile_tools(folder, "")
+    numbers = range(100, 1100)
+    asked = [f"svc-{number}.ns-{number // 100}.svc.cluster.local" for number in numbers]
+    names = tools.names("names", asked)
+    costs: tuple[list[float], list[float]] = ([], [])
+    p99s: tuple[list[float], list[float]] = ([], [])
+    took: list[float] = []
+    with ExitStack() as stack:
+        closed = stack.enter_context(Server(folder, "closed", ""))
+        opened = stack.enter_context(Server(folder, "open", str(folder / "c.sock")))
+        for server in (closed, opened):
+            server.asked(tools.asker, names)  # which fills the answer table
+        explain(opened.control, EXPLAINED[0])
+        for turn in range(TURNS):
+            for place in order(turn):
+                costs[place].append((closed, opened)[place].asked(tools.asker, names)[1])
+            for place in order(turn):
+                explaining = Explaining(opened.control)
+                with explaining if place else nullcontext():
+                    counts, _ = opened.asked(tools.asker, names)
+                p99s[place].append(counts.p99_us)
+                took += explaining.took
+    return figures(costs, p99s, took)
+
+
+def order(turn: int) -> tuple[int, int]:
+    """Without and with, each first in every other turn."""
+    return (1, 0) if turn % 2 else (0, 1)
+
+
+def figures(
+    costs: tuple[Sequence[float], Sequence[float]],
+    p99s: tuple[Sequence[float], Sequence[float]],
+    took: Sequence[float],
+) -> Figures:
+    """The medians of rounds without and with, and of the ratios of each turn."""
+    return Figures(
+        median(costs[0]),
+        median(costs[1]),
+        median(on / off for off, on in zip(*costs, strict=True)),
+        median(p99s[0]),
+        median(p99s[1]),
+        median(on / off for off, on in zip(*p99s, strict=True)),
+        median(took) * 1000,
+        len(took),
+    )
+
+
+def main() -> int:
+    """Run the benchmark; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest.door", description=__doc__)
+    parser.parse_args()
+    try:
+        with tempfile.TemporaryDirectory(prefix="bench-door-") as folder:
+            found = measure(Path(folder))
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(found.table())
+    if not found.is_good:
+        print(f"explanations make others wait longer than {MOST_P99} times", file=sys.stderr)
+    return 0 if found.is_good else 1

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from hsdns.http_page import Asked
+from hsdns.server.control.door import Door
+from hsdns.server.control.events import events
+from tests.server.control.shown import NO_DOOR
+from tests.support.coroutines.event_loops import run
+
+
+def test_each_line_is_an_event() -> None:
+    async def lines(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
+        assert door is NO_DOOR
+        yield b'{"asked":"%s"}\n' % asked.parameters["name"].encode()
+        yield b"1\n2\n"
+
+    async def case() -> None:
+        asked = Asked(parameters={"name": "a"})
+        assert [piece async for piece in events(lines)(NO_DOOR, asked)] == [
+            b'data: {"asked":"a"}\n\n',
+            b"data: 1\n\ndata: 2\n\n",
+        ]
+
+    run(case())
+
+
+def test_the_lines_end_with_their_reader() -> None:
+    ended = []
+
+    async def lines(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                yield b"1\n"
+        finally:
+            ended.append(1)
+
+    async def case() -> None:
+        made = events(lines)(NO_DOOR, Asked())
+        await anext(made)
+        await made.aclose()
+
+    run(case())
+    assert ended == [1]

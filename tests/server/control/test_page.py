@@ -1,0 +1,473 @@
+"""The page as a browser shows it, and what the browser allows it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hsdns.explanation.report import Explanation
+from hsdns.http_page import Asked
+from hsdns.server.control.door import kubernetes_blocks
+from hsdns.server.control.page import FILE, headers, page
+from tests.server.control.served import BLOCK, write_manifest
+from tests.server.control.shown import NO_DOOR, TIME, Stand, shown
+from tests.server.loopback import ReloadableServer, running, serving
+from tests.support.browser.chromium import PROGRAM, Tab, tab
+from tests.support.cluster.objects import service, upserts
+from tests.support.coroutines.event_loops import run
+
+in_a_browser = [
+    pytest.mark.sockets,
+    pytest.mark.slow,
+    pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed"),
+]
+LIVE = "document.querySelector('#state').textContent.startsWith('live')"
+EXPLAINED = "document.querySelector('#tree li')"
+FOCUSED = "document.activeElement.textContent"
+DB = "db.shop.svc.cluster.local."
+CAUSE = "0 of 2 endpoints of Service shop/db are ready"
+
+
+def a_picture(name: str = DB, cause: str = CAUSE, **more: Any) -> dict[str, Any]:
+    return {
+        "rates": {
+            "queries_per_second": 1250.4, "table_share": 0.978, "exact": True,
+            "by_type": {"A": 900.2, "AAAA": 350.2}, "by_rcode": {"NOERROR": 1000, "NXDOMAIN": 250.4},
+        },
+        "failing": [{"name": name, "type": "A", "rcode": "NXDOMAIN", "per_second": 14.2, "last": TIME.format(1), "cause": cause}],
+        "changes": [{"time": TIME.format(9), "change": "added", "name": name, "record": "10.244.0.7", "written": None, "served_ms": 8.41}],
+        "slowest": [{"name": name, "type": "AAAA", "duration_ms": 182.4, "server": "dns://:53"}],
+        "search_waste": [{"client": "10.244.0.9", "queries": 410, "wasted": 328, "example": name}],
+        "upstreams": [{"address": "10.0.0.2:53", "per_second": 31.2, "failures": 4, "p50_ms": None}],
+        **more,
+    }  # fmt: skip
+
+
+def an_explanation(name: str = DB, text: str = "", endpoints: int = 2) -> dict[str, Any]:
+    """As /v1/explain has it; the text is in each place that a cluster or a client can fill."""
+    fates = [("left out", "not ready"), ("answered", "")]
+    found = {
+        "version": 1, "name": name, "type": "A", "outcome": "does not resolve", "rcode": "NXDOMAIN",
+        "cause": f"NXDOMAIN: {CAUSE}{text}", "blind": [f"the watch is away{text}"] if text else [],
+        "serverBlock": "cluster.local.:53", "blockReason": "the only zone that has the name",
+        "plugins": [{"plugin": "kubernetes", "did": f"answered NXDOMAIN{text}"}],
+        "reading": {"zone": "cluster.local.", "namespace": "shop", "service": f"db{text}"},
+        "service": {
+            "namespace": "shop", "name": f"db{text}", "kind": "headless", "resourceVersion": "7", "clusterIps": [],
+            "ports": [f"http{text}/TCP/80"], "selector": {}, "externalName": text, "publishNotReadyAddresses": False,
+            "slices": [{
+                "name": f"db-1{text}", "resourceVersion": "8", "addressType": "IPv4", "ports": ["http/TCP/80"],
+                "endpoints": [
+                    {"addresses": [f"10.244.0.{number}"], "fate": fates[number % 2][0], "why": f"{fates[number % 2][1]}{text}",
+                     "hostname": f"db-{number}{text}", "pod": f"pod-{number}{text}"}
+                    for number in range(endpoints)
+                ],
+            }],
+        },
+        "records": [{"owner": name, "ttl": 30, "type": "TXT", "rdata": text, "rules": [f"TTL 30{text}"]}] if text else [],
+        "needed": [{"place": "EndpointSlice shop/db-1", "cause": CAUSE, "needed": f"an endpoint is ready{text}"}],
+        "history": [{"served": TIME.format(2), "event": "changed", "object": f"EndpointSlice db-1{text}", "resourceVersion": "8",
+                     "added": [f"10.244.0.1 db-1{text}"], "removed": [f"10.244.0.9{text}"], "written": TIME.format(1), "took": 8.2}],
+        "nearest": [{"name": f"web.shop.svc.cluster.local.{text}", "why": f"another Service{text}"}],
+    }  # fmt: skip
+    msgspec.convert(found, Explanation)
+    return found
+
+
+Case = Callable[[Stand, Tab], Awaitable[None]]
+
+
+def show(case: Case, *names: str, token: str | None = None) -> None:
+    """Run a case with a page that is live; it must have asked its own server alone, and have done nothing forbidden."""
+
+    async def whole() -> None:
+        async with shown(*names, token=token) as (stand, tab):
+            await tab.show(1280)
+            await tab.open(stand.url)
+            if token is None:
+                await tab.until(LIVE)
+            await case(stand, tab)
+            assert tab.complaints == []
+            assert {re.sub(r"(?<=\d)/.*", "/", url) for url in tab.asked} <= {
+                stand.url,
+                "about:blank",
+            }
+
+    run(whole())
+
+
+# --- without a browser ---
+
+
+def test_the_policy_allows_what_is_in_the_file() -> None:
+    text = FILE.read_text()
+    policy = dict(part.split(" ", 1) for part in headers()["Content-Security-Policy"].split("; "))
+    for directive, element in (("script-src", "script"), ("style-src", "style")):
+        (content,) = re.findall(rf"<{element}>(.*?)</{element}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert policy[directive] == f"'sha256-{digest}'"
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert policy["connect-src"] == "'self'"
+
+
+def test_the_file_names_no_other_place() -> None:
+    text = FILE.read_text()
+    assert re.findall(r"https?://[^\"]*", text) == ["http://www.w3.org/2000/svg"]
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacent|\beval\b|document\.write|\sstyle=", text
+    )
+
+
+def test_it_is_sent_as_it_is() -> None:
+    async def case() -> None:
+        assert [piece async for piece in page(NO_DOOR, Asked())] == [FILE.read_bytes()]
+
+    run(case())
+
+
+# --- in a browser ---
+
+
+class TestBrowser:
+    pytestmark = in_a_browser
+
+    def test_numbers(self) -> None:
+        async def case(stand: Stand, tab: Tab) -> None:
+            for _ in range(3):
+                stand.show(a_picture())
+            await tab.until("document.querySelectorAll('#figures svg').length === 6")
+            assert await tab.value("document.querySelector('#figures').innerText.split('\\n')") == [
+                "queries a second", "1,250", "from the answer table", "98 %", "A", "900", "AAAA", "350",
+                "NOERROR", "1,000", "NXDOMAIN", "250",
+            ]  # fmt: skip
+            rows = {
+                name: await tab.value(
+                    f"[...document.querySelectorAll('#{name} td')].map((each) => each.textContent)"
+                )
+                for name in ("failing", "changes", "slowest", "search_waste", "upstreams")
+            }
+            assert rows == {
+                "failing": [DB, "A", "NXDOMAIN", "14", CAUSE],
+                "changes": [DB, "added", "10.244.0.7", "21:00:09", "8.4 ms"],
+                "slowest": [DB, "AAAA", "182 ms", "dns://:53"],
+                "search_waste": ["10.244.0.9", "410", "328", DB],
+                "upstreams": ["10.0.0.2:53", "31", "4", ""],
+            }
+            assert await tab.value("document.querySelector('#names option').value") == DB
+            assert await tab.value("document.querySelector('#namespaces option').value") == "shop"
+
+        show(case)
+
+    def test_where_there_is_nothing_it_says_what_to_do(self) -> None:
+        async def case(stand: Stand, tab: Tab) -> None:
+            texts = "[...document.querySelectorAll('.empty')].filter((each) => each.checkVisibility()).length"
+            assert await tab.value(texts) == 5
+            stand.show(a_picture())
+            await tab.until(f"{texts} === 0")
+            stand.show({})
+            await tab.until(f"{texts} === 5")
+
+        show(case)
+
+    def test_looks(self, tmp_path: Path) -> None:
+        """At each width and in both schemes: nothing is cut off, and each text can be read against what is behind it."""
+
+        async def case(stand: Stand, tab: Tab) -> None:
+            long = f"{'x' * 63}.{'y' * 63}.shop.svc.cluster.local."
+            stand.explanations = {DB: an_explanation(endpoints=40), long: an_explanation(long)}
+            for _ in range(60):
+                stand.show(a_picture())
+            stand.show(a_picture(long, cause=f"there is no Service shop/{'y' * 63}"))
+            await tab.until("document.querySelector('#failing a').textContent.startsWith('xxx')")
+            for name in ("", DB, long):
+                await tab.value(f"location.hash = '{name}'")
+                await tab.until(EXPLAINED if name else "document.querySelector('#why').hidden")
+                for width in (360, 1280):
+                    for dark in (False, True):
+                        await tab.show(width, dark=dark)
+                        png = await tab.picture()
+                        where = f"{width}-{'dark' if dark else 'light'}-{name[:2]}"
+                        (tmp_path / f"{where}.png").write_bytes(png)
+                        assert struct.unpack(">I", png[16:20]) == (width,), where
+                        assert await tab.value("document.documentElement.scrollWidth") <= width, (
+                            where
+                        )
+                        assert await tab.value(PALE) == [], where
+            folded = "[...document.querySelectorAll('summary')].map((each) => each.textContent)"
+            await tab.value(f"location.hash = '{DB}'")
+            await tab.until(f"{folded}.includes('… and 30 more')")
+
+        show(case)
+
+    def test_keyboard(self) -> None:
+        async def case(stand: Stand, tab: Tab) -> None:
+            stand.explanations = {DB: an_explanation(), DB[:-1]: an_explanation()}
+            await tab.press("/")
+            await tab.write(DB[:-1])
+            await tab.press("Enter")
+            await tab.until(EXPLAINED)
+            assert await tab.value(FOCUSED) == f"NXDOMAIN: {CAUSE}"
+            seen = []
+            for _ in range(7):
+                await tab.press("ArrowDown")
+                seen.append((await tab.value(FOCUSED)).partition(":")[0])
+            assert seen == [
+                f"{DB[:-1]} A", "Service shop/db", "EndpointSlice db-1", "for the name to exist", "names that exist",
+                "web.shop.svc.cluster.local.", "last changes, the newest first",
+            ]  # fmt: skip
+            for _ in range(5):
+                await tab.press("ArrowUp")
+            assert (await tab.value(FOCUSED)).startswith("Service shop/db")
+            is_open = "document.activeElement.parentElement.open"
+            for key, expected in (("ArrowLeft", False), ("ArrowRight", True), ("Enter", False)):
+                await tab.press(key)
+                assert await tab.value(is_open) is expected
+            ring = "getComputedStyle(document.activeElement).outlineStyle"
+            assert await tab.value(ring) == "solid"
+            await tab.press("Escape")
+            await tab.until("document.querySelector('#why').hidden")
+            assert await tab.value("location.hash") == ""
+            stand.show(a_picture())
+            await tab.until("document.querySelector('#failing a')")
+            await tab.press("ArrowDown", "Enter")
+            await tab.until(EXPLAINED)
+            assert await tab.value("location.hash") == f"#{DB}"
+
+        show(case)
+
+    def test_tab_reaches_everything(self) -> None:
+        async def case(stand: Stand, tab: Tab) -> None:
+            stops = []
+            for _ in range(5):
+                await tab.press("Tab")
+                stops.append(
+                    await tab.value(
+                        "document.activeElement.name || document.activeElement.textContent"
+                    )
+                )
+            assert stops == ["name", "type", "Explain", "namespace", "Pause"]
+            parts = "[...document.querySelectorAll('header, main, footer, [role=search], [role=status]')].length"
+            assert await tab.value(parts) == 5
+            unnamed = "[...document.querySelectorAll('input, select')].filter((each) => !each.labels.length).length"
+            assert await tab.value(unnamed) == 0
+
+        show(case)
+
+    def test_the_focus_stays_while_numbers_change(self) -> None:
+        async def case(stand: Stand, tab: Tab) -> None:
+            stand.show(a_picture())
+            await tab.until("document.querySelector('#failing a')")
+            await tab.press("ArrowDown")
+            first = a_picture("a.shop.svc.cluster.local.")["failing"]
+            (second,) = a_picture()["failing"]
+            stand.show(a_picture(failing=[*first, {**second, "per_second": 3}]))
+            await tab.until("document.querySelectorAll('#failing a').length === 2")
+            assert await tab.value(FOCUSED) == DB
+            assert await tab.value("document.querySelectorAll('#failing td')[8].textContent") == "3"
+
+        show(case)
+
+    def test_texts_are_no_html(self) -> None:
+        text = "<img src=x onerror=alert(1)><script>alert(2)</script>&amp;\"'"
+
+        async def case(stand: Stand, tab: Tab) -> None:
+            name = f"{text}.shop.svc.cluster.local."
+            stand.explanations = {name: an_explanation(name, text)}
+            stand.show(
+                a_picture(
+                    name,
+                    text,
+                    changes=[{**a_picture(name)["changes"][0], "record": text, "change": text}],
+                    upstreams=[{"address": text, "per_second": 1, "failures": 0, "p50_ms": 1}],
+                    rates={"queries_per_second": 1, "table_share": None, "by_type": {text: 1}, "by_rcode": {text: 1}},
+                )
+            )  # fmt: skip
+            await tab.until("document.querySelector('#failing a')")
+            assert await tab.value("document.querySelector('#failing a').textContent") == name
+            await tab.press("ArrowDown", "Enter")
+            await tab.until(EXPLAINED)
+            assert (
+                await tab.value("document.querySelector('#cause').textContent")
+                == f"NXDOMAIN: {CAUSE}{text}"
+            )
+            assert await tab.value(
+                "document.querySelector('#tree').textContent.includes('<img src=x')"
+            )
+            assert await tab.value("document.querySelectorAll('img, script').length") == 1
+            made = "try { document.body.innerHTML = '<p>'; false } catch (error) { error instanceof TypeError }"
+            assert await tab.value(made), "the browser would allow it"
+            tab.complaints.clear()
+
+        show(case)
+
+    def test_a_link_can_be_shared(self) -> None:
+        async def case(stand: Stand, tab: Tab) -> None:
+            name = "_http._tcp.db/x y.shop.svc.cluster.local."
+            stand.explanations = {name: an_explanation(name)}
+            await tab.open("about:blank")
+            await tab.open(f"{stand.url}#{name.replace('/', '%2F').replace(' ', '%20')}/SVCB")
+            await tab.until(EXPLAINED)
+            assert ("explain", {"name": name, "type": "SVCB"}) in stand.asked
+            stand.asked.clear()
+            assert await tab.value("document.querySelector('#asked').textContent") == f"{name} SVCB"
+            again = await tab.value("document.querySelector('#asked').href")
+            await tab.open("about:blank")
+            await tab.open(again)
+            await tab.until(EXPLAINED)
+            assert ("explain", {"name": name, "type": "SVCB"}) in stand.asked
+
+        show(case)
+
+    def test_what_the_server_refuses_is_told(self) -> None:
+        async def case(stand: Stand, tab: Tab) -> None:
+            await tab.value("location.hash = 'nope'")
+            await tab.until("document.querySelector('#why.could-not-tell')")
+            cause = await tab.value("document.querySelector('#cause').textContent")
+            assert cause == "No explanation: nope is not in the test"
+            stand.refusal = "the server starts or ends"
+            await tab.value("again()")
+            await tab.until("state.textContent === 'the server starts or ends'")
+            stand.refusal = ""
+            await tab.until(LIVE)
+
+        show(case)
+
+    def test_a_server_that_restarts(self) -> None:
+        async def case(stand: Stand, tab: Tab) -> None:
+            stand.show(a_picture())
+            await tab.until("document.querySelector('#failing a')")
+            await stand.stop()
+            await tab.until(
+                "document.querySelector('#state').textContent.startsWith('no answer since')"
+            )
+            assert await tab.value("document.querySelector('#numbers').classList.contains('old')")
+            assert await tab.value("document.querySelector('#failing a').textContent") == DB
+            stand.pictures.clear()
+            stand.show({"uptime_seconds": 1.0})
+            await stand.start()
+            await tab.until(LIVE)
+            assert "the server has restarted at" in await tab.value(
+                "document.querySelector('#state').textContent"
+            )
+            assert not await tab.value(
+                "document.querySelector('#numbers').classList.contains('old')"
+            )
+
+        show(case)
+
+    def test_a_namespace_and_a_pause(self) -> None:
+        async def case(stand: Stand, tab: Tab) -> None:
+            await tab.value("namespaceField.focus()")
+            await tab.write("shop")
+            await tab.press("Enter")
+            await tab.value("pauseButton.focus()")
+            await tab.press("Enter")
+            assert await tab.value("state.textContent") == "paused"
+            stand.show(a_picture())
+            stand.show({"uptime_seconds": 3.0})
+            await tab.until(
+                "document.querySelector('#state').textContent.startsWith('paused; the server')"
+            )
+            assert await tab.value("document.querySelectorAll('#failing a').length") == 0
+            assert stand.asked == [("top", {}), ("top", {"namespace": "shop"})]
+
+        show(case)
+
+    def test_the_token_of_an_address(self) -> None:
+        async def case(stand: Stand, tab: Tab) -> None:
+            await tab.until("!document.querySelector('#token').hidden")
+            await tab.value("document.querySelector('#token input').focus()")
+            await tab.write("secret")
+            await tab.press("Enter")
+            await tab.until(LIVE)
+            assert await tab.value("document.querySelector('#token').hidden")
+            assert stand.asked == [("top", {})]
+
+        show(case, token="secret")
+
+    def test_other_sites_are_kept_out(self) -> None:
+        """One whose name leads here, and one that asks from its own address."""
+
+        async def case(stand: Stand, tab: Tab) -> None:
+            stand.asked.clear()
+            port = stand.url.split(":")[-1]
+            await tab.open(f"http://evil.example:{port}")
+            assert "may be that of another site" in await tab.value("document.body.innerText")
+            await tab.open(f"http://localhost:{port}")
+            await tab.until(LIVE)
+            stand.asked.clear()
+            # Its own policy would keep the page from asking, so another one without a policy asks.
+            await tab.open(f"http://localhost:{port}/v1/none")
+            ask = f"fetch('{stand.url}v1/explain?name=x').then(() => 'read', () => 'kept out')"
+            assert await tab.value(ask) == "kept out"
+            post = f"fetch('{stand.url}v1/explain?name=x', {{mode: 'no-cors', method: 'POST'}}).then(() => 'sent', () => 'kept out')"
+            assert await tab.value(post) == "kept out"
+            assert stand.asked == []
+            tab.asked[:] = [stand.url]
+
+        show(case, "evil.example")
+
+    def test_with_a_server(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A name that fails is shown, explained, and shown to resolve once the cluster has it; through a reload."""
+        monkeypatch.chdir(tmp_path)
+        text = BLOCK.replace("control c.sock", "dashboard 127.0.0.1:0").replace(", port: 80", "")
+
+        async def case() -> None:
+            write_manifest()
+            reloadable = ReloadableServer(tmp_path, text)
+            async with running(reloadable), tab() as opened:
+                host, port = reloadable.server._http.bound["127.0.0.1:0"]
+                await opened.open(f"http://{host}:{port}/")
+                await opened.until(LIVE)
+                assert "NXDOMAIN" in await reloadable.ask("db.shop.svc.cluster.local")
+                await opened.until("document.querySelector('#failing a')")
+                await opened.press("ArrowDown", "Enter")
+                await opened.until(EXPLAINED)
+                cause = "document.querySelector('#cause').textContent"
+                assert await opened.value(cause) == "NXDOMAIN: there is no Service shop/db"
+                assert await reloadable.server.reload()
+                block = kubernetes_blocks(serving(reloadable.server))[0]
+                block.store.apply(upserts(service("shop/db", "10.96.7.8")))
+                await opened.until(
+                    "document.querySelector('#changes').textContent.includes('10.96.7.8')"
+                )
+                await opened.press("/", "Enter")
+                await opened.until(f"{cause}.startsWith('NOERROR')")
+                assert opened.complaints == []
+
+        run(case())
+
+
+# The texts whose colour differs too little from what is behind them (WCAG 2.2, 1.4.3: 4.5 to 1), with the ratio.
+PALE = """
+(() => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => numbers(colour).slice(0, 3).map((part) => part / 255)
+    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+  const behind = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = getComputedStyle(each).backgroundColor;
+      if (numbers(colour)[3] !== 0) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const text = [...element.childNodes].filter((each) => each.nodeType === 3 && each.data.trim());
+    if (!text.length || !element.checkVisibility()) continue;
+    const [low, high] = [light(getComputedStyle(element).color), light(behind(element))].sort((a, b) => a - b);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < 4.5) found.push(`${element.textContent}: ${ratio.toFixed(2)}`);
+  }
+  return found;
+})()
+"""

@@ -1,0 +1,27 @@
+"""Many queries in steps."""
+
+from __future__ import annotations
+
+from hsdns.server.control.top.steps import STEP, steps
+from tests.server.control.top.seen import seen
+from tests.support.coroutines.event_loops import run
+
+
+class Turns:
+    """Counts where others may run."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def end_if_long(self) -> None:
+        self.count += 1
+
+
+def test_steps() -> None:
+    async def case() -> None:
+        turns = Turns()
+        queries = [seen(f"n{number}.example NOERROR") for number in range(2 * STEP + 1)]
+        found = [each async for each in steps(queries, turns)]  # type: ignore[arg-type]
+        assert (found, turns.count) == (queries, 3)
+
+    run(case())

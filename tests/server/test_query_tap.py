@@ -1,0 +1,150 @@
+"""The recent queries of the process, with a scripted clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from hsdns.chain import Endpoint
+from hsdns.fastpath.tap import CLOSED, FAIR_SHARE, LAST_QUERIES, SAMPLE
+from hsdns.server.query_tap import HISTORY, POLL, QueryTap
+from tests.fastpath.twins import ask
+
+CLIENT = Endpoint("192.0.2.1", 40000)
+NXDOMAIN = b"\0\7\x81\x83" + bytes(8)
+CUT = b"\0\7\x83\x80" + bytes(8)
+
+
+class Tapped:
+    """A tap, 1,000 s after its clock began and 5,000 s after the epoch."""
+
+    def __init__(self, *, keeps: bool = False) -> None:
+        self.now = 1000.0
+        self.queries = QueryTap(lambda: self.now, lambda: self.now + 4000, keeps=keeps)
+
+    def add(
+        self,
+        name: str = "web.shop.svc.cluster.local.",
+        reply: bytes | None = NXDOMAIN,
+        server: str = "dns://:53",
+        protocol: str = "udp",
+        client: Endpoint = CLIENT,
+        took: float = 0.25,
+    ) -> None:
+        self.queries.add(server, ask(name), client, protocol, self.now - took, reply)
+
+    def names(self) -> list[str]:
+        return [each.name.to_text() for each in self.queries.last()]
+
+
+def test_what_is_told_of_a_query() -> None:
+    tapped = Tapped(keeps=True)
+    tapped.add("wEb.shop.svc.cluster.local.")
+    (found,) = tapped.queries.last()
+    assert found._replace(name=found.name.lowered()).name.to_text() == "web.shop.svc.cluster.local."
+    assert found.name.to_text() == "wEb.shop.svc.cluster.local."
+    assert found[:4] == (5000.0, "dns://:53", "192.0.2.1", "udp")
+    assert found[5:] == ("A", "NXDOMAIN", 0.25, False, False, 12, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("server", "protocol", "transport"),
+    [
+        ("dns://:53", "udp", "udp"),
+        ("dns://:53", "tcp", "tcp"),
+        ("tls://:853", "tcp", "dot"),
+        ("https://:443", "tcp", "doh"),
+    ],
+)
+def test_transports(server: str, protocol: str, transport: str) -> None:
+    tapped = Tapped(keeps=True)
+    tapped.add(server="dns://:1053")
+    tapped.add(server=server, protocol=protocol)
+    found = tapped.queries.last()[-1]
+    assert (found.server, found.transport) == (server, transport)
+
+
+def test_truncation_and_silence() -> None:
+    tapped = Tapped(keeps=True)
+    tapped.add(reply=CUT)
+    tapped.add(reply=None)
+    cut, silent = tapped.queries.last()
+    assert (cut.rcode, cut.is_truncated) == ("NOERROR", True)
+    assert (silent.rcode, silent.is_truncated, silent.size) == (None, False, 0)
+
+
+def test_an_ipv6_client() -> None:
+    tapped = Tapped(keeps=True)
+    tapped.add(client=Endpoint("2001:db8::1", 7))
+    assert tapped.queries.last()[0].client == "2001:db8::1"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [b"", bytes(12), b"\0" * 12 + b"\3we", b"\0" * 12 + b"\xc0\x0c\0\1\0\1", b"\0" * 12 + b"\0\0\1\0"],
+    ids=["empty", "header", "cut", "pointer", "half"],
+)  # fmt: skip
+def test_what_has_no_question_is_counted_only(query: bytes) -> None:
+    tapped = Tapped(keeps=True)
+    tapped.queries.add("dns://:53", query, CLIENT, "udp", 0.0, NXDOMAIN)
+    assert (tapped.queries.last(), tapped.queries.seen) == ([], 1)
+
+
+def test_a_server_that_keeps_nothing_takes_nothing_until_something_looks() -> None:
+    tapped = Tapped()
+    assert (tapped.queries.is_open, tapped.queries.tap.mode) == (False, CLOSED)
+    with tapped.queries.looking():
+        assert (tapped.queries.is_open, tapped.queries.tap.mode) == (True, FAIR_SHARE)
+        with tapped.queries.looking():
+            pass
+        assert tapped.queries.tap.mode == FAIR_SHARE, "one still looks"
+    assert (tapped.queries.is_open, tapped.queries.tap.mode) == (False, CLOSED)
+
+
+def test_a_server_that_keeps_queries_has_those_of_before() -> None:
+    tapped = Tapped(keeps=True)
+    tapped.add("a.")
+    with tapped.queries.looking():
+        tapped.add("b.")
+    tapped.add("c.")
+    assert tapped.queries.tap.mode == LAST_QUERIES
+    assert tapped.names() == ["a.", "b.", "c."]
+
+
+def test_readers_see_the_same_and_collect_now_and_then() -> None:
+    tapped = Tapped()
+    queries = tapped.queries
+    with queries.looking():
+        tapped.add("a.")
+        queries.collect()
+        assert list(queries.since(0)) == [], "it was collected when the reader came"
+        tapped.now += POLL
+        queries.collect()
+        position = queries.collected
+        for each in (0, 1):
+            assert [seen.name.to_text() for seen in queries.since(each)] == ["a."][each:]
+        tapped.add("b.")
+        tapped.now += POLL
+        queries.collect()
+        assert [seen.name.to_text() for seen in queries.since(position)] == ["b."]
+
+
+def test_a_share_stands_for_all() -> None:
+    tapped = Tapped()
+    with tapped.queries.looking():
+        for _ in range(4 * SAMPLE):
+            tapped.add()
+        found = tapped.queries.last()
+    assert (len(found), {each.weight for each in found}) == (SAMPLE, {4.0})
+    assert tapped.queries.seen == 4 * SAMPLE
+
+
+def test_memory_is_bounded() -> None:
+    tapped = Tapped()
+    with tapped.queries.looking():
+        for _ in range(HISTORY // SAMPLE + 2):
+            for _ in range(SAMPLE):
+                tapped.add()
+            tapped.queries.last()
+    assert len(tapped.queries.last()) == HISTORY
+    assert tapped.queries.collected == HISTORY + 2 * SAMPLE
+    assert len(list(tapped.queries.since(0))) == HISTORY

@@ -120,11 +120,23 @@ class AssembledBlock:
     filtered: bool = False  # by a `view`, so that others may have the same zone
     is_whole: bool = True  # False if the setup of a plugin had an error, and errors are collected
     plugins: list[Plugin] = field(default_factory=list)
+    fault: Handler | None = None  # of rules that stand while it runs
 
     @cached_property
     def handlers(self) -> list[Handler]:
-        """The plugins of the chain."""
-        return [plugin for plugin in self.plugins if has(plugin, Handler)]
+        """The plugins of the chain, with the rules that stand while it runs at the place of `fault`."""
+        found: list[Handler] = [plugin for plugin in self.plugins if has(plugin, Handler)]
+        if self.fault is None:
+            return found
+        at = ORDER.index(self.fault.name)
+        return sorted([*found, self.fault], key=lambda each: ORDER.index(each.name) > at)
+
+    def put_fault(self, fault: Handler | None) -> None:
+        """Put a handler into the chain, or take it out again; what is derived of the plugins is looked up anew."""
+        if fault is not self.fault:
+            self.fault = fault
+            for name in ("handlers", "policy"):
+                vars(self).pop(name, None)
 
     @cached_property
     def view(self) -> str:
@@ -149,6 +161,7 @@ class AssembledBlock:
     def take_apart(self) -> None:
         """Free the plugins, and what was looked up."""
         self.plugins.clear()
+        self.fault = None
         for name in ("handlers", "filters", "policy"):
             vars(self).pop(name, None)
 

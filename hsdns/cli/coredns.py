@@ -1,7 +1,7 @@
 """CoreDNS's command line: the same flags, so that a Deployment's `args` work unchanged.
 
 Path: argv -> here -> server/lifecycle.py.
-Source: CoreDNS 1.14.7 coremain/run.go.  `-validate`, `-v`, `-workers` and `-control` are additions of hsdns.
+Source: CoreDNS 1.14.7 coremain/run.go.  `-validate`, `-v`, `-workers`, `-control` and `-faults` are additions of hsdns.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ FLAGS: Final = {
     "quiet": Flag(bool, "do not show the version and the zones at the start"),
     "workers": WORKERS,
     "control": control_path.FLAG,
+    "faults": Flag(
+        bool, "let rules of faults come through the control door (default: they are refused)"
+    ),
     "v": Flag(bool, "show at the start which fast path runs and which blocks' answers it caches"),
     "pidfile": Flag(str, "write the process ID to a file", "FILE"),
     "validate": Flag(
@@ -89,6 +92,7 @@ def run(words: list[str]) -> int:
         verbose=bool(flags.get("v")),
         as_json=version() if as_json else None,
         control=None if flags.get("control") is None else str(flags["control"]),
+        faults=bool(flags.get("faults")),
     )
 
 

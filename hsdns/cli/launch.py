@@ -119,6 +119,7 @@ def serve(
     as_json: Mapping[str, str] | None = None,
     control: str | None = None,
     keeps_queries: bool = False,
+    faults: bool = False,
 ) -> int:
     """Serve until the process is told to stop; return the exit status.
 
@@ -128,7 +129,8 @@ def serve(
     `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
     `verbose` prints for each block whether its answers are cached in the answer table.  With `as_json`, which describes
     the version, all that is printed at the start is one line of JSON.  `control` is the path of a control socket,
-    whose pages have the last queries from the start with `keeps_queries`.
+    whose pages have the last queries from the start with `keeps_queries`; with `faults`, rules of faults may come
+    through it.
     """
     import uvloop
 
@@ -156,6 +158,7 @@ def serve(
                         as_json,
                         control,
                         keeps_queries,
+                        faults,
                         output,
                     )
                 )
@@ -180,6 +183,7 @@ async def _serve(
     as_json: Mapping[str, str] | None,
     control: str | None,
     keeps_queries: bool,
+    faults: bool,
     output: LogWriter,
 ) -> int:
     from hsdns.server.cpus import usable_cpus
@@ -207,6 +211,7 @@ async def _serve(
         watches_apart=True,
         control=control,
         keeps_queries=keeps_queries,
+        faults=faults,
         has_changed=files.have_changed,
         manager=ServiceManager.of(os.environ),
     )

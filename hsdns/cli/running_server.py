@@ -35,17 +35,21 @@ class NotRunning(ServerError):
     """No server was named, and none runs."""
 
 
+class Refused(ServerError):
+    """A server was asked, and refused."""
+
+
 class _Connection(http.client.HTTPConnection):
     """HTTP over a Unix socket."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=TIMEOUT)
-        self._path = path
+    def __init__(self, path: Path, timeout: float | None) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path, self._timeout = path, timeout
 
     def connect(self) -> None:
         """Connect."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(TIMEOUT)
+        self.sock.settimeout(self._timeout)
         self.sock.connect(str(self._path))
 
 
@@ -61,9 +65,11 @@ class RunningServer(NamedTuple):
         (found,) = self.lines(page)
         return found
 
-    def lines(self, page: str) -> Iterator[dict[str, Any]]:
+    def lines(
+        self, page: str, method: str = "GET", body: bytes = b"", timeout: float | None = TIMEOUT
+    ) -> Iterator[dict[str, Any]]:
         """The objects of a page of JSON lines, as they come; raise ServerError, also if it ends in the middle."""
-        return _lines(self.path, page)
+        return _lines(self.path, page, method, body, timeout)
 
 
 def find(path: str | None) -> RunningServer:
@@ -110,14 +116,20 @@ def _ask(path: Path) -> RunningServer:
     return RunningServer(path, pid, str(version))
 
 
-def _lines(path: Path, page: str) -> Iterator[dict[str, Any]]:
-    connection = _Connection(path)
+def _lines(
+    path: Path,
+    page: str,
+    method: str = "GET",
+    body: bytes = b"",
+    timeout: float | None = TIMEOUT,
+) -> Iterator[dict[str, Any]]:
+    connection = _Connection(path, timeout)
     try:
-        connection.request("GET", page)
+        connection.request(method, page, body or None)
         response = connection.getresponse()
         if response.status != 200:
-            error = NoSuchPage if response.status == 404 else ServerError
-            raise error(_refusal(path, page, response))
+            kinds = {400: Refused, 403: Refused, 404: NoSuchPage}
+            raise kinds.get(response.status, ServerError)(_refusal(path, page, response))
         rest = b""
         while found := response.read1(
             65_536

@@ -48,6 +48,9 @@ FLAGS: Final = {
     "control": control_path.FLAG._replace(
         help="control socket, for this user alone, or off (default: one in a folder of the user)"
     ),
+    "faults": Flag(
+        bool, "let rules of faults come through the control door (default; -faults=false refuses)"
+    ),
     "v": Flag(bool, "show which blocks' answers are cached in the answer table, and why not"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
@@ -118,6 +121,7 @@ def run(words: list[str]) -> int:
         verbose=bool(flags.get("v")),
         control=_control(flags.get("control")),
         keeps_queries=True,
+        faults=bool(flags.get("faults", True)),
     )
 
 

@@ -3,7 +3,8 @@
 Path: explain.py -> here -> QueryProcessor.resolve() -> the handlers of the block.
 Rule 1: the chain that serves knows nothing of observers, so nobody pays for them; an observed chain is linked anew.
 Rule 2: plugins that neither make nor change a reply, but write logs and metrics of queries, are left out.  `cache` is
-        looked into, and stores and counts nothing.  So an explanation is no query of the server's own statistics.
+        looked into, and stores and counts nothing.  Rules of `fault` say what they would do, and what is explained is
+        the answer without them.  So an explanation is no query of the server's own statistics.
 Rule 3: without `asks` an explanation sends nothing to anybody: a plugin that asks another server says whom it would
         have asked.  With it the server is asked, as for a client.
 """
@@ -16,7 +17,9 @@ from typing import Final, NamedTuple
 
 from hsdns.capability import has
 from hsdns.chain import Handler, Next, Request, Spawn, WaitsInTask, link
+from hsdns.faults.handler import FaultHandler
 from hsdns.plugins.cache import Cache
+from hsdns.plugins.fault import Fault
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.secondary import Secondary
@@ -42,6 +45,7 @@ class Visit:
         self.whom = ""  # that it would ask
         self.is_loop = False  # as it would ask this host
         self.told = ""  # in place of what the replies tell
+        self.foreseen: str | None = None  # what rules of `fault` would do, empty for nothing
 
     @property
     def would_ask(self) -> str:
@@ -58,6 +62,8 @@ class Visit:
         """What it did, in some words."""
         if self.would_ask:
             return self.would_ask
+        if self.foreseen is not None:
+            return self.foreseen or "passed on: no rule is about it"
         reply, parts = self.reply, []
         if reply is None:
             return "raised an error"
@@ -139,6 +145,12 @@ class _Observer:
         if whom and not asks:
             visit.whom, visit.is_loop = whom, is_loop
             visit.reply = unwritten(Rcode.SERVFAIL)
+            return visit.reply
+
+        if isinstance(handler, Fault | FaultHandler):
+            visit.foreseen = handler.foresee(request)
+            visit.passed = request
+            visit.below = visit.reply = await next(request)
             return visit.reply
 
         async def following(passed: Request) -> Reply:

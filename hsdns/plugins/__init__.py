@@ -25,6 +25,7 @@ ORDER: Final[tuple[str, ...]] = (
     "errors",  # sees the errors of all later plugins; prometheus counts them
     "log",
     "cancel",  # first in CoreDNS; here it answers, and its replies are logged and counted
+    "fault",  # after what counts and logs replies, before all that makes them: none of these stores a changed one
     "local",  # before all sources: queries for names of this host reach none of them
     "dns64",  # before loadbalance and cache: both see the client's query and the one for A records
     "any",  # before all sources, like chaos

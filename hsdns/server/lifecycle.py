@@ -33,6 +33,7 @@ from hsdns.server.control.door import Door
 from hsdns.server.control.routes import dashboard, pages
 from hsdns.server.corefile_reader import CorefileReader
 from hsdns.server.enabled import show_enabled
+from hsdns.server.faults import StandingFaults
 from hsdns.server.http import HttpListeners
 from hsdns.server.instance import Instance, State
 from hsdns.server.listener import Listener
@@ -63,9 +64,9 @@ class Server:
     thread.  `workers` threads answer at each UDP address, where the compiled fast path is loaded.  With
     `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
     told of each change.  `control` is the path of a control socket, beside those that the Corefile names; with
-    `keeps_queries` its pages have the last queries before anything asks for them.  The other arguments are edges that
-    tests exchange: `clock` gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open
-    sockets, `processors` makes what answers.
+    `keeps_queries` its pages have the last queries before anything asks for them, and with `faults` rules of faults
+    may come through it.  The other arguments are edges that tests exchange: `clock` gives monotonic seconds,
+    `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors` makes what answers.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Server:
         watches_apart: bool = False,
         control: str | None = None,
         keeps_queries: bool = False,
+        faults: bool = False,
         has_changed: Callable[[], bool] = lambda: True,
         manager: ServiceManager | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -112,8 +114,14 @@ class Server:
         self._counts = QueryCounts(self.metrics)
         self._control = control
         self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
+        self.faults = StandingFaults(self.metrics, clock, self._place_faults) if faults else None
         self._door = Door(
-            lambda: self.instance, clock, ServerRuntime.wall, self._queries, self.metrics
+            lambda: self.instance,
+            clock,
+            ServerRuntime.wall,
+            self._queries,
+            self.metrics,
+            self.faults,
         )
         self._tables = AnswerTables(self.metrics, self._listeners)
 
@@ -272,6 +280,8 @@ class Server:
                 self._drains.spawn(self._finish(serving, serving.shut_down(draining)), "drain")
             await self._drains.wait()
             self._tables.settle()
+            if self.faults is not None:
+                self.faults.close()
             await self._http.close()
             await self._tasks.cancel()
             if self._watch_loop is not None:
@@ -350,12 +360,25 @@ class Server:
             runtime,
             self._opener,
             self._http,
-            lambda *of: self._processors(*of, self.counters, self._counts, self._queries),
+            self._make_processors,
             is_forced=lambda: self.phase is Phase.QUITTING,
             settle=self._tables.settle,
             in_thread=self._in_thread,
         )
         return instance
+
+    def _make_processors(
+        self, configuration: Configuration, runtime: ServerRuntime
+    ) -> dict[str, QueryProcessor]:
+        if self.faults is not None:
+            self.faults.place(configuration, runtime)
+        return self._processors(configuration, runtime, self.counters, self._counts, self._queries)
+
+    def _place_faults(self) -> None:
+        """Have other blocks with rules, where rules have come or gone."""
+        for each in self.instances:
+            if self.faults is not None and not self.faults.is_placed(each.configuration):
+                each.names_answered_first_changed()
 
     async def _finish(self, instance: Instance, end: Coroutine[Any, Any, None]) -> None:
         try:

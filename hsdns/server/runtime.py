@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from hsdns.assemble import AssembledBlock, Configuration
-from hsdns.chain import Endpoint, Next, Request, link
+from hsdns.chain import Endpoint, Handler, Next, Request, link
 from hsdns.cluster.freshness import Counters
 from hsdns.eager import Wait
 from hsdns.http_page import HttpPage, HttpStream
@@ -148,7 +148,8 @@ class ServerRuntime:
         self._names_answered_first_changed = names_answered_first_changed
         self.late_watch = late_watch
         self._spawn_watch = spawn_watch
-        self._chains: dict[int, Next | None] = {}  # by id() of the blocks of the configuration
+        # With the handlers that each was linked of, by id() of the blocks of the configuration.
+        self._chains: dict[int, tuple[Sequence[Handler], Next | None]] = {}
         self._files = FileLooks()
         self._control_pages = control_pages
         self._dashboard_pages = dashboard_pages
@@ -195,11 +196,13 @@ class ServerRuntime:
         return await (request.resolver or self.processors[request.server]).resolve(request)
 
     def chain_of(self, block: AssembledBlock) -> Next | None:
-        """Link the handlers of a block, once; None if it has none."""
-        if id(block) not in self._chains:
-            handlers = block.handlers
-            self._chains[id(block)] = link(handlers, self.queries.spawn) if handlers else None
-        return self._chains[id(block)]
+        """Link the handlers of a block, once, and again if others are among them; None if it has none."""
+        handlers = block.handlers
+        found = self._chains.get(id(block))
+        if found is None or found[0] is not handlers:
+            chain = link(handlers, self.queries.spawn) if handlers else None
+            found = self._chains[id(block)] = (handlers, chain)
+        return found[1]
 
     async def take_apart(self) -> None:
         """Free the configuration, which has stopped, a block at a time (hsdns/collector.py, rule 3)."""

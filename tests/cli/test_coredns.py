@@ -68,6 +68,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         pytest.param("-workers 3 -v", {"workers": 3, "verbose": True}, id="workers-and-verbose"),
         pytest.param("-control /run/c.sock", {"control": "/run/c.sock"}, id="control"),
         pytest.param("-quiet", {"control": None}, id="no-control-by-itself"),
+        pytest.param("-faults -control c", {"faults": True}, id="faults"),
+        pytest.param("-quiet", {"faults": False}, id="no-faults-by-itself"),
         pytest.param("-quiet=false -validate=false", {"quiet": False}, id="switched-off"),
     ],
 )  # fmt: skip

@@ -56,7 +56,10 @@ def listening(path: Path, **pages: bytes) -> Iterator[None]:
                 except OSError:
                     return
                 with client:
-                    words = client.recv(65_536).split()
+                    request = client.recv(65_536)
+                    if request.startswith(b"POST") and request.endswith(b"\r\n\r\n"):
+                        client.recv(65_536)  # the body
+                    words = request.split()
                     if words:
                         client.sendall(pages[words[1].decode().rpartition("/")[2]])
 

@@ -180,6 +180,14 @@ def test_changes_of_files_are_shown(
 
 
 @pytest.mark.parametrize(
+    ("line", "expected"), [("", True), ("-faults", True), ("-faults=false", False)]
+)
+def test_faults(line: str, expected: bool, served: list[dict[str, Any]]) -> None:
+    assert serve.run(line.split()) == 0
+    assert served[0]["faults"] is expected
+
+
+@pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("", "{own}"),

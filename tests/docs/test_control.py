@@ -162,6 +162,26 @@ def test_replies_are_as_described(corefile: str) -> None:
     run(case())
 
 
+@pytest.mark.sockets
+def test_rules_are_as_described() -> None:
+    async def case() -> None:
+        async with served(faults=True) as server:
+            post = API["paths"]["/v1/faults"]["post"]
+            ((_, media),) = post["requestBody"]["content"].items()
+            body = {"rule": "delay 0s named slow"}
+            assert list(faults(body, media["schema"])) == []
+            (rule,) = (await server.get("/v1/faults", "POST", json.dumps(body).encode())).lines
+            assert list(faults(rule, schema_of("/v1/faults"))) == []
+            async with server.client.get("http://localhost/v1/faults/hits") as response:
+                await server.reloadable.ask("web.shop.svc.cluster.local")
+                line = json.loads(await response.content.readline())
+            assert list(faults(line, schema_of("/v1/faults/hits"))) == []
+            (ended,) = (await server.get("/v1/faults", "DELETE")).lines
+            assert list(faults(ended, schema_of("/v1/faults"))) == []
+
+    run(case())
+
+
 # --- the page ---
 
 

@@ -36,7 +36,14 @@ REFUSED = "1 REFUSED qr rd |  |  | "
 class ReloadableServer:
     """A Corefile that can be rewritten, and the server of it."""
 
-    def __init__(self, folder: Path, text: str, manager: ServiceManager | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        text: str,
+        manager: ServiceManager | None = None,
+        *,
+        faults: bool = False,
+    ) -> None:
         self.path = folder / "Corefile"
         self.port = free_port()
         self.write(text)
@@ -50,6 +57,7 @@ class ReloadableServer:
                 warn=self.warnings.append,
             ),
             manager=manager,
+            faults=faults,
         )
 
     def write(self, text: str) -> None:

@@ -190,6 +190,11 @@ class Kubernetes(Plugin):
         return self._options
 
     @property
+    def knows_pods(self) -> bool:
+        """Whether the store has the pods of addresses."""
+        return self.state.settings.pods
+
+    @property
     def store(self) -> Store:
         """The state of the cluster; only after start()."""
         return self.state.store

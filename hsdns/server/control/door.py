@@ -15,6 +15,7 @@ import msgspec
 from hsdns.http_page import HttpRefusal
 from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.server.faults import StandingFaults
 from hsdns.server.instance import Instance
 from hsdns.server.query_tap import QueryTap
 
@@ -25,6 +26,7 @@ class Door:
     """The server as its pages see it; `clock` gives monotonic seconds, `wall` those since the epoch.
 
     `queries` has the recent queries, `metrics` what has been counted.
+    `faults` is None where the server was not started for them.
     """
 
     def __init__(
@@ -34,12 +36,14 @@ class Door:
         wall: Callable[[], float],
         queries: QueryTap,
         metrics: Registry,
+        faults: StandingFaults | None = None,
     ) -> None:
         self.instance = instance
         self.clock = clock
         self.wall = wall
         self.queries = queries
         self.metrics = metrics
+        self.faults = faults
         self.began = clock()
 
     def serving(self) -> Instance:

@@ -16,6 +16,7 @@ from hsdns.server.control.changes import changes
 from hsdns.server.control.door import Door
 from hsdns.server.control.events import EVENTS, events
 from hsdns.server.control.explain import explain
+from hsdns.server.control.faults import faults, hits
 from hsdns.server.control.names import names
 from hsdns.server.control.page import HTML, headers, page
 from hsdns.server.control.queries import PARAMETERS as QUERY_PARAMETERS
@@ -53,6 +54,8 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS),
     "/v1/top": Route(top, LINES, TOP_PARAMETERS),
     "/v1/top/events": Route(events(top), EVENTS, FILTERS),
+    "/v1/faults": Route(faults, LINES, ("name",), ("GET", "POST", "DELETE")),
+    "/v1/faults/hits": Route(hits, LINES),
 }
 
 

@@ -56,8 +56,8 @@ class Served(NamedTuple):
     def apply(self, *events: Event) -> None:
         self.block.store.apply(events)
 
-    async def get(self, page: str, method: str = "GET") -> Answer:
-        async with self.client.request(method, f"http://localhost{page}") as response:
+    async def get(self, page: str, method: str = "GET", body: bytes | None = None) -> Answer:
+        async with self.client.request(method, f"http://localhost{page}", data=body) as response:
             return Answer(response.status, response.content_type, await response.read())
 
 
@@ -66,11 +66,13 @@ def write_manifest() -> None:
 
 
 @asynccontextmanager
-async def served(corefile: str = BLOCK, path: str = SOCKET) -> AsyncIterator[Served]:
+async def served(
+    corefile: str = BLOCK, path: str = SOCKET, *, faults: bool = False
+) -> AsyncIterator[Served]:
     """A server in the working folder."""
     write_manifest()
     async with (
-        running(ReloadableServer(Path(), corefile)) as reloadable,
+        running(ReloadableServer(Path(), corefile, faults=faults)) as reloadable,
         aiohttp.ClientSession(connector=aiohttp.UnixConnector(path)) as client,
     ):
         yield Served(reloadable, client)

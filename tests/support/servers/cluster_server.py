@@ -33,7 +33,13 @@ class ClusterServer:
     """
 
     def __init__(
-        self, folder: Path, text: str, objects: Sequence[Object], workers: int = 1
+        self,
+        folder: Path,
+        text: str,
+        objects: Sequence[Object],
+        workers: int = 1,
+        *,
+        faults: bool = False,
     ) -> None:
         self.path = folder / "Corefile"
         self.port = free_port()
@@ -44,6 +50,7 @@ class ClusterServer:
             lambda: parse(str(self.path), environ={}, known_directives=ORDER),
             self._build,
             workers,
+            faults=faults,
         )
         self._sources: list[ScriptedSource] = []
 

@@ -1,0 +1,151 @@
+"""`hsdns fault add|list|watch|remove|clear`: rules that make a running server misbehave on purpose.
+
+Path: argv -> here -> running_server.py -> /v1/faults of the server.
+Rule 1: a rule is read by the server, which knows its zones, listeners and pods; its sentence is what is shown.
+Rule 2: the exit status is 1 for a rule or a command line that is refused, 2 where no server could be asked.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from hsdns.cli import control_path
+from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find
+from hsdns.corefile.properties import duration_to_text
+from hsdns.corefile.tree import did_you_mean
+
+WORDS: Final = ("add", "list", "watch", "remove", "clear")
+PAGE: Final = "/v1/faults"
+FLAGS: Final = {
+    "control": control_path.CHOICE,
+    "o": Flag(str, "format: text (default), or json, a line for each rule or hit", "FORMAT"),
+    "h": Flag(bool, "show this help"),
+    "help": Flag(bool, "show this help", alias_of="h"),
+}
+USAGE: Final = """Usage: hsdns fault add RULE [FLAG...]     have a rule stand, for 10 minutes
+       hsdns fault list [FLAG...]         show the rules and their hits
+       hsdns fault watch [FLAG...]        show each hit as it happens
+       hsdns fault remove NAME [FLAG...]  end a rule
+       hsdns fault clear [FLAG...]        end all rules
+"""
+ACTIONS: Final = """RULE is ACTION [SELECTOR...] [OPTION...], such as
+  drop name below shop.svc.cluster.local type AAAA share 0.5 for 5m named lossy
+
+Actions:
+  drop | rcode RCODE | empty | nodata | nxdomain | answer ADDRESS|NAME
+  delay TIME | delay normal MEAN DEVIATION | delay pareto LEAST SHAPE
+  truncate [RECORDS] | ttl SECONDS | shuffle | cut RECORDS | endpoints COUNT
+
+Selectors, all of which must match, or joined by "or", "not", ( and ):
+  name NAME | name below NAME | type TYPE | transport udp|tcp|dot|doh
+  client ADDRESS|NETWORK | pod NAMESPACE/NAME | asked ADDRESS | listener SERVER
+  flow first | flow second TIME | flow existing TIME | flow new TIME
+  nth NUMBER | share SHARE | after TIME | before TIME
+
+Options:
+  seed NUMBER | times NUMBER | for TIME | named NAME"""
+
+
+def run(words: list[str]) -> int:
+    """Run `hsdns fault`; return the exit status."""
+    plain, rest = leading_words(words)
+    try:
+        flags = parse_flags(rest, FLAGS, command="hsdns fault", commands=WORDS)
+        if flags.get("h"):
+            print(f"{USAGE}\n{ACTIONS}\n\nFlags:\n{usage(FLAGS)}")
+            return 0
+        output = output_format(flags)
+        command, *arguments = plain or [""]
+        act = _COMMANDS.get(command)
+        if act is None:
+            problem = f'"{command}" is no command of hsdns fault' if command else "a command is missing"  # fmt: skip
+            hint = did_you_mean(command, WORDS) or f"; there are {', '.join(WORDS)}"
+            raise FlagError(f"{problem}{hint}")
+        if command in ("list", "watch", "clear") and arguments:
+            raise FlagError(f'hsdns fault {command} takes no words, found "{arguments[0]}"')
+        if command == "remove" and len(arguments) != 1:
+            raise FlagError(
+                "hsdns fault remove takes the name of one rule; hsdns fault list has them"
+            )
+        if command == "add" and not arguments:
+            raise FlagError("hsdns fault add takes a rule, such as: drop type AAAA; -h shows more")
+        control = flags.get("control")
+        server = find(None if control is None else str(control))
+        act(server, " ".join(arguments), output == "json")
+    except FlagError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1 if isinstance(error, Refused) else STATUS
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def _add(server: RunningServer, rule: str, as_json: bool) -> None:
+    body = json.dumps({"rule": rule}).encode()
+    _show(server.lines(PAGE, "POST", body), as_json, _rule_text)
+
+
+def _list(server: RunningServer, nothing: str, as_json: bool) -> None:
+    found = list(server.lines(PAGE))
+    if not found and not as_json:
+        print("no rule stands")
+    _show(found, as_json, _rule_text)
+
+
+def _watch(server: RunningServer, nothing: str, as_json: bool) -> None:
+    _show(server.lines(f"{PAGE}/hits", timeout=None), as_json, _hit_text)
+
+
+def _remove(server: RunningServer, name: str, as_json: bool) -> None:
+    found = server.lines(f"{PAGE}?{urlencode({'name': name})}", "DELETE")
+    _show(found, as_json, _rule_text)
+
+
+def _clear(server: RunningServer, nothing: str, as_json: bool) -> None:
+    found = list(server.lines(PAGE, "DELETE"))
+    if not found and not as_json:
+        print("no rule stands")
+    _show(found, as_json, _rule_text)
+
+
+_COMMANDS: Final[dict[str, Callable[[RunningServer, str, bool], None]]] = {
+    "add": _add,
+    "list": _list,
+    "watch": _watch,
+    "remove": _remove,
+    "clear": _clear,
+}
+
+
+def _show(
+    found: Iterable[dict[str, Any]], as_json: bool, text: Callable[[dict[str, Any]], str]
+) -> None:
+    for each in found:
+        print(json.dumps(each) if as_json else text(each), flush=True)
+
+
+def _rule_text(rule: dict[str, Any]) -> str:
+    left = rule["seconds_left"]
+    facts = [rule["state"]]
+    if left is not None:
+        facts.append(f"{duration_to_text(round(left))} left")
+    facts.append(f"{rule['hits']} of {rule['queries']} queries hit")
+    if rule["place"] != "control door":
+        facts.append(f"from {rule['place']}")
+    return f"{rule['name']}: {', '.join(facts)}\n  {rule['rule']}"
+
+
+def _hit_text(hit: dict[str, Any]) -> str:
+    drawn = f" ({hit['drawn']:g} s)" if hit["action"].startswith("delay") else ""
+    return (
+        f"{hit['time'][11:23]} {hit['rule']} hit {hit['hit']}: {hit['action']}{drawn}, "
+        f"{hit['name']} {hit['type']} over {hit['transport']} from {hit['client']}"
+    )

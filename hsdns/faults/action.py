@@ -1,0 +1,282 @@
+"""What becomes of a query, or of its reply, that a rule is about.
+
+Path: words.py makes them -> rule.py draws what chance decides -> handler.py has them change the reply.
+Rule 1: draw() is called when the query comes, before anything is waited for, so the order of replies decides nothing.
+Rule 2: a reply is changed after the plugins have made it, also by `cache`, so that none of them stores a changed one.
+Rule 3: replies of zone transfers can be lost, late or refused, but not changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Final
+
+from hsdns.faults.asked import Asked
+from hsdns.faults.selector import TRANSFERS
+from hsdns.wire import rdata
+from hsdns.wire.iana import Rcode, RRType, rcode_to_text
+from hsdns.wire.message import RR, Query, Reply, unwritten
+from hsdns.wire.name import Name
+
+MAX_DELAY: Final = 60.0  # seconds
+_SRV_TARGET: Final = 6  # octets before the target in RDATA of SRV
+_ADDRESSES: Final = (RRType.A, RRType.AAAA)
+
+
+class Course:
+    """A query on its way: its reply so far, and how late that is; `ask` has the plugins answer a question."""
+
+    def __init__(self, query: Query, ask: Callable[[Name, int], Awaitable[Reply]]) -> None:
+        self.query = query
+        self.ask = ask
+        self.delay = 0.0  # seconds
+        self.reply: Reply | None = None
+
+    async def answered(self) -> Reply:
+        """The reply so far: that of the plugins, if no action has made one."""
+        if self.reply is None:
+            self.reply = await self.ask(self.query.qname, self.query.qtype)
+        return self.reply
+
+
+class Action:
+    """An action; `text` is how it is written, `replaces` says that the plugins' reply does not count."""
+
+    text: str
+    replaces = False
+
+    def fits(self, asked: Asked) -> bool:
+        """Whether it can be done to a query."""
+        return asked.qtype not in TRANSFERS
+
+    def draw(self, random: Random) -> float | None:
+        """What chance decides, None for nothing."""
+        return None
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+
+class Drop(Action):
+    """Send no reply; the query does not reach the plugins."""
+
+    text = "drop"
+    replaces = True
+
+    def fits(self, asked: Asked) -> bool:
+        return True
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        course.reply = Reply(dropped=True)
+
+
+class Delay(Action):
+    """Send the reply late: always alike, or normally or Pareto distributed."""
+
+    def __init__(self, text: str, distribution: str, first: float, second: float = 0.0) -> None:
+        self.text = text
+        self._distribution, self._first, self._second = distribution, first, second
+
+    def fits(self, asked: Asked) -> bool:
+        return True
+
+    def draw(self, random: Random) -> float:
+        seconds = self._first
+        if self._distribution == "normal":
+            seconds = random.gauss(self._first, self._second)
+        elif self._distribution == "pareto":
+            seconds = self._first * random.paretovariate(self._second)
+        return round(min(max(seconds, 0.0), MAX_DELAY), 6)
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        assert drawn is not None, "drawn"
+        course.delay += drawn
+
+
+class SetRcode(Action):
+    """Send a reply with an rcode and nothing else."""
+
+    replaces = True
+
+    def __init__(self, rcode: int) -> None:
+        self.rcode = rcode
+        self.text = f"rcode {rcode_to_text(rcode)}"
+
+    def fits(self, asked: Asked) -> bool:
+        return True
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        course.reply = unwritten(self.rcode)
+
+
+class Empty(Action):
+    """Send NOERROR with no record at all, not even the SOA that a cache needs to store it."""
+
+    text = "empty"
+    replaces = True
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        course.reply = Reply(aa=True)
+
+
+class Deny(Action):
+    """Send NODATA or NXDOMAIN, with the SOA record of the zone."""
+
+    replaces = True
+
+    def __init__(self, rcode: int) -> None:
+        self.rcode = rcode
+        self.text = "nxdomain" if rcode == Rcode.NXDOMAIN else "nodata"
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        reply = await course.answered()
+        soa = _soa_of(reply)
+        if not soa:
+            soa = _soa_of(await course.ask(course.query.qname, RRType.SOA))
+        course.reply = Reply(rcode=self.rcode, authority=soa, aa=True, ra=reply.ra)
+
+
+class Truncate(Action):
+    """Send TC with the first records of the answer, over UDP."""
+
+    def __init__(self, records: int) -> None:
+        self.records = records
+        self.text = f"truncate {records}"
+
+    def fits(self, asked: Asked) -> bool:
+        return super().fits(asked) and asked.transport in ("udp", "?")
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        reply = await course.answered()
+        course.reply = reply.replace(
+            answer=reply.answer[: self.records], authority=(), additional=(), tc=True
+        )
+
+
+class SetTtl(Action):
+    """Set the TTL of all records."""
+
+    def __init__(self, ttl: int) -> None:
+        self.ttl = ttl
+        self.text = f"ttl {ttl}"
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        reply = await course.answered()
+        changed = {
+            name: tuple(rr._replace(ttl=self.ttl) for rr in getattr(reply, name))
+            for name in ("answer", "authority", "additional")
+        }
+        course.reply = reply.replace(**changed)
+
+
+class Shuffle(Action):
+    """Put the records of each RRset of the answer in another order."""
+
+    text = "shuffle"
+
+    def draw(self, random: Random) -> float:
+        return random.getrandbits(32)
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        reply = await course.answered()
+        random, answer = Random(drawn), []
+        for rrset in _rrsets(reply.answer):
+            random.shuffle(rrset)
+            answer += rrset
+        course.reply = reply.replace(answer=tuple(answer))
+
+
+class Cut(Action):
+    """Send the first records of each RRset of the answer only."""
+
+    def __init__(self, records: int) -> None:
+        self.records = records
+        self.text = f"cut {records}"
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        reply = await course.answered()
+        answer = [rr for rrset in _rrsets(reply.answer) for rr in rrset[: self.records]]
+        course.reply = reply.replace(answer=tuple(answer))
+
+
+class Endpoints(Action):
+    """Send some of the endpoints only, always the same ones in A, AAAA and SRV records alike."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.text = f"endpoints {count}"
+
+    def fits(self, asked: Asked) -> bool:
+        return asked.qtype in (*_ADDRESSES, RRType.SRV)
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        reply = await course.answered()
+        addresses = {rr.owner: rr.rdata for rr in reply.additional if rr.rrtype in _ADDRESSES}
+        endpoints: dict[bytes, bytes] = {}  # RDATA -> address, or what stands for it
+        for rr in reply.answer:
+            if rr.rrtype in _ADDRESSES:
+                endpoints[rr.rdata] = rr.rdata
+            elif rr.rrtype == RRType.SRV:
+                endpoints[rr.rdata] = addresses.get(Name(rr.rdata[_SRV_TARGET:]), rr.rdata)
+        ranked = sorted(set(endpoints.values()), key=lambda address: _rank(seed, address))
+        left = set(ranked[: self.count])
+        answer = tuple(rr for rr in reply.answer if endpoints.get(rr.rdata, b"") in {*left, b""})
+        targets = {Name(rr.rdata[_SRV_TARGET:]) for rr in answer if rr.rrtype == RRType.SRV}
+        additional = tuple(
+            rr for rr in reply.additional if rr.rrtype not in _ADDRESSES or rr.owner in targets
+        )
+        course.reply = reply.replace(answer=answer, additional=additional)
+
+
+class AnswerAddress(Action):
+    """Send another address."""
+
+    replaces = True
+
+    def __init__(self, address: str, ttl: int = 30) -> None:
+        self._rdata, self._ttl = rdata.address(address), ttl
+        self._qtype = RRType.A if len(self._rdata) == 4 else RRType.AAAA
+        self.text = f"answer {rdata.address_to_text(self._rdata)}"
+
+    def fits(self, asked: Asked) -> bool:
+        return asked.qtype == self._qtype
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        record = RR(course.query.qname, self._qtype, self._ttl, self._rdata)
+        course.reply = Reply(answer=(record,), aa=True)
+
+
+class AnswerName(Action):
+    """Send the records of another name as if they belonged to the name that was asked for."""
+
+    replaces = True
+
+    def __init__(self, name: Name) -> None:
+        self.name = name
+        self.text = f"answer {name.to_text()}"
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        qname = course.query.qname
+        reply = await course.ask(self.name, course.query.qtype)
+        answer = tuple(
+            rr._replace(owner=qname) if rr.owner == self.name else rr for rr in reply.answer
+        )
+        course.reply = reply.replace(answer=answer)
+
+
+def _soa_of(reply: Reply) -> tuple[RR, ...]:
+    return tuple(rr for rr in (*reply.authority, *reply.answer) if rr.rrtype == RRType.SOA)[:1]
+
+
+def _rrsets(records: tuple[RR, ...]) -> list[list[RR]]:
+    found: dict[tuple[Name, int], list[RR]] = {}
+    for rr in records:
+        found.setdefault((rr.owner, rr.rrtype), []).append(rr)
+    return list(found.values())
+
+
+def _rank(seed: int, address: bytes) -> bytes:
+    return hashlib.blake2b(address, key=seed.to_bytes(8, "big"), digest_size=8).digest()

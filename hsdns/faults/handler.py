@@ -1,0 +1,73 @@
+"""The place of rules in the chain of a server block: before `cache`, after `prometheus` and `log`.
+
+Path: plugins/fault.py, or server/faults.py for the rules of the control door; step 5, among the first that may answer.
+Rule 1: what is counted, logged and sent is the changed reply; what `cache` and the plugins after it make is not.
+Rule 2: a rule decides when the query comes.  A reply that is late has been made at once, so a reload meanwhile finds no
+        query of the old plugins.
+Rule 3: lookups of the server itself (Request.depth) and other classes than IN are left alone.
+Cacheable: no, a rule must see each query that it may be about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, Final
+
+from hsdns.chain import Next, Request
+from hsdns.faults.action import Course
+from hsdns.faults.asked import UNKNOWN, Asked, PodOf
+from hsdns.faults.rules import Rules
+from hsdns.wire.iana import RRClass
+from hsdns.wire.message import Reply, is_notify
+from hsdns.wire.name import Name
+
+Sleep = Callable[[float], Awaitable[None]]
+Resolve = Callable[[Request], Awaitable[Reply]]
+NO_PODS: Final[PodOf] = lambda address: None  # noqa: E731 - a value, for a server without pods
+
+
+class FaultHandler:
+    """Asks a set of rules about each query; `sleep` waits for some seconds, `resolve` is Runtime.resolve()."""
+
+    name: ClassVar[str] = "fault"
+
+    def __init__(
+        self, rules: Rules, sleep: Sleep, resolve: Resolve, pod_of: PodOf = NO_PODS
+    ) -> None:
+        self.rules = rules
+        self._sleep, self._resolve, self._pod_of = sleep, resolve, pod_of
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Do what the rules decide."""
+        query = request.query
+        if request.depth or query.qclass != RRClass.IN or is_notify(query):
+            return await next(request)
+        bites = self.rules.decide(Asked.of(request, self._pod_of), request.now)
+        if not bites:
+            return await next(request)
+
+        async def ask(qname: Name, qtype: int) -> Reply:
+            if qname is query.qname and qtype == query.qtype:
+                return await next(request)
+            return await self._resolve(request.nested(qname, qtype))
+
+        course = Course(query, ask)
+        for rule, drawn, _ in bites:
+            await rule.action.act(course, drawn, rule.seed)
+            if course.reply is not None and course.reply.dropped:
+                return course.reply
+        reply = await course.answered()
+        if course.delay:
+            await self._sleep(course.delay)
+        return reply if reply.dropped else reply.replace(fresh=False, still_holds=None)
+
+    def foresee(self, request: Request) -> str:
+        """What the rules would do to a query, in some words; changes nothing."""
+        asked = Asked.of(request, self._pod_of)._replace(transport=UNKNOWN, local=UNKNOWN)
+        found = self.rules.foresee(asked, request.now)
+        if not found:
+            return ""
+        return "; ".join(
+            f'the rule "{rule.name}" {"does" if will else "may do"} this: {rule.what}'
+            for rule, will in found
+        )

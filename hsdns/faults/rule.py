@@ -1,0 +1,131 @@
+"""A rule: which queries, what becomes of them, its seed, its lifetime, and what it has done.
+
+Path: words.py reads it -> rules.py has it decide about each query -> handler.py does what it decides.
+Rule 1: the same seed and the same queries in the same order give the same decisions; `digest` is that of all of them.
+Rule 2: a rule that has expired, or has bitten as often as it may, decides nothing any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from hsdns.corefile.properties import duration_to_text
+from hsdns.faults.action import Action
+from hsdns.faults.asked import Asked
+from hsdns.faults.selector import Selector
+from hsdns.wire.iana import type_to_text
+
+MAX_SEED: Final = 2**32 - 1
+
+
+class RuleError(Exception):
+    """A sentence: what is wrong with a rule; `at` is the number of the word, from 0."""
+
+    def __init__(self, sentence: str, at: int = 0) -> None:
+        super().__init__(sentence)
+        self.at = at
+
+
+class Wanted(NamedTuple):
+    """What the text of a rule says; what it does not say is None.  `lifetime` in seconds."""
+
+    action: Action
+    selector: Selector
+    name: str | None = None
+    seed: int | None = None
+    lifetime: float | None = None
+    times: int | None = None
+
+
+class Bite(NamedTuple):
+    """A decision to do something to a query; `line` is what the log has of it, in order of its members."""
+
+    rule: Rule
+    drawn: float | None
+    line: dict[str, Any]
+
+
+class Rule:
+    """A rule that stands from `begun` on, in monotonic seconds, for `lifetime` seconds, None without an end.
+
+    `place` says where it is written, empty if it came through the control door.
+    """
+
+    def __init__(
+        self, wanted: Wanted, name: str, seed: int, begun: float, lifetime: float | None, place: str
+    ) -> None:
+        self.action, self.selector, self.times = wanted.action, wanted.selector, wanted.times
+        self.name, self.seed, self.begun, self.lifetime = name, seed, begun, lifetime
+        self.place = place
+        self.seen = self.hits = 0
+        self.ended = ""  # why it does not stand any more
+        self._random = Random(seed)
+        self._digest = hashlib.sha256()
+
+    @property
+    def what(self) -> str:
+        """What it does to which queries, as it is written."""
+        return f"{self.action.text} {self.selector.text}".rstrip()
+
+    @property
+    def text(self) -> str:
+        """The rule as it is written, with what it was given."""
+        words = [self.what, f"seed {self.seed}"]
+        if self.times is not None:
+            words.append(f"times {self.times}")
+        if self.lifetime is not None:
+            words.append(f"for {duration_to_text(self.lifetime)}")
+        return f"{' '.join(words)} named {self.name}"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the lines of all bites so far, in hexadecimal digits."""
+        return self._digest.hexdigest()
+
+    @property
+    def end(self) -> float | None:
+        """When it expires, in monotonic seconds."""
+        return None if self.lifetime is None else self.begun + self.lifetime
+
+    def is_over(self, now: float) -> str:
+        """Why it stands no longer: expired, spent, removed; empty if it does."""
+        if self.ended:
+            return self.ended
+        if self.end is not None and now >= self.end:
+            return "expired"
+        return "spent" if self.times is not None and self.hits >= self.times else ""
+
+    def decide(self, asked: Asked, now: float) -> Bite | None:
+        """Decide about a query that came at `now`; each query is shown once."""
+        if self.is_over(now):
+            return None
+        age = now - self.begun
+        self.seen += 1
+        self.selector.note(asked, age)
+        if not self.action.fits(asked) or not self.selector.matches(asked, age, self._random):
+            return None
+        drawn = self.action.draw(self._random)
+        self.hits += 1
+        line: dict[str, Any] = {
+            "rule": self.name,
+            "hit": self.hits,
+            "query": self.seen,
+            "client": asked.client.address,
+            "transport": asked.transport,
+            "name": asked.qname.lowered().to_text(),
+            "type": type_to_text(asked.qtype),
+            "action": self.action.text,
+        }
+        if drawn is not None:
+            line["drawn"] = drawn
+        self._digest.update(json.dumps(line).encode() + b"\n")
+        return Bite(self, drawn, line)
+
+    def foresee(self, asked: Asked, now: float) -> bool | None:
+        """Whether it would bite, None if that depends on chance or on earlier queries; changes nothing."""
+        if self.is_over(now) or not self.action.fits(asked):
+            return False
+        return self.selector.foresee(asked, now - self.begun)

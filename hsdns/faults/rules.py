@@ -1,0 +1,170 @@
+"""The rules that stand: added, asked, counted, ended.
+
+Path: server/faults.py has one set for the rules of the control door, plugins/fault.py one for each server block;
+handler.py asks them about each query.
+Rule 1: they are asked in the order in which they were added, and what one does is done to what the one before has left.
+Rule 2: what a rule has done stays known when it has ended: the last MAX_ENDED rules, and the last MAX_LINES bites.
+Rule 3: nothing here reads a clock or draws a seed: the time is an argument, the Random is given.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from itertools import chain
+from random import Random
+from typing import Any, Final
+
+from hsdns.corefile.properties import duration_to_text
+from hsdns.corefile.tree import did_you_mean
+from hsdns.faults.asked import Asked
+from hsdns.faults.rule import MAX_SEED, Bite, Rule, RuleError, Wanted
+from hsdns.metrics import Counter, Registry
+
+MAX_STANDING: Final = 100
+MAX_ENDED: Final = 100
+MAX_LINES: Final = 1_000
+log = logging.getLogger("hsdns.faults")
+
+
+def hits_metric(metrics: Registry) -> Counter:
+    """The counter of bites, by the name of the rule."""
+    return metrics.counter(
+        "hsdns_fault_hits_total", "Queries that a rule of fault did something to.", ("rule",)
+    )
+
+
+class Rules:
+    """A set of rules; `random` draws the seeds of those that have none, `hits` counts bites."""
+
+    def __init__(self, random: Random, hits: Counter) -> None:
+        self.standing: dict[str, Rule] = {}
+        self.ended: deque[Rule] = deque(maxlen=MAX_ENDED)
+        self.lines: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MAX_LINES)  # with their number
+        self.bites = 0
+        self.on_spent: Callable[[], None] = lambda: (
+            None
+        )  # called when a rule has bitten as often as it may
+        self._random, self._hits = random, hits
+
+    @property
+    def all(self) -> list[Rule]:
+        """Those that have ended, then those that stand; in order."""
+        return [*self.ended, *self.standing.values()]
+
+    @property
+    def next_end(self) -> float | None:
+        """When the next one expires, in monotonic seconds; None if none will."""
+        return min(
+            (each.end for each in self.standing.values() if each.end is not None), default=None
+        )
+
+    def make(self, wanted: Wanted, now: float, lifetime: float | None, place: str = "") -> Rule:
+        """Make a rule of what is wanted, that does not stand yet; raise RuleError.  `lifetime` is the default one."""
+        if len(self.standing) >= MAX_STANDING:
+            raise RuleError(f"{MAX_STANDING} rules stand already, which is the most; remove one")
+        name = wanted.name or self._free_name(wanted.action.text.split()[0])
+        if name in self.standing:
+            raise RuleError(f'a rule named "{name}" stands already; remove it, or use another name')
+        for other in self.standing.values():
+            if _hides(other, wanted):
+                raise RuleError(
+                    f'it excludes the rule "{other.name}" ({other.action.text}), which answers the same queries; '
+                    "remove one of the two"
+                )
+        seed = wanted.seed if wanted.seed is not None else self._random.randint(0, MAX_SEED)
+        if wanted.lifetime is not None:
+            lifetime = wanted.lifetime
+        return Rule(wanted, name, seed, now, lifetime, place)
+
+    def add(self, rule: Rule) -> None:
+        """Have a rule that make() has made stand."""
+        for old in [each for each in self.ended if each.name == rule.name]:
+            self.ended.remove(old)
+        self.standing[rule.name] = rule
+        self._hits.inc((rule.name,), 0)
+        until = "" if rule.lifetime is None else f" for {duration_to_text(rule.lifetime)}"
+        log.info('plugin/fault: the rule "%s" stands%s: %s', rule.name, until, rule.text)
+
+    def remove(self, name: str) -> Rule:
+        """End a rule; raise RuleError."""
+        rule = self.standing.get(name)
+        if rule is None:
+            hint = did_you_mean(name, self.standing)
+            raise RuleError(f'no rule named "{name}" stands{hint}')
+        self._end(rule, "removed")
+        return rule
+
+    def clear(self) -> list[Rule]:
+        """End all rules."""
+        found = list(self.standing.values())
+        for rule in found:
+            self._end(rule, "removed")
+        return found
+
+    def expire(self, now: float) -> list[Rule]:
+        """End those that are over, and return them."""
+        found = [(rule, rule.is_over(now)) for rule in self.standing.values()]
+        over = [(rule, why) for rule, why in found if why]
+        for rule, why in over:
+            self._end(rule, why)
+        return [rule for rule, _ in over]
+
+    def decide(self, asked: Asked, now: float) -> list[Bite]:
+        """Decide about a query that came at `now`, in monotonic seconds; each query is shown once."""
+        bites = []
+        for rule in self.standing.values():
+            bite = rule.decide(asked, now)
+            if bite is not None:
+                bites.append(bite)
+                self._count(bite)
+        return bites
+
+    def foresee(self, asked: Asked, now: float) -> list[tuple[Rule, bool]]:
+        """Rules that would do something to a query, with True, and those that might, with False."""
+        found = [(rule, rule.foresee(asked, now)) for rule in self.standing.values()]
+        return [(rule, will is True) for rule, will in found if will is not False]
+
+    def _count(self, bite: Bite) -> None:
+        rule = bite.rule
+        self.bites += 1
+        self.lines.append((self.bites, bite.line))
+        self._hits.inc((rule.name,))
+        if rule.hits == 1:
+            line = bite.line
+            asked = f"{line['name']} {line['type']} over {line['transport']} from {line['client']}"
+            log.info('plugin/fault: first hit of the rule "%s": %s', rule.name, asked)
+
+        if rule.hits == rule.times:
+            self.on_spent()
+
+    def _end(self, rule: Rule, why: str) -> None:
+        rule.ended = why
+        del self.standing[rule.name]
+        if len(self.ended) == MAX_ENDED:  # so that the label values stay bounded
+            oldest = self.ended[0]
+            self._hits.values.pop((oldest.name,), None)
+        self.ended.append(rule)
+        log.info('plugin/fault: the rule "%s" has ended (%s), hits: %d', rule.name, why, rule.hits)
+
+    def _free_name(self, word: str) -> str:
+        number = 1
+        taken = {each.name for each in chain(self.ended, self.standing.values())}
+        while f"{word}-{number}" in taken:
+            number += 1
+        return f"{word}-{number}"
+
+
+def _hides(rule: Rule, wanted: Wanted) -> bool:
+    """Whether two rules make a reply of their own for the same queries, so that one has no effect."""
+    return (
+        rule.action.replaces
+        and wanted.action.replaces
+        and rule.times is None
+        and wanted.times is None
+        and rule.selector.text == wanted.selector.text
+        and not any(
+            part.text.split()[0] in ("share", "nth", "flow") for part in rule.selector.parts()
+        )
+    )

@@ -1,0 +1,295 @@
+"""Which queries a rule is about: conditions, and how they are joined.
+
+Path: words.py makes them -> rule.py asks them about each query of the blocks that they may match.
+Rule 1: the conditions of a rule are asked from left to right, and those after one that is not met do not see the query:
+        `type AAAA share 0.5` is half of the AAAA queries.  Those of a five-tuple (flow.py) see every query.
+Rule 2: time is the age of the rule in seconds, chance its Random; both are handed in.
+Rule 3: what a condition remembers of names is bounded: the name that was seen first is forgotten first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from random import Random
+from typing import Final
+
+from hsdns.faults.asked import UNKNOWN, Asked
+from hsdns.wire.iana import RRType, type_to_text
+from hsdns.wire.name import Name
+
+MAX_REMEMBERED: Final = 65_536
+Network = IPv4Network | IPv6Network
+
+
+class Zone:
+    """A zone of a listener; `deeper` are the zones of other blocks there, which have the names below them."""
+
+    def __init__(self, server: str, apex: Name, deeper: Sequence[Name]) -> None:
+        self.server, self.apex, self.deeper = server, apex, deeper
+
+    def has(self, name: Name) -> bool:
+        """Whether queries for a name come here; those for DS do so from the apex of a deeper zone too."""
+        return name.is_at_or_below(self.apex) and not any(
+            name.is_at_or_below(zone) and name != zone for zone in self.deeper
+        )
+
+    def has_any_below(self, name: Name) -> bool:
+        """Whether queries for any name at or below one come here."""
+        return self.apex.is_at_or_below(name) or self.has(name)
+
+
+class Selector:
+    """A condition; `text` is how it is written."""
+
+    text: str
+
+    def matches(self, asked: Asked, age: float, random: Random) -> bool:
+        """Whether a query meets it; asked once for each query."""
+        raise NotImplementedError
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        """Whether a query would meet it, None if that depends; changes nothing."""
+        raise NotImplementedError
+
+    def note(self, asked: Asked, age: float) -> None:
+        """See a query, before any condition is asked."""
+
+    def touches(self, zone: Zone) -> bool:
+        """Whether a query that comes to a zone may meet it, or must be seen for it."""
+        return True
+
+    def parts(self) -> list[Selector]:
+        """The single conditions."""
+        return [self]
+
+
+class _Fact(Selector):
+    """A condition that depends on the query alone."""
+
+    def matches(self, asked: Asked, age: float, random: Random) -> bool:
+        return self.foresee(asked, age) is True
+
+
+class NameIs(_Fact):
+    """An exact name, `*` for any single label; or all names at and below one."""
+
+    def __init__(self, name: Name, *, below: bool = False) -> None:
+        self.name, self.below = name, below
+        self.text = f"name {'below ' if below else ''}{name.to_text()}"
+        self._labels = name.labels
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        if self.below:
+            return asked.qname.is_at_or_below(self.name)
+        found = asked.qname.labels
+        return len(found) == len(self._labels) and all(
+            pattern in (label, b"*") for label, pattern in zip(found, self._labels, strict=True)
+        )
+
+    def touches(self, zone: Zone) -> bool:
+        if self.below:
+            return zone.has_any_below(self.name)
+        stars = [at for at, label in enumerate(self._labels) if label == b"*"]
+        if stars:
+            fixed = self._labels[stars[-1] + 1 :]
+            return zone.has_any_below(Name.from_labels(fixed))
+        return zone.has(self.name)
+
+
+class TypeIs(_Fact):
+    """A record type."""
+
+    def __init__(self, qtype: int) -> None:
+        self.qtype = qtype
+        self.text = f"type {type_to_text(qtype)}"
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        return asked.qtype == self.qtype
+
+
+class TransportIs(_Fact):
+    """UDP, TCP, DNS over TLS or DNS over HTTPS."""
+
+    def __init__(self, transport: str) -> None:
+        self.transport = transport
+        self.text = f"transport {transport}"
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        return None if asked.transport == UNKNOWN else asked.transport == self.transport
+
+
+class ClientIs(_Fact):
+    """The address of the client in a network, or an address."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        single = network.num_addresses == 1
+        self.text = f"client {network.network_address if single else network}"
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        return ip_address(asked.client.address.partition("%")[0]) in self.network
+
+
+class PodIs(_Fact):
+    """The pod that has the address of the client; `*` for any pod of the namespace."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        self.namespace, self.name = namespace.lower().encode(), name
+        self.text = f"pod {namespace}/{name}"
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        found = asked.pod_of(asked.client.address)
+        return found is not None and found[0] == self.namespace and self.name in (found[1], "*")
+
+
+class AskedIs(_Fact):
+    """The address that the client sent its query to: a replica."""
+
+    def __init__(self, address: str) -> None:
+        self.address = str(ip_address(address))
+        self.text = f"asked {self.address}"
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        return None if asked.local == UNKNOWN else asked.local == self.address
+
+
+class ListenerIs(_Fact):
+    """The listener, as metrics name it."""
+
+    def __init__(self, server: str) -> None:
+        self.server = server
+        self.text = f"listener {server}"
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        return asked.server == self.server
+
+    def touches(self, zone: Zone) -> bool:
+        return zone.server == self.server
+
+
+class Nth(Selector):
+    """The query number N with the same name and type, counted from 1."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.text = f"nth {number}"
+        self._counts: dict[tuple[bytes, int], int] = {}
+
+    def matches(self, asked: Asked, age: float, random: Random) -> bool:
+        key = asked.qname.lower, asked.qtype
+        count = self._counts.get(key, 0) + 1
+        if count == 1 and len(self._counts) >= MAX_REMEMBERED:
+            del self._counts[next(iter(self._counts))]
+        self._counts[key] = count
+        return count == self.number
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        return None
+
+
+class Share(Selector):
+    """A share of the queries, chosen by chance."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self.text = f"share {share:.10g}"
+
+    def matches(self, asked: Asked, age: float, random: Random) -> bool:
+        return random.random() < self.share
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        return True if self.share == 1 else None
+
+
+class Period(_Fact):
+    """The time after, or before, the rule has stood for some seconds."""
+
+    def __init__(self, word: str, seconds: float, shown: str) -> None:
+        self.word, self.seconds = word, seconds
+        self.text = f"{word} {shown}"
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        return age >= self.seconds if self.word == "after" else age < self.seconds
+
+
+class Not(Selector):
+    """The opposite of a condition."""
+
+    def __init__(self, inside: Selector) -> None:
+        self.inside = inside
+        self.text = f"not {_enclosed(inside, (And, Or))}"
+
+    def matches(self, asked: Asked, age: float, random: Random) -> bool:
+        return not self.inside.matches(asked, age, random)
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        found = self.inside.foresee(asked, age)
+        return None if found is None else not found
+
+    def note(self, asked: Asked, age: float) -> None:
+        self.inside.note(asked, age)
+
+    def parts(self) -> list[Selector]:
+        return self.inside.parts()
+
+
+class _Joined(Selector):
+    """Several conditions; the first one that is `decisive` decides."""
+
+    decisive: bool
+
+    def __init__(self, inside: Sequence[Selector]) -> None:
+        self.inside = tuple(inside)
+
+    def matches(self, asked: Asked, age: float, random: Random) -> bool:
+        for each in self.inside:
+            if each.matches(asked, age, random) is self.decisive:
+                return self.decisive
+        return not self.decisive
+
+    def foresee(self, asked: Asked, age: float) -> bool | None:
+        found = {each.foresee(asked, age) for each in self.inside}
+        if self.decisive in found:
+            return self.decisive
+        return None if None in found else not self.decisive
+
+    def note(self, asked: Asked, age: float) -> None:
+        for each in self.inside:
+            each.note(asked, age)
+
+    def touches(self, zone: Zone) -> bool:
+        sees_all = any(type(each).note is not Selector.note for each in self.parts())
+        found = {each.touches(zone) for each in self.inside}
+        return sees_all or (True in found if self.decisive else False not in found)
+
+    def parts(self) -> list[Selector]:
+        return [part for each in self.inside for part in each.parts()]
+
+
+class And(_Joined):
+    """All of the conditions; of none, any query."""
+
+    decisive = False
+
+    def __init__(self, inside: Sequence[Selector]) -> None:
+        super().__init__(inside)
+        self.text = " ".join(_enclosed(each, (Or,)) for each in self.inside)
+
+
+class Or(_Joined):
+    """Any of the conditions."""
+
+    decisive = True
+
+    def __init__(self, inside: Sequence[Selector]) -> None:
+        super().__init__(inside)
+        self.text = " or ".join(each.text for each in self.inside)
+
+
+def _enclosed(selector: Selector, kinds: tuple[type[Selector], ...]) -> str:
+    return f"( {selector.text} )" if isinstance(selector, kinds) else selector.text
+
+
+# Types of zone transfers, whose replies are streams of records.
+TRANSFERS: Final = frozenset({RRType.AXFR, RRType.IXFR})

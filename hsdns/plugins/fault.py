@@ -1,0 +1,127 @@
+"""Makes DNS misbehave on purpose, by rules: one on each line, beside those that come through the control door.
+
+Path: step 5, after what counts and logs, before all that answers, `cache` included; faults/ has the rules.
+Rule 1: a rule of the Corefile stands as long as the Corefile; one for a time is added with `hsdns fault add`.
+Rule 2: a reload begins anew: counts, chance and age of the rules.
+Cacheable: no, each query must be seen.
+"""
+
+from __future__ import annotations
+
+from asyncio import sleep
+from collections.abc import Iterable, Iterator, Sequence
+from random import Random
+from typing import Any, ClassVar, Final, Self
+
+from hsdns.chain import Handler, Next, Request
+from hsdns.corefile.properties import Property, no_body
+from hsdns.corefile.tree import Directive
+from hsdns.faults.asked import PodOf
+from hsdns.faults.handler import NO_PODS, FaultHandler
+from hsdns.faults.possible import never_matches
+from hsdns.faults.rule import Rule, RuleError, Wanted
+from hsdns.faults.rules import Rules, hits_metric
+from hsdns.faults.selector import PodIs, Zone
+from hsdns.faults.words import read_rule
+from hsdns.metrics import Registry
+from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.message import Reply
+
+NO_POD: Final = (
+    'no kubernetes block knows pods; write "pods verified" in it, or "client ADDRESS" in the rule'
+)
+
+
+class Fault(Plugin):
+    """The rules of a block; `wanted` has them with their directives."""
+
+    name: ClassVar[str] = "fault"
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
+
+    def __init__(self, wanted: Sequence[tuple[Directive, Wanted]]) -> None:
+        self._wanted = tuple(wanted)
+        self._pod_of = NO_PODS
+        # Until start(), for what asks without serving: its rules bite as those that start() makes, but for chance.
+        self.rules = Rules(Random(0), hits_metric(Registry()))
+        for rule in self._make(0.0):
+            self.rules.standing[rule.name] = rule
+        self._handle = FaultHandler(self.rules, sleep, _no_lookup)
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Read `fault ACTION [SELECTOR...] [OPTION...]`, each a rule."""
+        zones = [Zone(server, zone, ()) for server in block.servers for zone in block.zones]
+        found = []
+        for directive in directives:
+            no_body(directive)
+            try:
+                wanted = read_rule([token.text for token in directive.args], block.servers)
+            except RuleError as error:
+                place = directive.args[error.at] if directive.args else directive
+                raise place.error(str(error)) from None
+            if wanted.lifetime is not None:
+                raise directive.error(
+                    "a rule of the Corefile stands as long as the Corefile; "
+                    'remove "for", write "before" for a time from the start, or use hsdns fault add'
+                )
+            if why := never_matches(wanted, zones):
+                raise directive.error(f"the rule can never match: {why}")
+            if wanted.name is None:
+                wanted = wanted._replace(name=f"corefile-{directive.name.position.line}")
+            found.append((directive, wanted))
+        return cls(found)
+
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find what knows the pods of clients."""
+        pod_of = pod_finder(handlers)
+        if pod_of is not None:
+            self._pod_of = pod_of
+            return
+        for directive, wanted in self._wanted:
+            if needs_pods(wanted):
+                raise directive.error(NO_POD)
+
+    async def start(self, runtime: Runtime) -> None:
+        """Begin to decide."""
+        self.rules = Rules(runtime.random, hits_metric(runtime.metrics))
+        for rule in self._make(runtime.clock()):
+            self.rules.add(rule)
+        self._handle = FaultHandler(self.rules, sleep, runtime.resolve, self._pod_of)
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Do what the rules decide."""
+        return await self._handle.handle(request, next)
+
+    def foresee(self, request: Request) -> str:
+        """What the rules would do to a query, in some words; changes nothing."""
+        return self._handle.foresee(request)
+
+    def _make(self, now: float) -> Iterator[Rule]:
+        for directive, wanted in self._wanted:
+            try:
+                yield self.rules.make(wanted, now, None, str(directive.name.position))
+            except RuleError as error:
+                raise directive.error(str(error)) from None
+
+
+def pod_finder(plugins: Iterable[object]) -> PodOf | None:
+    """What finds the pod of an address; None where no kubernetes block knows pods."""
+    blocks = [each for each in plugins if isinstance(each, Kubernetes) and each.knows_pods]
+    if not blocks:
+        return None
+
+    def find(address: str) -> tuple[bytes, str] | None:
+        found = (each.store.pods.of_client(address) for each in blocks)
+        return next((pod for pod in found if pod is not None), None)
+
+    return find
+
+
+def needs_pods(wanted: Wanted) -> bool:
+    """Whether a rule is about pods."""
+    return any(isinstance(part, PodIs) for part in wanted.selector.parts())
+
+
+async def _no_lookup(request: Request) -> Reply:
+    raise AssertionError("started before it is asked")

@@ -1,0 +1,107 @@
+"""The rules of faults: /v1/faults lists, adds and removes them, /v1/faults/hits follows what they do.
+
+Path: routes.py -> here -> server/faults.py.
+Rule: only a server that was started for it takes a rule, or lists one: whoever reaches the socket of another one cannot
+      make it lie.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from hsdns.faults.rule import Rule, RuleError
+from hsdns.faults.rules import Rules
+from hsdns.http_page import Asked, HttpRefusal
+from hsdns.server.control.door import Door, to_line
+from hsdns.server.faults import StandingFaults, corefile_rules
+
+POLL: Final = 0.1  # seconds between looks at what has happened
+REFUSED: Final = "this server was not started for faults; start it with -faults, which hsdns serve does by itself"
+
+
+class NewRule(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a POST: the words of a rule."""
+
+    rule: str
+
+
+async def faults(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
+    """List the rules, as lines; with POST add one, with DELETE end one or all, and write what has changed."""
+    standing, configuration = _standing(door), door.serving().configuration
+    name = asked.parameters.get("name")
+    try:
+        if asked.method == "POST":
+            if name is not None:
+                raise HttpRefusal(
+                    400,
+                    '/v1/faults takes name with DELETE and GET; a rule that is added has "named"',
+                )
+            found = [_add(standing, door, asked.body)]
+        elif asked.method == "DELETE":
+            found = standing.clear() if name is None else [standing.remove(name, configuration)]
+        else:
+            every = [rule for rules in _sets(door, standing) for rule in rules.all]
+            found = [rule for rule in every if name in (None, rule.name)]
+    except RuleError as error:
+        raise HttpRefusal(400, str(error)) from None
+    now = door.clock()
+    for rule in found:
+        yield to_line(_to_object(rule, now))
+
+
+async def hits(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
+    """Write a line for each query that a rule does something to from now on."""
+    standing = _standing(door)
+    seen = {id(rules): rules.bites for rules in _sets(door, standing)}
+    yield b""
+    while door.instance() is not None:
+        await asyncio.sleep(POLL)
+        time = datetime.fromtimestamp(door.wall(), UTC).isoformat(timespec="milliseconds")
+        for rules in _sets(door, standing):
+            last = seen.get(id(rules), 0)
+            seen[id(rules)] = rules.bites
+            for number, line in list(rules.lines):
+                if number > last:
+                    yield to_line({"time": time, **line})
+
+
+def _standing(door: Door) -> StandingFaults:
+    if door.faults is None:
+        raise HttpRefusal(403, REFUSED)
+    return door.faults
+
+
+def _sets(door: Door, standing: StandingFaults) -> list[Rules]:
+    instance = door.instance()
+    own = corefile_rules(instance.configuration) if instance is not None else []
+    return [*own, standing.rules]
+
+
+def _add(standing: StandingFaults, door: Door, body: bytes) -> Rule:
+    try:
+        new = msgspec.json.decode(body, type=NewRule)
+    except msgspec.DecodeError as error:
+        raise HttpRefusal(
+            400, f'a rule is added with {{"rule": "drop type AAAA"}}: {error}'
+        ) from None
+    return standing.add(new.rule.split(), door.serving().configuration)
+
+
+def _to_object(rule: Rule, now: float) -> dict[str, Any]:
+    why, end = rule.is_over(now), rule.end
+    return {
+        "name": rule.name,
+        "rule": rule.text,
+        "state": why or "standing",
+        "hits": rule.hits,
+        "queries": rule.seen,
+        "seed": rule.seed,
+        "seconds_left": None if end is None or why else round(end - now, 3),
+        "place": rule.place or "control door",
+        "digest": rule.digest,
+    }

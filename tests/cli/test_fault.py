@@ -1,0 +1,111 @@
+"""`hsdns fault`, against scripted servers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hsdns.cli import control_path, fault, main
+from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS
+from tests.cli.test_running_server import chunked, listening, reply
+
+RULE = {
+    "name": "lossy",
+    "rule": "drop type AAAA share 0.5 seed 7 for 10m0s named lossy",
+    "state": "standing",
+    "hits": 1,
+    "queries": 3,
+    "seed": 7,
+    "seconds_left": 598.4,
+    "place": "control door",
+    "digest": "00",
+}
+OWN = {**RULE, "name": "own", "rule": "drop seed 1 named own", "seconds_left": None, "place": "Corefile:3:5"}  # fmt: skip
+HIT = {
+    "time": "2026-01-02T03:04:05.678+00:00",
+    "rule": "slow",
+    "hit": 2,
+    "query": 9,
+    "client": "10.0.0.1",
+    "transport": "udp",
+    "name": "web.test.",
+    "type": "A",
+    "action": "delay normal 1s 200ms",
+    "drawn": 1.25,
+}
+DROP = {key: value for key, value in HIT.items() if key != "drawn"} | {"action": "drop"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(control_path, "SYSTEM", tmp_path / "system")
+    return tmp_path
+
+
+def lines(*found: object) -> bytes:
+    return chunked(*(json.dumps(each).encode() + b"\n" for each in found))
+
+
+LOSSY = "lossy: standing, 9m58s left, 1 of 3 queries hit\n  drop type AAAA share 0.5 seed 7 for 10m0s named lossy\n"
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("command", "page", "answer", "status", "out", "err"),
+    [
+        ("add drop type AAAA", "faults", lines(RULE), 0, LOSSY, ""),
+        ("list", "faults", lines(OWN, RULE), 0, "own: standing, 1 of 3 queries hit, from Corefile:3:5\n  drop seed 1 named own\n" + LOSSY, ""),
+        ("list", "faults", lines(), 0, "no rule stands\n", ""),
+        ("list -o json", "faults", lines(), 0, "", ""),
+        ("list -o json", "faults", lines(RULE), 0, json.dumps(RULE) + "\n", ""),
+        ("remove lossy", "faults?name=lossy", lines({**RULE, "state": "removed", "seconds_left": None}), 0, LOSSY.replace("standing, 9m58s left", "removed"), ""),
+        ("clear", "faults", lines(), 0, "no rule stands\n", ""),
+        ("watch", "hits", lines(HIT, DROP), 0, "03:04:05.678 slow hit 2: delay normal 1s 200ms (1.25 s), web.test. A over udp from 10.0.0.1\n03:04:05.678 slow hit 2: drop, web.test. A over udp from 10.0.0.1\n", ""),
+        ("add dorp", "faults", reply(b'{"error": "dorp?"}', "400 Bad Request"), 1, "", "dorp?\n"),
+        ("list", "faults", reply(b'{"error": "not started for faults"}', "403 Forbidden"), 1, "", "not started for faults\n"),
+        ("list", "faults", reply(b'{"error": "it starts"}', "503 Service Unavailable"), 2, "", "it starts\n"),
+    ],
+)  # fmt: skip
+def test_commands(
+    command: str,
+    page: str,
+    answer: bytes,
+    status: int,
+    out: str,
+    err: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with listening(Path("c"), **{page: answer}):
+        assert main(["fault", *command.split(), "-control", "c"]) == status
+    assert capsys.readouterr() == (out, err)
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "error"),
+    [
+        ("", 1, "a command is missing; there are add, list, watch, remove, clear"),
+        ("lst", 1, '"lst" is no command of hsdns fault; did you mean "list"?'),
+        ("list x", 1, 'hsdns fault list takes no words, found "x"'),
+        ("remove", 1, "hsdns fault remove takes the name of one rule; hsdns fault list has them"),
+        ("remove a b", 1, "hsdns fault remove takes the name of one rule; hsdns fault list has them"),
+        ("add", 1, "hsdns fault add takes a rule, such as: drop type AAAA; -h shows more"),
+        ("list -o yaml", 1, '-o needs text or json, found "yaml"'),
+        ("list -contrl x", 1, 'unknown flag -contrl; did you mean "-control"?'),
+        ("list", 2, 'no running server was found; start one with "hsdns serve", or name its control socket with -control PATH'),
+    ],
+)  # fmt: skip
+def test_refused(line: str, status: int, error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", *line.split()]) == status
+    assert capsys.readouterr() == ("", f"{error}\n")
+
+
+def test_help_has_every_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", "-h"]) == 0
+    shown = capsys.readouterr().out
+    words = {word for line in shown.splitlines() for word in line.split()}
+    assert {*ACTIONS, *SELECTORS, *OPTIONS, *fault.WORDS} <= words
+    assert max(map(len, shown.splitlines())) <= 90

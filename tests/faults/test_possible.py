@@ -1,0 +1,65 @@
+"""Rules that can never match."""
+
+from __future__ import annotations
+
+import pytest
+
+from hsdns.faults import possible
+from hsdns.faults.possible import never_matches
+from hsdns.faults.selector import Zone
+from hsdns.faults.words import read_rule
+from hsdns.wire.name import Name
+from tests.faults.queries import SERVERS
+
+ZONES = [
+    Zone(server, Name.from_text(apex), [])
+    for server in SERVERS[:2]
+    for apex in ("cluster.local", "10.in-addr.arpa")
+]
+NO_ZONE = "no server block has a zone for its names; the zones are cluster.local., 10.in-addr.arpa."
+EXCLUDE = "its action and its selectors exclude each other"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("drop", ""),
+        ("drop name web.cluster.local", ""),
+        ("drop name below local", ""),
+        ("drop name *.*.svc.cluster.local", ""),
+        ("drop name web.example.com", NO_ZONE),
+        ("drop name below example.com", NO_ZONE),
+        ("drop name *.example.com type A", NO_ZONE),
+        ("drop name web.example.com or type A", ""),
+        ("drop not name web.example.com", ""),
+        ("drop not name below local name below cluster.local", EXCLUDE),
+        ("drop name a.cluster.local name b.cluster.local", EXCLUDE),
+        ("drop name below a.cluster.local name x.a.cluster.local", ""),
+        ("drop type A type AAAA", EXCLUDE),
+        ("drop type A or type AAAA", ""),
+        ("drop transport udp transport tcp", EXCLUDE),
+        ("drop listener dns://:53 listener tls://:853", EXCLUDE),
+        ("drop listener dns://:53", ""),
+        ("drop client 10.0.0.0/8 client 192.168.0.0/16", EXCLUDE),
+        ("drop client 10.0.0.0/8 client 10.1.0.0/16", ""),
+        ("drop pod shop/web-0 pod shop/web-1", EXCLUDE),
+        ("drop pod shop/web-0 pod shop/*", ""),
+        ("truncate transport tcp", EXCLUDE),
+        ("truncate transport udp", ""),
+        ("answer 192.0.2.1 type AAAA", EXCLUDE),
+        ("answer 192.0.2.1", ""),
+        ("endpoints 1 type TXT", EXCLUDE),
+        ("drop after 5s before 2s", EXCLUDE),
+        ("drop after 2s before 5s", ""),
+        ("drop after 10m for 5m", EXCLUDE),
+        ("drop after 5m for 10m", ""),
+        ("drop flow first nth 1 share 0.5", ""),
+    ],
+)  # fmt: skip
+def test_rules(text: str, why: str) -> None:
+    assert never_matches(read_rule(text.split(), SERVERS), ZONES) == why
+
+
+def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(possible, "MAX_TRIES", 2)
+    assert never_matches(read_rule("drop type A type AAAA".split()), ZONES) == ""

@@ -1,0 +1,153 @@
+"""The plugin: its rules, what it refuses, and its place."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hsdns.answer_table.capabilities import Cacheable
+from hsdns.assemble import assemble
+from hsdns.capability import has
+from hsdns.chain import Request
+from hsdns.corefile.parser import parse
+from hsdns.corefile.tree import CorefileError
+from hsdns.plugins import ORDER
+from hsdns.plugins.fault import Fault, pod_finder
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.iana import Rcode
+from tests.support.coroutines.eager import finish
+from tests.support.plugins.requests import make_request, next_with, reply
+from tests.support.plugins.runtime import FakeRuntime
+from tests.support.plugins.setup import set_up, setup_error
+
+WEB = reply(["web.test. 5 IN A 10.0.0.1"])
+
+
+def started(text: str, runtime: FakeRuntime | None = None) -> Fault:
+    plugin = set_up(Fault, text)
+    asyncio.run(plugin.start(runtime or FakeRuntime()))
+    return plugin
+
+
+def rcodes(plugin: Fault, *requests: Request) -> list[int]:
+    following = next_with(WEB)
+    return [finish(plugin.handle(each, following)).rcode for each in requests]
+
+
+def test_each_line_is_a_rule() -> None:
+    runtime = FakeRuntime()
+    plugin = started(
+        "fault rcode SERVFAIL type A\nfault rcode REFUSED type AAAA named v6\n", runtime
+    )
+    found = rcodes(plugin, *(make_request("web.test", each) for each in ("A", "AAAA", "SRV")))
+    assert found == [Rcode.SERVFAIL, Rcode.REFUSED, Rcode.NOERROR]
+    assert runtime.metrics.counter("hsdns_fault_hits_total", "").values == {
+        ("corefile-2",): 1, ("v6",): 1,
+    }  # fmt: skip
+    assert [(each.name, each.place, each.end) for each in plugin.rules.all] == [
+        ("corefile-2", "Corefile:2:1", None), ("v6", "Corefile:3:1", None),
+    ]  # fmt: skip
+
+
+def test_age_is_that_of_the_start() -> None:
+    runtime = FakeRuntime()
+    runtime.time = 100.0
+    plugin = started("fault rcode SERVFAIL before 5s", runtime)
+    found = rcodes(plugin, *(make_request("web.test", now=now) for now in (101.0, 104.9, 105.0)))
+    assert found == [2, 2, 0]
+
+
+@pytest.mark.parametrize("text", ["fault drop share 0.5 seed 7", "fault drop share 0.5"])
+def test_chance_is_that_of_the_seed(text: str) -> None:
+    """Without one, the seed is the runtime's."""
+
+    async def decide(plugin: Fault) -> str:
+        found = [await plugin.handle(make_request("web.test"), next_with(WEB)) for _ in range(50)]
+        return "".join("d" if each.dropped else "a" for each in found)
+
+    found = {asyncio.run(decide(started(text, FakeRuntime(seed)))) for seed in (1, 1, 2)}
+    assert len(found) == (1 if "seed" in text else 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("fault", "Corefile:2:1: a rule begins with what it does: drop, delay, rcode, empty, nodata, nxdomain, truncate, ttl, shuffle, cut, endpoints, answer"),
+        ("fault drop nmae x", 'Corefile:2:12: "nmae" is no selector of a fault; did you mean "name"?'),
+        ("fault dorp {\n}", 'Corefile:2:7: "dorp" is no action of a fault; did you mean "drop"?'),
+        ("fault drop {\n  type A\n}", 'Corefile:3:3: "fault" has no properties, found "type"'),
+        ("fault drop listener dns://:54", 'Corefile:2:21: "dns://:54" is not a listener of this server; did you mean "dns://:53"?'),
+        ("fault drop for 5m", 'Corefile:2:1: a rule of the Corefile stands as long as the Corefile; remove "for", write "before" for a time from the start, or use hsdns fault add'),
+        ("fault drop type A type AAAA", "Corefile:2:1: the rule can never match: its action and its selectors exclude each other"),
+        ("fault drop named x\nfault delay 1s named x", 'Corefile:3:1: a rule named "x" stands already; remove it, or use another name'),
+        ("fault drop\nfault nxdomain", 'Corefile:3:1: it excludes the rule "corefile-2" (drop), which answers the same queries; remove one of the two'),
+    ],
+)  # fmt: skip
+def test_errors(text: str, error: str) -> None:
+    assert setup_error(Fault, text) == error
+
+
+def test_a_zone_that_the_block_does_not_have() -> None:
+    with pytest.raises(CorefileError) as caught:
+        set_up(Fault, "fault drop name a.example.com", ["cluster.local"])
+    assert str(caught.value) == (
+        "Corefile:2:1: the rule can never match: no server block has a zone for its names; the zones are cluster.local."
+    )
+
+
+def test_every_query_must_be_seen() -> None:
+    assert not has(set_up(Fault, "fault drop"), Cacheable)
+
+
+def assembled(text: str) -> list[object]:
+    corefile = parse("Corefile", text=text, environ={}, known_directives=ORDER)
+    return [*assemble(corefile, warn=pytest.fail).plugins]
+
+
+def test_pods_need_a_block_that_knows_them() -> None:
+    text = "cluster.local {{\nkubernetes {{\n{}\n}}\nfault drop pod shop/web-0\n}}\n"
+    with pytest.raises(CorefileError) as caught:
+        assembled(text.format("endpoint http://127.0.0.1:1"))
+    assert str(caught.value) == (
+        'Corefile:5:1: no kubernetes block knows pods; write "pods verified" in it, or "client ADDRESS" in the rule'
+    )
+    assert assembled(text.format("endpoint http://127.0.0.1:1\npods verified"))
+
+
+def test_pods_are_those_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins = assembled("cluster.local {\nkubernetes {\nsource synthetic services=1\n}\n}\n")
+    (block,) = (each for each in plugins if isinstance(each, Kubernetes))
+    find = pod_finder(plugins)
+    assert find is not None
+
+    class Pods:
+        of_client = {"10.0.0.1": (b"shop", "web-0")}.get
+
+    class Store:
+        pods = Pods
+
+    monkeypatch.setattr(Kubernetes, "store", Store)
+    assert block.knows_pods
+    assert [find(each) for each in ("10.0.0.1", "10.0.0.2")] == [(b"shop", "web-0"), None]
+
+
+def test_foresee_before_the_start() -> None:
+    plugin = set_up(Fault, "fault drop type A share 0.5 named lossy")
+    assert plugin.foresee(make_request("web.test")) == (
+        'the rule "lossy" may do this: drop type A share 0.5'
+    )
+
+
+def test_replies_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("hsdns.plugins.fault.sleep", sleep)
+    plugin = started("fault delay 200ms")
+    for _ in range(2):
+        found = finish(plugin.handle(make_request("web.test"), next_with(WEB)))
+        assert found.answer == WEB.answer
+    assert slept == [0.2, 0.2]

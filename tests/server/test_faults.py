@@ -1,0 +1,259 @@
+"""Rules of a running server: which blocks they take out of the answer table, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from hsdns.assemble import Configuration
+from hsdns.faults.rule import RuleError
+from hsdns.metrics import Registry
+from hsdns.server.faults import StandingFaults
+from tests.server.test_processors import Made, configured
+from tests.support.clients.messages import summary
+from tests.support.cluster.objects import service
+from tests.support.coroutines.event_loops import run, until
+from tests.support.servers.cluster_server import BlockingClient, ClusterServer
+from tests.support.servers.memory_server import KUBERNETES, cluster_objects
+from tests.support.servers.udp_listeners import KINDS, serving_with
+
+BLOCKS = f"""cluster.local:PORT {{
+    bind 127.0.0.1
+    {KUBERNETES}
+}}
+example.org:PORT {{
+    bind 127.0.0.1
+    cache 60
+    template IN A {{
+        answer "{{{{ .Name }}}} 60 IN A 192.0.2.1"
+    }}
+}}
+"""
+WEB, OUTSIDE = "web.default.svc.cluster.local.", "www.example.org."
+RIGHT = {WEB: "10.96.0.1", OUTSIDE: "192.0.2.1"}
+WAYS = ("udp", "tcp")
+
+
+class Asking:
+    """A server with two blocks, and what it answers."""
+
+    def __init__(self, site: ClusterServer, way: str) -> None:
+        self.site, self._way = site, way
+
+    async def ask(self, name: str, times: int = 4) -> tuple[set[str], float]:
+        """The answers to a question that is asked several times, and how many came from the table."""
+        before = self.site.hits()
+
+        def ask() -> set[str]:
+            with BlockingClient(self.site.address, self._way) as client:
+                found = [summary(client.ask(name)).split() for _ in range(times)]
+            return {words[1] if words[1] != "NOERROR" else _address(words) for words in found}
+
+        return await asyncio.to_thread(ask), self.site.hits() - before
+
+    def add(self, text: str) -> None:
+        server = self.site.server
+        assert server.faults is not None
+        server.faults.add(text.split(), server.configuration)
+
+    def clear(self) -> None:
+        assert self.site.server.faults is not None
+        self.site.server.faults.clear()
+
+
+def _address(words: list[str]) -> str:
+    return next(word for word in words if word.count(".") == 3 and word[0].isdigit())
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("rule", "name", "wrong"),
+    [
+        ("answer 192.0.2.66 name below default.svc.cluster.local", WEB, "192.0.2.66"),
+        ("rcode SERVFAIL name below example.org", OUTSIDE, "SERVFAIL"),
+        ("answer 192.0.2.66 name www.example.org times 20", OUTSIDE, "192.0.2.66"),
+    ],
+)
+def test_only_the_block_of_a_rule_leaves_the_table(
+    rule: str, name: str, wrong: str, kind: str, way: str, tmp_path: Path
+) -> None:
+    """And when the rule has ended, no reply of its time is sent, neither from the table nor from `cache`."""
+    (other,) = {WEB, OUTSIDE} - {name}
+
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking = Asking(site, way)
+            for each in (name, other):
+                answers, hits = await asking.ask(each)
+                assert (answers, hits > 0) == ({RIGHT[each]}, True)
+            asking.add(rule)
+            assert await asking.ask(name) == ({wrong}, 0)
+            answers, hits = await asking.ask(other)
+            assert (answers, hits > 0) == ({RIGHT[other]}, True)
+            assert await asking.ask(name) == ({wrong}, 0)
+            asking.clear()
+            for each in (name, other):
+                answers, hits = await asking.ask(each)
+                assert (answers, hits > 0) == ({RIGHT[each]}, True)
+            assert sum(site.value("hsdns_fault_hits_total").values()) == 8
+
+    with serving_with(kind):
+        run(test())
+
+
+@pytest.mark.sockets
+def test_a_reload_keeps_the_rules(tmp_path: Path) -> None:
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking = Asking(site, "udp")
+            asking.add(f"rcode REFUSED name {WEB}")
+            site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
+            assert await site.server.reload()
+            assert await asking.ask(WEB) == ({"REFUSED"}, 0)
+            asking.clear()
+            answers, hits = await asking.ask(WEB)
+            assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_a_spent_rule_gives_the_table_back(tmp_path: Path) -> None:
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking = Asking(site, "udp")
+            asking.add(f"rcode REFUSED name {WEB} times 2")
+            assert await asking.ask(WEB, 2) == ({"REFUSED"}, 0)
+            blocks = site.server.configuration.blocks
+            await until(lambda: all(each.fault is None for each in blocks), "the rule ended")
+            answers, hits = await asking.ask(WEB)
+            assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
+
+    run(test())
+
+
+class Timed:
+    """Rules with a scripted clock; `timers` are what call_later() was asked."""
+
+    def __init__(self, text: str) -> None:
+        self.now = 0.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.rebuilt = 0
+        self.made = Made(text)
+        self.faults = StandingFaults(
+            Registry(), lambda: self.now, self._rebuild, Random(1), self._call_later
+        )
+
+    @property
+    def configuration(self) -> Configuration:
+        return self.made.configuration
+
+    def add(self, text: str) -> None:
+        self.faults.add(text.split(), self.configuration)
+        self.faults.place(self.configuration, self.made.runtime)
+
+    @property
+    def placed(self) -> str:
+        """The keys of the blocks with rules."""
+        return " ".join(
+            block.keys[0].token.text for block in self.configuration.blocks if block.fault
+        )
+
+    def _rebuild(self) -> None:
+        self.rebuilt += 1
+
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> Any:
+        self.timers.append((seconds, call))
+        return self
+
+    def cancel(self) -> None:
+        self.timers.clear()
+
+
+TWO = "a.org {\nwhoami\n}\nb.org:54 {\nwhoami\n}\nreload.org {\nreload\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("rules", "placed"),
+    [
+        (["drop"], "a.org b.org:54"),
+        (["drop name x.a.org"], "a.org"),
+        (["drop name x.a.org", "drop listener dns://:54"], "a.org b.org:54"),
+        (["drop listener dns://:54"], "b.org:54"),
+    ],
+)
+def test_blocks(rules: list[str], placed: str) -> None:
+    timed = Timed(TWO)
+    for rule in rules:
+        timed.add(rule)
+    assert timed.placed == placed
+    assert timed.faults.is_placed(timed.configuration)
+    timed.faults.clear()
+    assert not timed.faults.is_placed(timed.configuration)
+    timed.faults.place(timed.configuration, timed.made.runtime)
+    assert timed.placed == ""
+
+
+def test_the_handler_stands_where_the_plugin_does() -> None:
+    text = ". {\ncache\nwhoami\nlog\nprometheus :0\nerrors\nloadbalance\nrewrite name a b\n}\n"
+    timed = Timed(text)
+    timed.add("drop")
+    (block,) = timed.configuration.blocks
+    assert [each.name for each in block.handlers] == [
+        "prometheus", "errors", "log", "fault", "loadbalance", "rewrite", "cache", "whoami",
+    ]  # fmt: skip
+    assert "fault" in block.policy.reason or not block.policy.stores_any
+
+
+def test_lifetime() -> None:
+    timed = Timed(TWO)
+    timed.add("drop name x.a.org for 10s")
+    timed.add("drop name y.a.org")
+    ((seconds, look),) = timed.timers
+    assert seconds == 10.0
+    timed.now = 10.0
+    look()
+    timed.faults.place(timed.configuration, timed.made.runtime)
+    assert (timed.placed, timed.rebuilt) == ("a.org", 3)
+    ((seconds, look),) = timed.timers
+    assert seconds == 590.0  # ten minutes if nothing else is said
+    timed.now = 600.0
+    look()
+    timed.faults.place(timed.configuration, timed.made.runtime)
+    assert (timed.placed, timed.timers) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("drop name x.c.org", "the rule can never match: no server block has a zone for its names; the zones are a.org., b.org."),
+        ("drop name below reload.org", "the rule can never match: no server block has a zone for its names; the zones are a.org., b.org."),
+        ("drop listener dns://:55", '"dns://:55" is not a listener of this server; did you mean "dns://:54"?'),
+        ("drop after 20m", "the rule can never match: its action and its selectors exclude each other"),
+        ("drop pod shop/web-0", 'no kubernetes block knows pods; write "pods verified" in it, or "client ADDRESS" in the rule'),
+    ],
+)  # fmt: skip
+def test_refused(text: str, sentence: str) -> None:
+    timed = Timed(TWO)
+    with pytest.raises(RuleError) as caught:
+        timed.add(text)
+    assert str(caught.value) == sentence
+    assert (timed.rebuilt, timed.faults.rules.all) == (0, [])
+
+
+def test_a_rule_of_the_corefile_is_not_removed() -> None:
+    configuration = configured("a.org {\nfault drop named x\nwhoami\n}\n")
+    faults = StandingFaults(Registry(), lambda: 0.0, lambda: None, Random(1))
+    with pytest.raises(RuleError) as caught:
+        faults.remove("x", configuration)
+    assert str(caught.value) == 'the rule "x" is written at Corefile:2:1; remove it there'

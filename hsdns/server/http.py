@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 TIMEOUT: Final = 5.0  # seconds to send a request in, to stay idle, and to take an answer
-# In a turn: uvloop accepts one for each descriptor, fewer than come while a turn takes long.
+# Connections in a turn: uvloop accepts one for each descriptor, fewer than come while a turn takes long.  Fewer where
+# descriptors are few.
 ACCEPTED: Final = 8
 MAX_CONTROL: Final = 32  # connections to the control door
 MAX_READERS: Final = 16  # of the pages of `dashboard`, at one address
@@ -255,7 +256,8 @@ async def _listen(address: str, paths: Paths, places: Places) -> _Listener:
     loop = asyncio.get_running_loop()
     create = loop.create_server if unix is None else loop.create_unix_server
     backlog = min(BACKLOG, 2 * places.most)
-    socks = [sock, *(sock.dup() for _ in range(ACCEPTED - 1 if unix is None else 0))]
+    accepted = 1 if unix is not None else max(1, min(ACCEPTED, places.most // ACCEPTED))
+    socks = [sock, *(sock.dup() for _ in range(accepted - 1))]
     try:
         accepting = [
             await create(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -160,6 +161,13 @@ class Screen:
             self.shown += os.read(self._end, 65_536).decode()
         return self.shown
 
+    def rest(self) -> str:
+        """What is shown after the command has ended."""
+        os.set_blocking(self._end, False)
+        with contextlib.suppress(BlockingIOError):
+            self.shown += os.read(self._end, 65_536).decode()
+        return self.shown[-500:]
+
     def press(self, key: bytes) -> None:
         os.write(self._end, key)
 
@@ -188,7 +196,7 @@ def screen(width: int = 80, height: int = 60, **environ: str) -> Iterator[Screen
 
 @contextmanager
 def streaming(*, ends: bool = False) -> Iterator[None]:
-    """A server whose stream has a picture, and goes on until this ends."""
+    """A server whose stream has a picture a second, and goes on until this ends."""
     over = threading.Event()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         server.bind("c")
@@ -201,7 +209,9 @@ def streaming(*, ends: bool = False) -> Iterator[None]:
                     client.recv(65_536)
                     client.sendall(answer)
                     if waits:
-                        over.wait(60)
+                        with contextlib.suppress(OSError):
+                            while not over.wait(1):
+                                client.sendall(b"%x\r\n%b\r\n" % (len(LINE), LINE))
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -224,7 +234,7 @@ def test_a_key_or_a_signal_ends_it_and_the_terminal_is_as_before(key: bytes | No
         else:
             found.press(key)
         found.until("\x1b[?1049l")
-        assert found.process.wait(20) == 0
+        assert found.process.wait(20) == 0, found.rest()
         assert found.settings() == found.before
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from hsdns.assemble import Configuration
 from hsdns.cli.asker_flags import Asks
-from hsdns.cli.offline import WAIT, Problems, configure, kubernetes_blocks, make_runtime
+from hsdns.cli.offline import Problems, configure, kubernetes_blocks, make_runtime, read_clusters
 from hsdns.corefile.tree import Token
 from hsdns.explanation.report import Explanation
 from hsdns.server.explaining import make_explainer
@@ -55,9 +55,7 @@ async def _explain(
         for plugin in plugins:
             started.append(plugin)
             await plugin.start(runtime)
-        await runtime.wait_until(
-            lambda: problems.is_denied or all(each.store.synced for each in blocks), WAIT
-        )
+        await read_clusters(runtime, blocks, lambda: problems.is_denied)
         if asks is not None:
             return await asks.explain(explainer, configuration, runtime.clock(), problems.sentences)
         return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)

@@ -101,7 +101,7 @@ def _list(server: RunningServer, nothing: str, as_json: bool) -> None:
 
 
 def _watch(server: RunningServer, nothing: str, as_json: bool) -> None:
-    _show(server.lines(f"{PAGE}/hits", timeout=None), as_json, _hit_text)
+    _show(server.lines(f"{PAGE}/hits", is_endless=True), as_json, _hit_text)
 
 
 def _remove(server: RunningServer, name: str, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from hsdns.assemble import Configuration
@@ -89,19 +89,24 @@ def make_runtime(configuration: Configuration) -> ServerRuntime:
     return runtime
 
 
-async def wait_for_clusters(runtime: ServerRuntime, blocks: Sequence[Kubernetes]) -> None:
-    """Wait until the clusters of blocks that have started are read; raise CannotTell."""
-
-    def unread() -> list[Kubernetes]:
-        return [each for each in blocks if not each.store.synced]
+async def read_clusters(
+    runtime: ServerRuntime, blocks: Sequence[Kubernetes], is_denied: Callable[[], bool]
+) -> bool:
+    """Wait until the clusters of blocks that have started are read, or cannot be; return False after WAIT."""
 
     def is_over() -> (
         bool
     ):  # what files have was read when their block started; waiting does not mend it
-        return all(each.source.silence(runtime.clock()) == 0.0 for each in unread())
+        unread = [each for each in blocks if not each.store.synced]
+        return is_denied() or all(each.source.silence(runtime.clock()) == 0.0 for each in unread)
 
-    await runtime.wait_until(is_over, WAIT)
+    return await runtime.wait_until(is_over, WAIT)
+
+
+async def wait_for_clusters(runtime: ServerRuntime, blocks: Sequence[Kubernetes]) -> None:
+    """Wait until the clusters of blocks that have started are read; raise CannotTell."""
+    is_over = await read_clusters(runtime, blocks, lambda: False)
     for block in blocks:
         if not block.store.serves:
-            limit = "" if is_over() else f" within {WAIT:g} seconds"
+            limit = "" if is_over else f" within {WAIT:g} seconds"
             raise CannotTell(f"the cluster could not be read{limit}, from {block.source}")

@@ -66,10 +66,13 @@ class RunningServer(NamedTuple):
         return found
 
     def lines(
-        self, page: str, method: str = "GET", body: bytes = b"", timeout: float | None = TIMEOUT
+        self, page: str, method: str = "GET", body: bytes = b"", *, is_endless: bool = False
     ) -> Iterator[dict[str, Any]]:
-        """The objects of a page of JSON lines, as they come; raise ServerError, also if it ends in the middle."""
-        return _lines(self.path, page, method, body, timeout)
+        """The objects of a page of JSON lines, as they come; raise ServerError, also if it ends in the middle.
+
+        `is_endless` waits for the next one as long as it takes.
+        """
+        return _lines(self.path, page, method, body, is_endless=is_endless)
 
 
 def find(path: str | None) -> RunningServer:
@@ -121,9 +124,10 @@ def _lines(
     page: str,
     method: str = "GET",
     body: bytes = b"",
-    timeout: float | None = TIMEOUT,
+    *,
+    is_endless: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    connection = _Connection(path, timeout)
+    connection = _Connection(path, None if is_endless else TIMEOUT)
     try:
         connection.request(method, page, body or None)
         response = connection.getresponse()

@@ -28,6 +28,8 @@ from tests.cli.test_running_server import VERSION, chunked, listening, reply
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = json.loads((ROOT / "docs" / "pictures" / "top.json").read_text())
+# A shell has commands in the background ignore SIGINT, and a process passes that on.
+INTERRUPTED = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); runpy.run_module('hsdns', run_name='__main__')"
 LINE = json.dumps(PICTURE).encode() + b"\n"
 GONE = "the server at c ended before all of /v1/top was read; ask again"
 
@@ -146,7 +148,7 @@ class Screen:
         self.before = termios.tcgetattr(terminal)
         kept = {name: text for name, text in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}  # fmt: skip
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "hsdns", "top", "-control", "c"],
+            [sys.executable, "-c", INTERRUPTED, "top", "-control", "c"],
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from hsdns.cli import asker_flags, builtin, control_path
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
-from hsdns.cli.running_server import NotRunning, ServerError, find
+from hsdns.cli.running_server import NotRunning, ServerError, find_by
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
 
@@ -67,12 +67,12 @@ def run(words: list[str]) -> int:
         print(error, file=sys.stderr)
         return UNKNOWN
 
-    conf, control, is_whole = flags.get("conf"), flags.get("control"), True
+    conf, is_whole = flags.get("conf"), True
     try:
         if conf is None and objects is None:
             from hsdns.cli.explain_running import explain_running
 
-            running = find(None if control is None else str(control))
+            running = find_by(flags)
             found = explain_running(running, qname, qtype)
         else:
             from hsdns.cli.explain_offline import explain_offline

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from hsdns.cli import control_path
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
-from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find
+from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find_by
 from hsdns.corefile.properties import duration_to_text
 from hsdns.corefile.tree import did_you_mean
 
@@ -74,8 +75,7 @@ def run(words: list[str]) -> int:
             )
         if command == "add" and not arguments:
             raise FlagError("hsdns fault add takes a rule, such as: drop type AAAA; -h shows more")
-        control = flags.get("control")
-        server = find(None if control is None else str(control))
+        server = find_by(flags)
         act(server, " ".join(arguments), output == "json")
     except FlagError as error:
         print(error, file=sys.stderr)
@@ -93,8 +93,8 @@ def _add(server: RunningServer, rule: str, as_json: bool) -> None:
     _show(server.lines(PAGE, "POST", body), as_json, _rule_text)
 
 
-def _list(server: RunningServer, nothing: str, as_json: bool) -> None:
-    found = list(server.lines(PAGE))
+def _all(method: str, server: RunningServer, nothing: str, as_json: bool) -> None:
+    found = list(server.lines(PAGE, method))
     if not found and not as_json:
         print("no rule stands")
     _show(found, as_json, _rule_text)
@@ -109,19 +109,12 @@ def _remove(server: RunningServer, name: str, as_json: bool) -> None:
     _show(found, as_json, _rule_text)
 
 
-def _clear(server: RunningServer, nothing: str, as_json: bool) -> None:
-    found = list(server.lines(PAGE, "DELETE"))
-    if not found and not as_json:
-        print("no rule stands")
-    _show(found, as_json, _rule_text)
-
-
 _COMMANDS: Final[dict[str, Callable[[RunningServer, str, bool], None]]] = {
     "add": _add,
-    "list": _list,
+    "list": partial(_all, "GET"),
     "watch": _watch,
     "remove": _remove,
-    "clear": _clear,
+    "clear": partial(_all, "DELETE"),
 }
 
 

@@ -26,7 +26,7 @@ from hsdns.cli.offline import (
     make_runtime,
     wait_for_clusters,
 )
-from hsdns.cli.running_server import STATUS, NotRunning, RunningServer, ServerError, find
+from hsdns.cli.running_server import STATUS, NotRunning, RunningServer, ServerError, find_by
 from hsdns.cli.source_flag import source_objects
 from hsdns.cluster.answer_set import texts, to_object
 from hsdns.corefile.tree import CorefileError
@@ -52,7 +52,6 @@ def run(words: list[str]) -> int:
         output = output_format(flags)
         conf, words_of_source = flags.get("conf"), flags.get("source")
         is_help = bool(flags.get("h"))
-        control = flags.get("control")
         control_path.check_alone(flags)
         objects = None if is_help else source_objects(flags)
     except FlagError as error:
@@ -65,7 +64,7 @@ def run(words: list[str]) -> int:
     write = _write_json if output == "json" else _write_text
     if conf is None and words_of_source is None:
         try:
-            return _list_running(find(None if control is None else str(control)), write)
+            return _list_running(find_by(flags), write)
         except NotRunning:
             pass  # then the demo cluster is listed
         except ServerError as error:

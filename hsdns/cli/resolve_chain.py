@@ -12,7 +12,6 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
-from hsdns import eager
 from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint
 from hsdns.cli.offline import CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
@@ -20,6 +19,7 @@ from hsdns.plugin import Plugin
 from hsdns.query import QueryProcessor
 from hsdns.resolver.message import answer_of, wire_of
 from hsdns.resolver.model import Answer, Packet
+from hsdns.server.runtime import begin
 
 LONGEST: Final = 30.0  # seconds for an answer, as one of a server that hangs
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
@@ -93,18 +93,12 @@ class Chain:
 
     async def _ask(self, packet: Packet) -> tuple[float, Answer] | None:
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[bytes | None] = loop.create_future()
         wire = wire_of(packet, packet.qid)
         answering = self._processor.answer(
             wire, self._client, self._local, packet.transport, self._began + packet.at
         )
-
-        def deliver(reply: bytes | None) -> None:
-            if not done.done():
-                done.set_result(reply)
-
         began = loop.time()
-        eager.start(answering, deliver, self._runtime.queries.spawn)
+        done = begin(answering, self._runtime.queries.spawn)
         waited = not done.done()
         try:
             reply = await asyncio.wait_for(done, LONGEST)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -101,6 +101,12 @@ def find(path: str | None) -> RunningServer:
         found = ", ".join(map(str, running))
         raise ServerError(f"{len(running)} servers run: {found}; choose one with -control PATH")
     return _ask(running[0])
+
+
+def find_by(flags: Mapping[str, object]) -> RunningServer:
+    """The server that -control names, or without it the only one that runs; raises what find() does."""
+    control = flags.get("control")
+    return find(None if control is None else str(control))
 
 
 def _ask(path: Path) -> RunningServer:

@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 
 from hsdns.cli import control_path
 from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, usage
-from hsdns.cli.running_server import STATUS, RunningServer, ServerError, find
+from hsdns.cli.running_server import STATUS, RunningServer, ServerError, find_by
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,9 +68,8 @@ def run(words: list[str]) -> int:
     if is_once:
         asked["once"] = "1"
     page = f"/v1/top?{urlencode(asked)}" if asked else "/v1/top"
-    control = flags.get("control")
     try:
-        server = find(None if control is None else str(control))
+        server = find_by(flags)
         if is_live:
             _show(server, page, str(flags.get("namespace", "")))
             return 0

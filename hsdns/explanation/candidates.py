@@ -15,6 +15,11 @@ from hsdns.cluster.pack import pack_target
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, ParsedName
 from hsdns.explanation.changes import Change
+from hsdns.explanation.corefile_changes import (
+    without_ignore,
+    without_labels,
+    without_namespace_labels,
+)
 from hsdns.explanation.edits import (
     MADE_ADDRESS,
     as_headless,
@@ -55,12 +60,7 @@ def candidates(
         )
     by_label = options["namespace_labels"]
     if by_label and not all(by_label.matches(each.metadata.labels) for each in scene.namespaces):
-        yield Change(
-            "Corefile",
-            f"`namespace_labels` of the kubernetes block leaves out {namespace}",
-            "`namespace_labels` matches its labels",
-            lambda scene: scene.with_settings(namespace_labels=None),
-        )
+        yield without_namespace_labels(namespace)
     if parsed.kind == POD:
         yield from _of_pod(parsed, namespace, replay)
     elif replay.block.answers.lookup.is_multicluster(replay.zone):
@@ -120,12 +120,7 @@ def _of_service(
     else:
         service = found
     if found is not None and options["labels"] and not options["labels"].matches(service.metadata.labels):  # fmt: skip
-        yield Change(
-            "Corefile",
-            f"`labels` of the kubernetes block leaves out {place}",
-            "`labels` matches its labels",
-            lambda scene: scene.with_settings(labels=None),
-        )
+        yield without_labels(place)
     if options["noendpoints"]:
         yield Change(
             "Corefile",
@@ -155,12 +150,7 @@ def _of_service(
         return
     is_headless = (spec.cluster_ips or [spec.cluster_ip or ""])[0] == "None"
     if options["ignore"] and not is_headless:
-        yield Change(
-            "Corefile",
-            f"`ignore empty_service` hides {place}, because it has no ready endpoint",
-            "`ignore empty_service` is removed",
-            lambda scene: scene.with_options(ignore=False),
-        )
+        yield without_ignore(place)
     if parsed.endpoint or is_headless or parsed.topology_zone:
         yield from of_endpoints(parsed, scene, kept, Owner.of_service(service), replay)
     if not is_headless:

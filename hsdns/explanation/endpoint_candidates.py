@@ -15,6 +15,7 @@ from hsdns.cluster.objects import Endpoint, EndpointSlice, Pod
 from hsdns.cluster.pack import pack_slice, source_cluster
 from hsdns.cluster.question import ParsedName
 from hsdns.explanation.changes import Change
+from hsdns.explanation.corefile_changes import without_labels
 from hsdns.explanation.edits import (
     all_ready,
     asked_port,
@@ -54,12 +55,7 @@ def of_endpoints(
         if labels is not None and not labels.matches(each.metadata.labels)
     ]
     if hidden:
-        yield Change(
-            "Corefile",
-            f"`labels` of the kubernetes block leaves out {_slice_place(hidden[0])}",
-            "`labels` matches its labels",
-            lambda scene: scene.with_settings(labels=None),
-        )
+        yield without_labels(_slice_place(hidden[0]))
     listed = [(part, each) for part in scene.slices for each in part.endpoints or ()]
     meant = [
         (part, each)

@@ -14,6 +14,7 @@ from msgspec import structs
 from hsdns.cluster.objects import ObjectMeta, ServiceImport, ServiceImportSpec
 from hsdns.cluster.question import ParsedName
 from hsdns.explanation.changes import Change
+from hsdns.explanation.corefile_changes import without_ignore, without_namespace_labels
 from hsdns.explanation.edits import MADE_ADDRESS, asked_port, port_names, service_port, text
 from hsdns.explanation.endpoint_candidates import of_endpoints
 from hsdns.explanation.owner import Owner, selected
@@ -41,21 +42,11 @@ def of_import(
             partial(_with_added, found, parsed, replay),
         )
     elif by_label and not by_label.matches(found.metadata.labels):
-        yield Change(
-            "Corefile",
-            f"`namespace_labels` of the kubernetes block leaves out {place}",
-            "`namespace_labels` matches its labels",
-            lambda scene: scene.with_settings(namespace_labels=None),
-        )
+        yield without_namespace_labels(place)
     owner, spec = Owner.of_import(found), found.spec
     is_headless = spec.type == "Headless"
     if options["ignore"] and not is_headless:
-        yield Change(
-            "Corefile",
-            f"`ignore empty_service` hides {place}, because it has no ready endpoint",
-            "`ignore empty_service` is removed",
-            lambda scene: scene.with_options(ignore=False),
-        )
+        yield without_ignore(place)
     if parsed.endpoint or is_headless:
         yield from of_endpoints(parsed, scene, kept, owner, replay)
     if not is_headless:

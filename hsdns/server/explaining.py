@@ -5,19 +5,17 @@ Path: control/explain.py, for a server; cli/explain_offline.py, for plugins that
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
-from hsdns import eager
 from hsdns.assemble import Configuration
 from hsdns.cluster.reading import Reading
 from hsdns.explanation.edges import Edges
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.runtime import ServerRuntime
+from hsdns.server.runtime import ServerRuntime, begin
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 
@@ -51,13 +49,5 @@ def make_explainer(
 
 
 async def _run(runtime: ServerRuntime, asking: Coroutine[Any, Any, Reply]) -> Reply:
-    """Step a chain as a query does; handlers that wait are not made for anything else."""
-    done: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
-
-    def deliver(reply: Reply | None) -> None:
-        if not done.done():
-            done.set_result(reply)
-
-    eager.start(asking, deliver, runtime.queries.spawn)
-    reply = await done
+    reply = await begin(asking, runtime.queries.spawn)
     return unwritten(Rcode.SERVFAIL) if reply is None else reply

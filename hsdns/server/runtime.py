@@ -14,10 +14,11 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+from hsdns import eager
 from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.chain import Endpoint, Handler, Next, Request, link
 from hsdns.cluster.freshness import Counters
-from hsdns.eager import Wait
+from hsdns.eager import Spawn, Wait
 from hsdns.http_page import HttpPage, HttpStream
 from hsdns.metrics import Registry
 from hsdns.plugin import Running
@@ -91,6 +92,21 @@ class Queries(Tasks):
             ):  # it comes back, as it does from a task
                 wait.fail(asyncio.CancelledError())
         await super().cancel()
+
+
+def begin(answering: Coroutine[Any, Any, T], spawn: Spawn) -> asyncio.Future[T | None]:
+    """Step a chain as a query does, for one who awaits the reply: handlers that wait are not made for anything else.
+
+    The result is None if the coroutine has failed.
+    """
+    done: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+
+    def deliver(reply: T | None) -> None:
+        if not done.done():
+            done.set_result(reply)
+
+    eager.start(answering, deliver, spawn)
+    return done
 
 
 class Turn:

@@ -33,9 +33,8 @@ from hsdns.query import QueryProcessor
 from hsdns.server.lifecycle import Server
 from hsdns.server.listener import Listener
 from hsdns.server.opener import Opener
-from hsdns.server.places import Places
 from hsdns.server.processors import make_processors
-from hsdns.server.runtime import ServerRuntime
+from hsdns.server.runtime import ServerRuntime, begin
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.sockets import BoundSockets
 from hsdns.server.udp import UdpServer
@@ -257,16 +256,9 @@ class ServerThread:
                 plugin.watch.source = self._source
         return configuration
 
-    def _make_opener(
-        self,
-        metrics: Registry,
-        spawn: eager.Spawn,
-        clock: Callable[[], float],
-        workers: int,
-        places: Places,
-    ) -> LoopOpener:
+    def _make_opener(self, metrics: Registry, spawn: eager.Spawn, *rest: Any) -> LoopOpener:
         self._spawn = spawn
-        self._opener = LoopOpener(metrics, spawn, clock, workers, places)
+        self._opener = LoopOpener(metrics, spawn, *rest)
         return self._opener
 
     def _make_processors(
@@ -290,15 +282,9 @@ class ServerThread:
             await asyncio.sleep(0)
 
     async def _ask(self, wire: bytes) -> bytes | None:
-        answered: asyncio.Future[bytes | None] = self._loop.create_future()
         here = Endpoint(LOOPBACK, self.port)
         processor = self._processor.answering
-        eager.start(
-            processor.answer(wire, here, here, "tcp", time.monotonic()),
-            answered.set_result,
-            self._spawn,
-        )
-        return await answered
+        return await begin(processor.answer(wire, here, here, "tcp", time.monotonic()), self._spawn)
 
     async def _add_pod(self, name: str, sockets: BoundSockets) -> None:
         processor = ObservedProcessor(self._processor.answering, self._note, self._age, name)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from hsdns.cli import control_path
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +18,12 @@ def logging_as_before() -> Iterator[None]:
     before = logger.handlers, logger.level, logger.propagate
     yield
     logger.handlers, logger.level, logger.propagate = before
+
+
+@pytest.fixture
+def no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to a folder where commands find no server that runs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(control_path, "SYSTEM", tmp_path / "system")
+    return tmp_path

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import control_path, main
+from hsdns.cli import main
 from hsdns.explanation.report import VERSION
 from tests.cli.test_running_server import listening, reply
 
@@ -23,11 +23,8 @@ PAGE = f"explain?name={WEB}.&type=A"
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(control_path, "SYSTEM", tmp_path / "system")
-    (tmp_path / "hsdns").mkdir(mode=0o700)
+def _folder(no_server: Path) -> None:
+    Path("hsdns").mkdir(mode=0o700)
 
 
 def run(line: str, page: bytes, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], str]:

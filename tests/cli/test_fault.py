@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import control_path, fault, main
+from hsdns.cli import fault, main
 from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS
 from tests.cli.test_running_server import chunked, listening, reply
 
@@ -39,11 +39,8 @@ DROP = {key: value for key, value in HIT.items() if key != "drawn"} | {"action":
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(control_path, "SYSTEM", tmp_path / "system")
-    return tmp_path
+def folder(no_server: Path) -> Path:
+    return no_server
 
 
 def lines(*found: object) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import control_path, main, names
+from hsdns.cli import main, names
 from tests.cli.test_running_server import VERSION, chunked, listening, reply
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 
@@ -27,13 +27,10 @@ LISTED = [
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to a folder with a manifest, where no server runs."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(control_path, "SYSTEM", tmp_path / "system")
+def folder(no_server: Path) -> Path:
+    """A folder with a manifest, where no server runs."""
     Path("shop.yaml").write_text(SHOP)
-    return tmp_path
+    return no_server
 
 
 def run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], str]:

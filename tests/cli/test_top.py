@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.cli import control_path, main, top
+from hsdns.cli import main, top
 from tests.cli.test_running_server import VERSION, chunked, listening, reply
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,11 +35,8 @@ GONE = "the server at c ended before all of /v1/top was read; ask again"
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+def _folder(no_server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(control_path, "SYSTEM", tmp_path / "system")
 
 
 def run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:

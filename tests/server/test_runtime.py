@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ from hsdns.metrics import Registry
 from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins import ORDER
 from hsdns.server import runtime as module
-from hsdns.server.runtime import MAX_TURN, Queries, ServerRuntime, Tasks, Turn, take_apart
+from hsdns.server.runtime import MAX_TURN, Queries, ServerRuntime, Tasks, Turn, begin, take_apart
 from hsdns.wire.message import Reply
 from tests.support.coroutines.event_loops import DEADLINE, LOOPS, run, until
 from tests.support.plugins.requests import make_request
@@ -417,3 +418,23 @@ def test_a_long_list_is_freed_in_several_turns() -> None:
         return left
 
     assert run(test()) == [4, 2]
+
+
+def test_begin() -> None:
+    """The reply of a chain that waits for nothing is there at once, that of one that waits later; a lost one is None."""
+
+    async def waiting(wait: Wait[int]) -> int:
+        return await wait
+
+    async def case() -> None:
+        tasks = Tasks()
+        waits: list[Wait[int]] = [Wait() for _ in range(3)]
+        waits[0].succeed(1)
+        at_once, later, lost = (begin(waiting(wait), tasks.spawn) for wait in waits)
+        assert (at_once.done(), later.done(), lost.done()) == (True, False, False)
+        waits[1].succeed(2)
+        with contextlib.suppress(asyncio.CancelledError):  # it comes back, as from a task
+            waits[2].fail(asyncio.CancelledError())
+        assert (await at_once, await later, await lost) == (1, 2, None)
+
+    run(case())

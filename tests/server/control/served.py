@@ -5,11 +5,12 @@ Path: tests only.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import aiohttp
 
@@ -24,6 +25,19 @@ apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: shop}
 spec: {clusterIP: 10.96.7.7, ports: [{name: http, protocol: TCP, port: 80}]}
+"""
+MORE = """
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: shop}
+spec: {clusterIP: None, selector: {app: db}, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db-0, namespace: shop, labels: {app: db}}
+spec: {hostname: db-0, subdomain: db}
+status:
+  {phase: Running, podIP: 10.244.0.1, podIPs: [{ip: 10.244.0.1}], conditions: [{type: Ready, status: "False", reason: ContainersNotReady}]}
 """
 BLOCK = """cluster.local in-addr.arpa {
     bind 127.0.0.1
@@ -76,3 +90,22 @@ async def served(
         aiohttp.ClientSession(connector=aiohttp.UnixConnector(path)) as client,
     ):
         yield Served(reloadable, client)
+
+
+class Beside:
+    """Another task, which counts how often it runs."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.create_task(self._count())
+        return self
+
+    def __exit__(self, *of: object) -> None:
+        self._task.cancel()
+
+    async def _count(self) -> None:
+        while True:
+            self.turns += 1
+            await asyncio.sleep(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from pathlib import Path
@@ -16,25 +15,12 @@ from hsdns.server import runtime
 from hsdns.server.control.explain import explain
 from loadtest.ports import free_port
 from tests.plugins.kubernetes.test_watch import ApiThread, service
-from tests.server.control.served import BLOCK, Served, served
+from tests.server.control.served import BLOCK, MORE, Beside, Served, served
 from tests.support.coroutines.event_loops import run, until
 from tests.support.upstreams.dns_upstream import answer, serve
 
 pytestmark = pytest.mark.sockets
 WEB = "web.shop.svc.cluster.local"
-MORE = """
-apiVersion: v1
-kind: Service
-metadata: {name: db, namespace: shop}
-spec: {clusterIP: None, selector: {app: db}, ports: [{name: http, port: 80}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: db-0, namespace: shop, labels: {app: db}}
-spec: {hostname: db-0, subdomain: db}
-status:
-  {phase: Running, podIP: 10.244.0.1, podIPs: [{ip: 10.244.0.1}], conditions: [{type: Ready, status: "False", reason: ContainersNotReady}]}
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -157,23 +143,15 @@ def test_from_an_api_server() -> None:
 
 def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "MAX_TURN", -1.0)
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
 
     async def case() -> None:
         text = BLOCK.replace("manifests shop.yaml", "synthetic services=9 endpoints=200 headless=1")
         async with served(text) as server:
             door = server.reloadable.server._door
-            counting = asyncio.create_task(count())
             asked = Asked(parameters={"name": "svc-1.ns-0.svc.cluster.local"})
-            (piece,) = [each async for each in explain(door, asked)]
-            counting.cancel()
-            assert turns > 200
+            with Beside() as beside:
+                (piece,) = [each async for each in explain(door, asked)]
+            assert beside.turns > 200
             assert json.loads(piece)["outcome"] == "resolves"
 
     run(case())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from hsdns.cluster.answer_set import texts, to_object
 from hsdns.http_page import Asked
 from hsdns.server import runtime
 from hsdns.server.control import names
-from tests.server.control.served import BLOCK, served
+from tests.server.control.served import BLOCK, Beside, served
 from tests.support.coroutines.event_loops import run
 
 pytestmark = pytest.mark.sockets
@@ -87,22 +86,14 @@ def test_no_kubernetes_block() -> None:
 def test_others_run_between_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a turn that is long at once, another task runs before each RRset: it is not kept waiting for the whole."""
     monkeypatch.setattr(runtime, "MAX_TURN", -1.0)
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
 
     async def case() -> None:
         async with served(SYNTHETIC) as server:
             door = server.reloadable.server._door
-            counting = asyncio.create_task(count())
-            listed = [piece async for piece in names.names(door, Asked())]
-            counting.cancel()
+            with Beside() as beside:
+                listed = [piece async for piece in names.names(door, Asked())]
             lines = sum(piece.count(b"\n") for piece in listed)
-            assert turns >= lines > 60
+            assert beside.turns >= lines > 60
             assert max(map(len, listed)) < 2 * names.PIECE
 
     run(case())

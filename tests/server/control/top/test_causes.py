@@ -14,7 +14,7 @@ from hsdns.server.control.top import causes as module
 from hsdns.server.control.top.causes import Causes
 from hsdns.server.control.top.failing import FailingName
 from hsdns.wire.name import Name
-from tests.server.control.served import Served, served
+from tests.server.control.served import MORE, Served, served
 from tests.server.loopback import serving
 from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.event_loops import run
@@ -23,19 +23,6 @@ pytestmark = pytest.mark.sockets
 TEXT = ".:PORT {\nbind 127.0.0.1\ncontrol c.sock\nkubernetes cluster.local {\nsource manifests shop.yaml more.yaml\n}\n}\n"
 FORWARD = TEXT.replace("}\n}\n", "}\nforward . 192.0.2.1 192.0.2.2\n}\n")
 NARROW = TEXT.replace(".:PORT", "cluster.local:PORT")
-MORE = """
-apiVersion: v1
-kind: Service
-metadata: {name: db, namespace: shop}
-spec: {clusterIP: None, selector: {app: db}, ports: [{name: http, port: 80}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: db-0, namespace: shop, labels: {app: db}}
-spec: {hostname: db-0, subdomain: db}
-status:
-  {phase: Running, podIP: 10.244.0.1, podIPs: [{ip: 10.244.0.1}], conditions: [{type: Ready, status: "False", reason: ContainersNotReady}]}
-"""
 SHOP = "shop.svc.cluster.local."
 UPSTREAMS = "forwarded to 192.0.2.1:53, 192.0.2.2:53"
 

@@ -19,6 +19,7 @@ from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse
 from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find_by
 from hsdns.corefile.properties import duration_to_text
 from hsdns.corefile.tree import did_you_mean
+from hsdns.faults.rules import hit_to_text
 
 WORDS: Final = ("add", "list", "watch", "remove", "clear")
 PAGE: Final = "/v1/faults"
@@ -41,6 +42,8 @@ Actions:
   drop | rcode RCODE | empty | nodata | nxdomain | answer ADDRESS|NAME
   delay TIME | delay normal MEAN DEVIATION | delay pareto LEAST SHAPE
   truncate [RECORDS] | ttl SECONDS | shuffle | cut RECORDS | endpoints COUNT
+  freeze | lag TIME | flap TIME
+  watch away | watch forbidden RESOURCE
 
 Selectors, all of which must match, or joined by "or", "not", ( and ):
   name NAME | name below NAME | type TYPE | transport udp|tcp|dot|doh
@@ -130,7 +133,7 @@ def _rule_text(rule: dict[str, Any]) -> str:
     facts = [rule["state"]]
     if left is not None:
         facts.append(f"{duration_to_text(round(left))} left")
-    facts.append(f"{rule['hits']} of {rule['queries']} queries hit")
+    facts.append(f"{rule['hits']} of {rule['queries']} {rule['counts']} hit")
     if rule["place"] != "control door":
         facts.append(f"from {rule['place']}")
     return f"{rule['name']}: {', '.join(facts)}\n  {rule['rule']}"
@@ -138,7 +141,4 @@ def _rule_text(rule: dict[str, Any]) -> str:
 
 def _hit_text(hit: dict[str, Any]) -> str:
     drawn = f" ({hit['drawn']:g} s)" if hit["action"].startswith("delay") else ""
-    return (
-        f"{hit['time'][11:23]} {hit['rule']} hit {hit['hit']}: {hit['action']}{drawn}, "
-        f"{hit['name']} {hit['type']} over {hit['transport']} from {hit['client']}"
-    )
+    return f"{hit['time'][11:23]} {hit['rule']} hit {hit['hit']}: {hit['action']}{drawn}, {hit_to_text(hit)}"

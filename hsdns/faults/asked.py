@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from hsdns.chain import Endpoint, Request
-from hsdns.wire.name import Name
+from hsdns.wire.name import ROOT, Name
 
 PodOf = Callable[[str], tuple[bytes, str] | None]  # address -> namespace in lower case, and name
 TRANSPORTS: Final = ("udp", "tcp", "dot", "doh")
@@ -41,6 +41,10 @@ class Asked(NamedTuple):
             request.server,
             pod_of,
         )
+
+
+# In place of a query, for conditions that look at none.
+NO_QUERY: Final = Asked(ROOT, 0, UNKNOWN, Endpoint("", 0), UNKNOWN, "", lambda address: None)
 
 
 def transport_of(server: str, protocol: str) -> str:

@@ -54,6 +54,7 @@ from hsdns.faults.selector import (
     TransportIs,
     TypeIs,
 )
+from hsdns.faults.state import OUTCOMES, RESOURCES, Flap, Freeze, Lag, WatchAway, WatchForbidden
 from hsdns.wire.iana import Rcode, rcode_from_text, rcode_to_text, type_from_text
 from hsdns.wire.name import Name
 
@@ -97,6 +98,8 @@ class _Reader:
         selector: Selector = And(())
         if self._next and self._next not in OPTIONS:
             selector = self._any_of()
+        if why := action.misfit(selector):
+            raise RuleError(why)
         options = self._options()
         return Wanted(action, selector, **options)  # type: ignore[arg-type]  # OPTIONS has their types
 
@@ -307,6 +310,12 @@ class _Reader:
             raise self._error(f'"{word}" is not {what}{hint}', back=1)
         return word
 
+    def watch(self) -> Action:
+        """Take the arguments of `watch`."""
+        if self.one_of("what becomes of a watch", OUTCOMES) == "away":
+            return WatchAway()
+        return WatchForbidden(self.one_of("a resource that is watched", RESOURCES))
+
     def own_name(self) -> str:
         """Take the name of a rule."""
 
@@ -333,6 +342,10 @@ ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {
     "cut": lambda words: Cut(words.number("a number of records", 0, 65535)),
     "endpoints": lambda words: Endpoints(words.number("a number of endpoints", 0, 65535)),
     "answer": _Reader.answer,
+    "freeze": lambda words: Freeze(),
+    "lag": lambda words: Lag(words.seconds(MAX_LIFETIME, low=0.001)),
+    "flap": lambda words: Flap(words.seconds(MAX_LIFETIME, low=0.001)),
+    "watch": _Reader.watch,
 }
 SELECTORS: Final[Mapping[str, Callable[[_Reader], Selector]]] = {
     "name": _Reader.name_is,

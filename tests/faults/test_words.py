@@ -45,6 +45,11 @@ ACTION_ROWS = [
     ("answer 192.0.2.1", "answer 192.0.2.1"),
     ("answer 2001:DB8::1", "answer 2001:db8::1"),
     ("answer api.shop.svc.cluster.local", "answer api.shop.svc.cluster.local."),
+    ("freeze", "freeze"),
+    ("lag 90s", "lag 1m30s"),
+    ("flap 500ms", "flap 500ms"),
+    ("watch away", "watch away"),
+    ("watch forbidden endpointslices", "watch forbidden endpointslices"),
 ]
 SELECTOR_ROWS = [
     ("name Web.test", "name Web.test."),
@@ -110,9 +115,9 @@ def test_every_word_has_a_row() -> None:
 
 NOT_A_DURATION = "is not a duration such as 200ms or 5s, from"
 ERRORS = [
-    ("", 0, "a rule begins with what it does: drop, delay, rcode, empty, nodata, nxdomain, truncate, ttl, shuffle, cut, endpoints, answer"),
+    ("", 0, "a rule begins with what it does: drop, delay, rcode, empty, nodata, nxdomain, truncate, ttl, shuffle, cut, endpoints, answer, freeze, lag, flap, watch"),
     ("dorp", 0, '"dorp" is no action of a fault; did you mean "drop"?'),
-    ("xyz", 0, '"xyz" is no action of a fault; there are drop, delay, rcode, empty, nodata, nxdomain, truncate, ttl, shuffle, cut, endpoints, answer'),
+    ("xyz", 0, '"xyz" is no action of a fault; there are drop, delay, rcode, empty, nodata, nxdomain, truncate, ttl, shuffle, cut, endpoints, answer, freeze, lag, flap, watch'),
     ("drop nmae x", 1, '"nmae" is no selector of a fault; did you mean "name"?'),
     ("drop named lossy sed 7", 3, '"sed" is no option of a fault; did you mean "seed"?'),
     ("drop type A named a seed 1 seed 2", 7, '"seed" is given twice'),
@@ -144,6 +149,11 @@ ERRORS = [
     ("drop not", 1, 'a selector is missing at the end of the rule; the selectors are name, type, transport, client, pod, asked, listener, flow, nth, share, after, before'),
     ("drop type A or for 5m", 4, 'a selector is missing before "for"; the selectors are name, type, transport, client, pod, asked, listener, flow, nth, share, after, before'),
     ("drop ( type A", 3, 'a closing bracket ")" is missing at the end of the rule'),
+    ("lag", 0, '"lag" needs a duration such as 200ms or 5s, from 1ms to 168h0m0s'),
+    ("watch", 0, '"watch" needs what becomes of a watch'),
+    ("watch awya", 1, '"awya" is not what becomes of a watch; did you mean "away"?'),
+    ("watch forbidden endpoints", 2, '"endpoints" is not a resource that is watched; did you mean "endpointslices"?'),
+    ("watch away name web.test", 0, '"watch away" is about requests to the API server, which have no name; its selectors are after, before and share'),
     ("drop type A )", 3, '")" is no option of a fault; there are seed, times, for, named'),
     ("drop " + "not " * 200 + "type A", 0, "a rule has at most 200 words, found 203"),
 ]  # fmt: skip

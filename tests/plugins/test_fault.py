@@ -73,7 +73,7 @@ def test_chance_is_that_of_the_seed(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("fault", "Corefile:2:1: a rule begins with what it does: drop, delay, rcode, empty, nodata, nxdomain, truncate, ttl, shuffle, cut, endpoints, answer"),
+        ("fault", "Corefile:2:1: a rule begins with what it does: drop, delay, rcode, empty, nodata, nxdomain, truncate, ttl, shuffle, cut, endpoints, answer, freeze, lag, flap, watch"),
         ("fault drop nmae x", 'Corefile:2:12: "nmae" is no selector of a fault; did you mean "name"?'),
         ("fault dorp {\n}", 'Corefile:2:7: "dorp" is no action of a fault; did you mean "drop"?'),
         ("fault drop {\n  type A\n}", 'Corefile:3:3: "fault" has no properties, found "type"'),

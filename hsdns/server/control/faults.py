@@ -100,6 +100,7 @@ def _to_object(rule: Rule, now: float) -> dict[str, Any]:
         "state": why or "standing",
         "hits": rule.hits,
         "queries": rule.seen,
+        "counts": "requests" if rule.action.about == "watch" else "queries",
         "seed": rule.seed,
         "seconds_left": None if end is None or why else round(end - now, 3),
         "place": rule.place or "control door",

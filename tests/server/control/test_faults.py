@@ -47,6 +47,7 @@ def test_a_rule_comes_bites_and_goes() -> None:
                 "state": "standing",
                 "hits": 0,
                 "queries": 0,
+                "counts": "queries",
                 "seed": 7,
                 "place": "control door",
             }

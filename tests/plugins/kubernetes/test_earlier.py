@@ -58,9 +58,12 @@ def test_each_once() -> None:
         asked.append((qname.to_text(), qtype))
         return reply([FIRST])
 
-    once = each_once(resolve)
-    for qtype in (1, 1, 28, 1):
-        finish(once(Name.from_text(WEB), qtype))
+    async def test() -> None:
+        once = each_once(resolve)
+        for qtype in (1, 1, 28, 1):
+            await once(Name.from_text(WEB), qtype)
+
+    finish(test())
     assert asked == [(WEB, 1), (WEB, 28)]
 
 

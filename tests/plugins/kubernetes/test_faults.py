@@ -29,7 +29,7 @@ from tests.plugins.test_k8s_external import external
 from tests.sources.test_api_server import Connect
 from tests.support.apiserver.memory_api import MemoryApi
 from tests.support.cluster.kubernetes_plugin import Cluster
-from tests.support.cluster.objects import deletes, endpoint_slice, service, upserts
+from tests.support.cluster.objects import deletes, endpoint_slice, pod, service, upserts
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, section
 from tests.support.plugins.setup import set_up
@@ -313,6 +313,24 @@ def test_external_names() -> None:
     faulty.rules.clear()
     faulty.hold()
     assert ask() == (3, [])
+
+
+def test_search_list_of_a_pod() -> None:
+    faulty = Faulty()
+    faulty.cluster = Cluster(pods="verified")
+    faulty.plugin = faulty.cluster.plugin
+    faulty.cluster.apply(*upserts(pod("testns/a", "10.0.0.7")))
+    faulty.add("freeze")
+    faulty.cluster.apply(*deletes(pod("testns/a", "10.0.0.7")))
+    request = make_request(WEB, client="10.0.0.7", now=faulty.now)
+    assert faulty.plugin.search_path(request) is None
+    handler = FaultHandler(faulty.rules, _no_sleep, _no_lookup)
+
+    async def following(request: Request) -> Reply:
+        assert faulty.plugin.search_path(request) is not None
+        return Reply()
+
+    finish(handler.handle(request, following))
 
 
 ZONES = [

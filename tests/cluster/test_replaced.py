@@ -25,7 +25,15 @@ def change(found: Replaced, *times: float, key: str = "web") -> None:
 
 
 TIMES = (1.0, 2.0, 3.0, 4.0, 5.0)
-VALUES = {0.5: "none", 1.0: "of 1", 1.5: "of 1", 2.0: "of 2", 2.5: "of 2", 4.999: "of 4", 5.0: "newest"}
+VALUES = {
+    0.5: "none",
+    1.0: "of 1",
+    1.5: "of 1",
+    2.0: "of 2",
+    2.5: "of 2",
+    4.999: "of 4",
+    5.0: "newest",
+}
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ class Action:
     """
 
     about: ClassVar[str] = "query"
+    in_corefile: ClassVar[bool] = True  # whether it may stand in a server block
     text: str
     times: int | None = None
     replaces = False

@@ -41,6 +41,7 @@ from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.query_tap import QueryTap
+from hsdns.server.restarts import INTERVAL, until_started
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.service_manager import ServiceManager
 from hsdns.server.shares import Shares
@@ -53,7 +54,6 @@ from hsdns.server.watchdog import Watchdog
 
 log = logging.getLogger("hsdns.server")
 
-RESTART_INTERVAL: Final = 1.0  # seconds between tries to start after a restart by a rule of fault
 RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 
 
@@ -259,7 +259,6 @@ class Server:
                 return False
             self._life.fire(Event.RELOAD)
             try:
-                log.warning("killed by a rule of fault")
                 self._opener.ports = {listen: each.port for listen, each in self.addresses.items()}
                 draining = [each for each in self.instances if each is not old]
                 for each in self.instances:
@@ -268,10 +267,7 @@ class Server:
                 await self._http.close_others(old.runtime.pages.control)
                 await dead()
                 await self._drains.wait()
-                while not self.stopping:
-                    if await self._start_again():
-                        break
-                    await asyncio.sleep(RESTART_INTERVAL)
+                await until_started(self._start_again, lambda: self.stopping)
             finally:
                 self._life.fire(Event.RELOAD_ENDED)
             return True
@@ -285,9 +281,8 @@ class Server:
                 await self._change_over(configuration)
                 collector.keep()
         except START_FAILURES as error:
-            log.error("does not start again; tried every %g s: %s", RESTART_INTERVAL, error)
+            log.error("does not start again; tried every %g s: %s", INTERVAL, error)
             return False
-        log.warning("started again")
         return True
 
     def _read(self, only_if_changed: bool) -> Corefile | None:

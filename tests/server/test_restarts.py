@@ -15,7 +15,7 @@ from hsdns.assemble import ListenAddress
 from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
-from hsdns.server import lifecycle
+from hsdns.server import restarts
 from hsdns.server.restarts import POLL, Restarts
 from tests.server.loopback import WHOAMI, ReloadableServer, running
 from tests.support.coroutines.event_loops import run, until
@@ -194,7 +194,7 @@ def test_a_corefile_that_is_broken_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is tried until it is served; nothing else could be."""
-    monkeypatch.setattr(lifecycle, "RESTART_INTERVAL", 0.001)
+    monkeypatch.setattr(restarts, "INTERVAL", 0.001)
 
     async def test() -> None:
         async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:

@@ -268,6 +268,7 @@ class Server:
                 await self._drains.wait()
                 await until_started(self._start_again, lambda: self.stopping)
             finally:
+                self._opener.ports = {}
                 self._life.fire(Event.RELOAD_ENDED)
             return True
 

@@ -44,13 +44,15 @@ class Course:
 class Action:
     """An action; `text` is how it is written, `replaces` says that the plugins' reply does not count.
 
-    `about` is what it is done to: a query in its chain, or what another module of this package says.  With
-    `counts_late` a query is a hit only if its reply shows it.
+    `about` is what it is done to: a query in its chain, or what another module of this package says; `times` how often,
+    if the rule does not say it and there is a limit.  With `counts_late` a query is a hit only if its reply shows it.
     """
 
     about: ClassVar[str] = "query"
     counts_late: ClassVar[bool] = False
+    in_corefile: ClassVar[bool] = True  # whether it may stand in a server block
     text: str
+    times: int | None = None
     replaces = False
 
     def misfit(self, selector: Selector) -> str:

@@ -25,13 +25,21 @@ from hsdns.metrics import Counter, Registry
 MAX_STANDING: Final = 100
 MAX_ENDED: Final = 100
 MAX_LINES: Final = 1_000
+# What two rules that exclude each other do, where they are not about queries.
+_SAME: Final = {
+    "connection": "decides about the same connections",
+    "miss": "sheds the same queries",
+    "process": "restarts the process at the same time",
+}
 log = logging.getLogger("hsdns.faults")
 
 
 def hits_metric(metrics: Registry) -> Counter:
     """The counter of bites, by the name of the rule."""
     return metrics.counter(
-        "hsdns_fault_hits_total", "Queries that a rule of fault did something to.", ("rule",)
+        "hsdns_fault_hits_total",
+        "Queries, connections and restarts that a rule of fault did something to.",
+        ("rule",),
     )
 
 
@@ -69,9 +77,9 @@ class Rules:
             raise RuleError(f'a rule named "{name}" stands already; remove it, or use another name')
         for other in self.standing.values():
             if _hides(other, wanted):
+                same = _SAME.get(wanted.action.about, "answers the same queries")
                 raise RuleError(
-                    f'it excludes the rule "{other.name}" ({other.action.text}), which answers the same queries; '
-                    "remove one of the two"
+                    f'it excludes the rule "{other.name}" ({other.action.text}), which {same}; remove one of the two'
                 )
         seed = wanted.seed if wanted.seed is not None else self._random.randint(0, MAX_SEED)
         if wanted.lifetime is not None:
@@ -116,10 +124,10 @@ class Rules:
         rules = tuple(self.standing.values())  # asked in other threads too
         return [rule for rule in rules if rule.action.about in what]
 
-    def decide(self, asked: Asked, now: float) -> list[Bite]:
+    def decide(self, asked: Asked, now: float, about: str = "query") -> list[Bite]:
         """Decide about a query that came at `now`, in monotonic seconds; each query is shown once."""
         bites = []
-        for rule in self.about("query"):
+        for rule in self.about(about):
             bite = rule.decide(asked, now)
             if bite is not None:
                 bites.append(bite)
@@ -140,6 +148,10 @@ class Rules:
         if bite is not None:
             self._count(bite)
         return bite is not None
+
+    def strike(self, rule: Rule) -> None:
+        """Count that a rule is done to what is no query."""
+        self._count(rule.strike())
 
     def foresee(self, asked: Asked, now: float) -> list[tuple[Rule, bool]]:
         """Rules that would do something to a query, with True, and those that might, with False."""
@@ -178,7 +190,10 @@ def hit_to_text(line: Mapping[str, Any]) -> str:
     """What a hit was done to, in some words; `line` is that of the log."""
     if "resource" in line:
         return f"a {line['request']} of {line['resource']}"
-    return f"{line['name']} {line['type']} over {line['transport']} from {line['client']}"
+    if "client" not in line:
+        return "the process"
+    asked = f"{line['name']} {line['type']}" if "name" in line else "a client"
+    return f"{asked} over {line['transport']} from {line['client']}"
 
 
 def _hides(rule: Rule, wanted: Wanted) -> bool:
@@ -188,7 +203,8 @@ def _hides(rule: Rule, wanted: Wanted) -> bool:
     """
     return (
         all(each.replaces or each.counts_late for each in (rule.action, wanted.action))
-        and rule.times is None
+        and rule.action.about == wanted.action.about
+        and rule.times == rule.action.times
         and wanted.times is None
         and rule.selector.text == wanted.selector.text
         and not any(

@@ -42,6 +42,7 @@ from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.query_tap import QueryTap
+from hsdns.server.restarts import until_started
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.service_manager import ServiceManager
 from hsdns.server.shares import Shares
@@ -117,8 +118,14 @@ class Server:
         self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
         self.faults: StandingFaults | None = None
         if faults:
+            listeners, place = self._opener.faults, self._place_faults
             self.faults = StandingFaults(
-                self.metrics, clock, self._place_faults, configurations=self._configurations
+                self.metrics,
+                clock,
+                place,
+                listeners=listeners,
+                process=self,
+                configurations=self._configurations,
             )
         rules = None if self.faults is None else self.faults.rules
         BehindGauge(self.metrics, clock, self._configurations, rules)
@@ -249,6 +256,37 @@ class Server:
             log.info("Reloading complete")
             return True
 
+    async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
+        """Be as a process that is killed, and is started again when `dead` has returned; False if it ends.
+
+        The control door stays, and so does what has been counted.
+        """
+        async with self._changing:
+            old = self.instance
+            if self.phase is not Phase.SERVING or old is None:
+                return False
+            self._life.fire(Event.RELOAD)
+            try:
+                self._opener.ports = {listen: each.port for listen, each in self.addresses.items()}
+                draining = [each for each in self.instances if each is not old]
+                self._drains.spawn(self._finish(old, old.be_killed(draining)), "restart")
+                await asyncio.sleep(0)  # the kill is done then, the rest goes on
+                await self._http.close_others(old.runtime.pages.control)
+                await dead()
+                await self._drains.wait()
+                await until_started(self._start_again, lambda: self.stopping)
+            finally:
+                self._opener.ports = {}
+                self._life.fire(Event.RELOAD_ENDED)
+            return True
+
+    async def _start_again(self) -> None:
+        with collector.growing():
+            corefile = await self._in_thread(self._corefile.read)
+            configuration = await self._in_thread(self._build, corefile)
+            await self._change_over(configuration)
+            collector.keep()
+
     def _read(self, only_if_changed: bool) -> Corefile | None:
         """Read the Corefile, None if neither it nor a file of a plugin has changed; runs in a thread."""
         if only_if_changed and files_changed(self.configuration.plugins):
@@ -306,6 +344,8 @@ class Server:
         self._ended.set()
 
     def _cancel_start(self) -> None:
+        if self.faults is not None:
+            self.faults.end()
         for each in self.instances:
             each.cancel_start()
 

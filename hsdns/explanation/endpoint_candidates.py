@@ -5,12 +5,13 @@ Path: candidates.py, for a name whose records are those of endpoints, and explai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
 
 from msgspec import structs
 
+from hsdns.cluster.likeness import likeness
 from hsdns.cluster.objects import Endpoint, EndpointSlice, Pod
 from hsdns.cluster.pack import pack_slice, source_cluster
 from hsdns.cluster.question import ParsedName
@@ -246,12 +247,6 @@ def _why_none(owner: Owner, kept: ClusterObjects, scene: Scene) -> str:
     matched = [each for each in pods if selector.items() <= (each.metadata.labels or {}).items()]
     if matched:
         return f": pod {matched[0].metadata.name}, which its selector matches, has no address"
-    near = max(pods, key=lambda each: _likeness(selector, each.metadata.labels or {}))
+    near = max(pods, key=lambda each: likeness(selector, each.metadata.labels or {}))
     labels = ",".join(f"{key}={value}" for key, value in sorted((near.metadata.labels or {}).items())[:2])  # fmt: skip
     return f": its selector {shown} matches no pod; pod {near.metadata.name} has {labels or 'no labels'}"
-
-
-def _likeness(selector: Mapping[str, str], labels: Mapping[str, str]) -> int:
-    """How many keys or values of a selector a pod's labels have."""
-    values = set(labels.values())
-    return sum((key in labels) + (value in values) for key, value in selector.items())

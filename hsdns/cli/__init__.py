@@ -17,6 +17,8 @@ SUBCOMMANDS: Final = {
     "names": "List every name of a cluster, with its records",
     "explain": "Say why a name has the answer that it has, or none",
     "top": "Show what goes on in a running server: failing names with the reason, changes, rates",
+    "lint": "Find what will fail in DNS, in manifests and Corefiles",
+    "rule": "Show what a rule of lint is about, or list them",
     "fault": "Make DNS misbehave on purpose: add, list, watch and remove rules",
     "lookup": "Query a DNS server, as the image has no other program that does",
     "resolve": "Show a whole lookup as the resolver of glibc, musl, Go or c-ares does it",

@@ -17,6 +17,7 @@ SUBCOMMANDS: Final = {
     "names": "List every name of a cluster, with its records",
     "explain": "Say why a name has the answer that it has, or none",
     "top": "Show what goes on in a running server: failing names with the reason, changes, rates",
+    "doctor": "Find what makes names fail in a cluster, and what will",
     "lint": "Find what will fail in DNS, in manifests and Corefiles",
     "rule": "Show what a rule of lint is about, or list them",
     "fault": "Make DNS misbehave on purpose: add, list, watch and remove rules",

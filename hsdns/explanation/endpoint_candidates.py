@@ -12,7 +12,8 @@ from functools import partial
 from msgspec import structs
 
 from hsdns.cluster.likeness import likeness
-from hsdns.cluster.objects import Endpoint, EndpointSlice, Pod
+from hsdns.cluster.not_ready import pod_of, why_not_ready
+from hsdns.cluster.objects import Endpoint, EndpointSlice
 from hsdns.cluster.pack import pack_slice, source_cluster
 from hsdns.cluster.question import ParsedName
 from hsdns.explanation.changes import Change
@@ -161,27 +162,6 @@ def _of_these(asked: str, known: Sequence[str]) -> str:
     near = get_close_matches(asked, known, n=1)
     shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
     return f'; did you mean "{near[0]}"?' if near else f"; it has {shown}"
-
-
-def pod_of(endpoint: Endpoint, pods: Sequence[Pod]) -> Pod | None:
-    """The pod of an endpoint, if it is known."""
-    ref = endpoint.target_ref
-    return next((each for each in pods if ref and each.metadata.name == ref.name), None)
-
-
-def why_not_ready(endpoint: Endpoint, pods: Sequence[Pod]) -> str:
-    """The conditions because of which an endpoint is not ready, as far as they are known."""
-    conditions = endpoint.conditions
-    found = []
-    if conditions is not None and conditions.terminating:
-        found.append("terminating")
-    pod = pod_of(endpoint, pods)
-    found += [
-        f"pod condition Ready is {each.status}" + (f": {each.reason}" if each.reason else "")
-        for each in (pod.status.conditions or () if pod is not None else ())
-        if each.type == "Ready" and each.status != "True"
-    ]
-    return "; ".join(found)
 
 
 def _conditions(unready: list[tuple[EndpointSlice, Endpoint]], kept: ClusterObjects) -> str:

@@ -108,6 +108,22 @@ class Objects:
         return [each for manifest in self.manifests for each in _pods_of(manifest)]
 
     @cached_property
+    def templates(self) -> list[PodSet]:
+        """The pods as they are written: of those that a controller made, its workload, or one Pod."""
+        present = {(each.kind, each.namespace, each.name) for each in self.manifests}
+        found: dict[object, PodSet] = {}
+        for pods in self.pod_sets:
+            manifest, owned = pods.manifest, pods.manifest.object
+            key: object = id(pods)
+            if isinstance(owned, PodManifest | Workload) and owned.metadata.owner_references:
+                owner = owned.metadata.owner_references[0]
+                key = (owner.kind, manifest.namespace, owner.name)
+                if key in present:
+                    continue
+            found.setdefault(key, pods)
+        return list(found.values())
+
+    @cached_property
     def _by_label(self) -> dict[tuple[str, str], list[PodSet]]:
         found: defaultdict[tuple[str, str], list[PodSet]] = defaultdict(list)
         for pods in self.pod_sets:

@@ -219,6 +219,7 @@ class Command(NamedTuple):
             ["explain"],
             ["resolve"],
             ["lint"],
+            ["doctor"],
             ["rule"],
         ) and not any(
             word.lstrip("-") in {"validate", "version", "plugins", "help", "h"}

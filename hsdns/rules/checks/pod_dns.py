@@ -22,7 +22,7 @@ _CLUSTER_FIRST: Final = ("", None, "ClusterFirst")
 @check("HS171")
 def long_search(objects: Objects) -> Iterator[Remark]:
     """Search lists that musl ignores."""
-    for pods in objects.pod_sets:
+    for pods in objects.templates:
         manifest, spec = pods.manifest, pods.spec
         searches = (spec.dns_config.searches or []) if spec.dns_config is not None else []
         if not searches:
@@ -45,7 +45,7 @@ def long_search(objects: Objects) -> Iterator[Remark]:
 @check("HS172")
 def ndots(objects: Objects) -> Iterator[Remark]:
     """Values of ndots with which short names do not resolve everywhere, or more queries than usual are sent."""
-    for pods in objects.pod_sets:
+    for pods in objects.templates:
         config = pods.spec.dns_config
         for at, option in enumerate((config.options or ()) if config is not None else ()):
             if option.name != "ndots" or not (option.value or "").isdecimal():
@@ -74,7 +74,7 @@ def ndots(objects: Objects) -> Iterator[Remark]:
 @check("HS173")
 def host_network(objects: Objects) -> Iterator[Remark]:
     """Pods on the host network that ask the node's DNS and not the cluster's."""
-    for pods in objects.pod_sets:
+    for pods in objects.templates:
         manifest, spec = pods.manifest, pods.spec
         if not spec.host_network or spec.dns_policy not in _CLUSTER_FIRST:
             continue
@@ -88,7 +88,7 @@ def host_network(objects: Objects) -> Iterator[Remark]:
 @check("HS174")
 def without_nameserver(objects: Objects) -> Iterator[Remark]:
     """Pods with dnsPolicy None and no nameserver."""
-    for pods in objects.pod_sets:
+    for pods in objects.templates:
         spec = pods.spec
         if spec.dns_policy == "None" and not (spec.dns_config and spec.dns_config.nameservers):
             yield pods.manifest.remark(

@@ -89,7 +89,7 @@ def other_service(objects: Objects) -> Iterator[Remark]:
 @check("HS105")
 def without_hostname(objects: Objects) -> Iterator[Remark]:
     """Pods with a subdomain and no hostname."""
-    for pods in objects.pod_sets:
+    for pods in objects.templates:
         manifest, spec = pods.manifest, pods.spec
         if (
             not spec.subdomain
@@ -109,7 +109,7 @@ def without_hostname(objects: Objects) -> Iterator[Remark]:
 @check("HS106")
 def without_service(objects: Objects) -> Iterator[Remark]:
     """Pods whose subdomain is no Service that chooses them."""
-    for pods in objects.pod_sets:
+    for pods in objects.templates:
         spec = pods.spec
         if spec.hostname and spec.subdomain and pods.manifest.kind != "StatefulSet":
             yield from _without_service(objects, pods, spec.subdomain, f"{pods.field}.subdomain")
@@ -136,7 +136,7 @@ def no_label(objects: Objects) -> Iterator[Remark]:
 @check("HS108")
 def shared_hostname(objects: Objects) -> Iterator[Remark]:
     """Several pods with one hostname."""
-    for pods in objects.pod_sets:
+    for pods in objects.templates:
         manifest, spec = pods.manifest, pods.spec
         is_named = spec.hostname and spec.subdomain and manifest.kind != "StatefulSet"
         if is_named and (pods.replicas or 0) > 1:
@@ -148,7 +148,7 @@ def shared_hostname(objects: Objects) -> Iterator[Remark]:
 
 
 def _stateful_sets(objects: Objects) -> Iterator[tuple[PodSet, Workload]]:
-    for pods in objects.pod_sets:
+    for pods in objects.templates:
         found = pods.manifest.object
         if pods.manifest.kind == "StatefulSet" and isinstance(found, Workload):
             yield pods, found

@@ -80,7 +80,9 @@ def is_corefile(file: str, content: bytes) -> bool:
 def _manifests(file: str, content: bytes) -> tuple[list[Manifest], list[str]]:
     found, problems = [], []
     for each in read_objects(content, file):
-        if each.item is not None and (each.problem is None or each.problem.fault is not None):
+        if each.problem is not None and "{{" in str(each.problem):
+            problems.append(f"{file}:{each.problem.line}: {each.problem}")  # it is a template
+        elif each.item is not None and (each.problem is None or each.problem.fault is not None):
             if isinstance(each.item.head.kind, str):
                 found.append(Manifest(each, file, content))
         elif each.problem is not None:

@@ -55,6 +55,7 @@ def test_corefiles_in_a_config_map_have_their_places() -> None:
     [
         (b"a: 'b", ["a.yaml:1: not YAML: found unexpected end of stream (column 6); correct the file"], 0),
         (b"kind: {{ .Values.kind }}\n", [], 1),
+        (b"apiVersion: v1\nkind: Pod\nmetadata: {name: '{{x}}'}\n", [], 1),
         (b"apiVersion: v1\nmetadata: {}\n", ["a.yaml:1: kind is missing; every object needs apiVersion and kind"], 0),
         (b"apiVersion: v1\nkind: Service\nmetadata: {}\n", [], 0),
     ],

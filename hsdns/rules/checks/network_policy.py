@@ -4,7 +4,7 @@ Path: judging.py -> here -> cluster/controllers/network_policy.py.
 Rule 1: the policies of the files count together; other ones may allow more, as the page says.
 Rule 2: a rule that names port 53 is taken to be for the DNS, whoever its peers are: their labels and addresses differ
         from cluster to cluster, as with a DNS server on each node.
-Rule 3: a policy without any rule denies all on purpose.
+Rule 3: a policy without any rule denies all on purpose, and one that allows the API server only needs no names.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hsdns.rules.finding import Remark
 from hsdns.rules.manifest import Manifest
 from hsdns.rules.objects import Objects, PodSet, is_near
 
+_API_SERVER: Final = (443, 6443, "https")
 _SERVERS: Final = tuple(
     Peer("kube-system", labels, {NAME_LABEL: "kube-system", "name": "kube-system"})
     for labels in ({"k8s-app": "kube-dns"}, {"k8s-app": "coredns"}, {"k8s-app": "node-local-dns"})
@@ -65,13 +66,20 @@ def _denied(objects: Objects) -> Iterator[tuple[Manifest, str, list[str]]]:
         if isinstance(manifest.object, NetworkPolicy)
     ]
     for manifest, policy in policies:
-        if not any(each.to or each.ports for each in policy.spec.egress or ()):
+        if not any(_needs_names(each) for each in policy.spec.egress or ()):
             continue
         near = [_lenient(each) for other, each in policies if is_near(other, manifest)]
         found = list(_of_pods(objects, manifest, policy, near))
         if found:
             transports = found[0][1]
             yield manifest, f"the pods of {found[0][0]}", transports
+
+
+def _needs_names(rule: EgressRule) -> bool:
+    """Whether a rule lets pods reach others than the API server, whose address is in their environment."""
+    if any(each.ip_block is None for each in rule.to or ()):
+        return True
+    return bool(rule.ports) and any(each.port not in _API_SERVER for each in rule.ports or ())
 
 
 def _of_pods(

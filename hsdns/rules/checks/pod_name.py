@@ -157,7 +157,15 @@ def _stateful_sets(objects: Objects) -> Iterator[tuple[PodSet, Workload]]:
 def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> Iterator[Remark]:
     manifest = pods.manifest
     named = objects.named(name, manifest)
-    headless = [str(each) for each, service in objects.services_of(pods) if is_headless(service)]
+    # One that chooses other pods, too, has another purpose, such as that all components find each other.
+    headless = [
+        str(each)
+        for each, service in objects.services_of(pods)
+        if is_headless(service)
+        and all(
+            one.manifest is manifest for one in objects.selected(each, service.spec.selector or {})
+        )
+    ]
     if not named:
         if headless:
             yield manifest.remark(

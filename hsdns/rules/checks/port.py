@@ -7,7 +7,7 @@ Source: k8s.io/kubernetes pkg/api/v1/pod FindPort: a named target port is that o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hsdns.cluster.controllers.kinds import ContainerPort, Endpoints
 from hsdns.cluster.objects import EndpointSlice, ServicePort
@@ -29,9 +29,11 @@ def target_port(objects: Objects) -> Iterator[Remark]:
         pods = objects.selected(manifest, selector)
         if not pods or any(not each.spec.containers for each in pods):
             continue  # a template without containers is not whole
-        for at, port in enumerate(service.spec.ports or ()):
+        ports = service.spec.ports or []
+        is_reached = any(_is_there(each, pods) for each in ports)
+        for at, port in enumerate(ports):
             name = port.target_port
-            if not isinstance(name, str) or any(_number(each, port) for each in pods):
+            if not isinstance(name, str) or _is_there(port, pods):
                 continue
             known = {each.name for one in pods for each in _ports(one) if each.name}
             other = next((each for one in pods for each in _ports(one) if each.name == name), None)
@@ -44,6 +46,10 @@ def target_port(objects: Objects) -> Iterator[Remark]:
             yield manifest.remark(
                 f"spec.ports[{at}].targetPort",
                 f"no EndpointSlice has the port, so neither connections nor SRV records lead to it: {what}",
+                # Where others are there, it may be that of a feature which is turned off.
+                level="note"
+                if is_reached and not did_you_mean(name, known) and other is None
+                else "",
             )
 
 
@@ -110,6 +116,11 @@ def _ports(pods: PodSet) -> Iterator[ContainerPort]:
     for container in pods.spec.init_containers or ():
         if container.restart_policy == "Always":
             yield from container.ports or ()
+
+
+def _is_there(port: ServicePort, pods: Sequence[PodSet]) -> bool:
+    """Whether a target port is a number, or the name of a container's port."""
+    return not isinstance(port.target_port, str) or any(_number(each, port) for each in pods)
 
 
 def _number(pods: PodSet, port: ServicePort) -> int | None:

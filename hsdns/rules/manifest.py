@@ -26,10 +26,11 @@ class Manifest:
     """
 
     __slots__ = (
-        "_column",
         "_content",
         "_line",
         "_node",
+        "_raw",
+        "_whole",
         "file",
         "kind",
         "metadata",
@@ -56,13 +57,8 @@ class Manifest:
         self._content = item.value
         self._node = item.node
         self._line = 1 if item.node is not None else item.line
-        # JSON is one text for each object; what is before it in its first line is not in it.
-        before = whole.find(bytes(item.value)) if isinstance(item.value, msgspec.Raw) else -1
-        self._column = (
-            len(whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace"))
-            if before >= 0
-            else 0
-        )
+        self._raw = bytes(item.value) if isinstance(item.value, msgspec.Raw) else b""
+        self._whole = whole
 
     def __str__(self) -> str:
         path = f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -116,6 +112,16 @@ class Manifest:
             for mark in (node.start_mark, node.end_mark)
         )
         return Edit(start, end, text)
+
+    @property
+    def _column(self) -> int:
+        """What is before an object in JSON in its first line: it is a text of its own, and not in it."""
+        before = self._whole.find(self._raw) if self._raw else -1
+        return (
+            len(self._whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace"))
+            if before > 0
+            else 0
+        )
 
     @property
     def node(self) -> Any:

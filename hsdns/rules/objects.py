@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from hsdns.cluster.controllers.kinds import PodManifest, PodSpec, PodTemplate, Workload
-from hsdns.cluster.objects import Service
+from hsdns.cluster.objects import SERVICE_NAME_LABEL, Service
 from hsdns.rules.corefile import CorefileText
 from hsdns.rules.manifest import Manifest
 
@@ -101,6 +101,31 @@ class Objects:
     def named(self, name: str, near: Manifest) -> list[tuple[Manifest, Service]]:
         """The Services of that name which may be in the namespace of an object."""
         return [each for each in self.service_names.get(name, ()) if is_near(each[0], near)]
+
+    @cached_property
+    def slices(self) -> dict[str, list[Manifest]]:
+        """The EndpointSlices by the name of their Service, in any namespace."""
+        found: defaultdict[str, list[Manifest]] = defaultdict(list)
+        for each in self.of("EndpointSlice"):
+            assert each.object is not None, "as valid ones have"
+            found[(each.object.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")].append(each)
+        return found
+
+    @cached_property
+    def endpoints(self) -> dict[str, list[Manifest]]:
+        """The Endpoints by name, in any namespace."""
+        found: defaultdict[str, list[Manifest]] = defaultdict(list)
+        for each in self.of("Endpoints"):
+            found[each.name].append(each)
+        return found
+
+    @cached_property
+    def pods(self) -> dict[str, list[Manifest]]:
+        """The Pods by name, in any namespace."""
+        found: defaultdict[str, list[Manifest]] = defaultdict(list)
+        for each in self.of("Pod"):
+            found[each.name].append(each)
+        return found
 
     @cached_property
     def pod_sets(self) -> list[PodSet]:

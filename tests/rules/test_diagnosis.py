@@ -15,6 +15,8 @@ DUMP = b"""
 ---
 {apiVersion: v1, kind: Service, metadata: {name: web, namespace: b}, spec: {clusterIP: None, selector: {app: nothing}}}
 ---
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: empty}, spec: {selector: {app: nothing}}}
+---
 {apiVersion: v1, kind: Pod, metadata: {name: web-0, namespace: a, labels: {app: web}, ownerReferences: [{kind: StatefulSet, name: web}]}, spec: {hostNetwork: true}}
 ---
 {apiVersion: apps/v1, kind: StatefulSet, metadata: {name: web, namespace: a}, spec: {serviceName: none, template: {metadata: {labels: {app: web}}, spec: {hostNetwork: true}}}}
@@ -35,6 +37,7 @@ def test_the_whole_cluster() -> None:
     assert found() == [
         ("HS101", "Service a/lost"),
         ("HS101", "Service b/web"),
+        ("HS101", "Service empty/web"),
         ("HS102", "StatefulSet a/web"),
         ("HS143", "EndpointSlice a/web-x"),
         ("HS173", "StatefulSet a/web"),

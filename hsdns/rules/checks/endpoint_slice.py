@@ -18,19 +18,15 @@ from hsdns.rules.objects import Objects, is_near
 
 def slices_of(objects: Objects, service: Manifest) -> Iterator[tuple[Manifest, EndpointSlice]]:
     """The slices of a Service."""
-    for manifest in objects.of("EndpointSlice"):
-        found = manifest.object
-        if not isinstance(found, EndpointSlice) or not is_near(manifest, service):
-            continue
-        if (found.metadata.labels or {}).get(SERVICE_NAME_LABEL) == service.name:
-            yield manifest, found
+    for manifest in objects.slices.get(service.name, ()):
+        if isinstance(manifest.object, EndpointSlice) and is_near(manifest, service):
+            yield manifest, manifest.object
 
 
 def endpoints_of(objects: Objects, service: Manifest) -> Iterator[tuple[Manifest, Endpoints]]:
     """The Endpoints of a Service."""
-    for manifest in objects.of("Endpoints"):
-        is_its = manifest.name == service.name and is_near(manifest, service)
-        if is_its and isinstance(manifest.object, Endpoints):
+    for manifest in objects.endpoints.get(service.name, ()):
+        if isinstance(manifest.object, Endpoints) and is_near(manifest, service):
             yield manifest, manifest.object
 
 

@@ -96,18 +96,13 @@ def _is_ready(endpoint: Endpoint) -> bool:
 
 
 def _why(objects: Objects, service: Manifest, endpoint: Endpoint) -> str:
-    pods = {
-        each.name: (each, each.object)
-        for each in objects.of("Pod")
-        if isinstance(each.object, PodManifest) and is_near(each, service)
-    }
-    found = [pod for _, pod in pods.values()]
+    name = endpoint.target_ref.name if endpoint.target_ref is not None else None
+    pods = [each for each in objects.pods.get(name or "", ()) if is_near(each, service)]
+    found = [each.object for each in pods if isinstance(each.object, PodManifest)]
     why = why_not_ready(endpoint, found)
-    pod = pod_of(endpoint, found)
-    if pod is None:
+    if pod_of(endpoint, found) is None:
         return why
-    more = _containers(pods[pod.metadata.name][0].content)
-    return "; ".join(filter(None, [f"pod {pod.metadata.name}", why, more]))
+    return "; ".join(filter(None, [f"pod {name}", why, _containers(pods[0].content)]))
 
 
 def _containers(content: Any) -> str:

@@ -33,7 +33,11 @@ def selector(objects: Objects) -> Iterator[Remark]:
         pods = [each for each in objects.pod_sets if is_near(each.manifest, manifest)]
         meant = [each for each in pods if _is_meant(wanted, each, manifest)]
         nearest = max(meant or pods, key=lambda each: likeness(wanted, each.labels), default=None)
-        if nearest is None or not (meant or objects.is_whole):
+        if not (meant or objects.is_whole):
+            continue
+        if nearest is None:
+            sentence = f"{_shown(wanted)} matches no pod: there is none in the namespace"
+            yield manifest.remark("spec.selector", sentence)
             continue
         different = [key for key, value in wanted.items() if nearest.labels.get(key) != value]
         keys = [

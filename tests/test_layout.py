@@ -61,6 +61,7 @@ WHOLE = {
     "tests/docs/test_faults.py": "docs/faults.md, against a server",
     "tests/docs/test_pictures.py": "docs/pictures",
     "tests/distribution/test_build.py": "deploy/distribution/build.py",
+    "tests/distribution/test_lint_hooks.py": ".pre-commit-hooks.yaml and action.yml",
     "tests/distribution/test_makefile.py": "the environment that the Makefile makes",
     "tests/distribution/test_release.py": "deploy/distribution/release.py",
     "tests/distribution/test_wheels.py": "setup.py: the sdist and the wheels",

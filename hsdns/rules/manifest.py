@@ -6,10 +6,12 @@ Rule: positions of an object in JSON are found only when they are asked for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+import yaml
 
 from hsdns.cluster.controllers.api_values import Refused
 from hsdns.cluster.controllers.kinds import Manifest as Kind
@@ -17,6 +19,9 @@ from hsdns.corefile.tree import Position
 from hsdns.rules.finding import Edit, Remark
 from hsdns.sources.field_position import field_node, field_place, json_node
 from hsdns.sources.manifest_file import ObjectRead
+
+_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*")
+_WORDS: Final = frozenset("true false yes no on off null y n".split())
 
 
 class Manifest:
@@ -95,13 +100,14 @@ class Manifest:
         return Remark(self.at(at or field), str(self), field, sentence, level, edit)
 
     def replaced(self, field: str, text: str) -> Edit | None:
-        """The edit that writes another word in place of a field; None if it is not one word in one line."""
+        """The edit that writes another word in place of a field; None if it is not one word in one line.
+
+        The word has the quotes of the one before it, and some if it would not be read as text without.
+        """
         node = field_node(self.node, field)
-        if (
-            node is None
-            or node.start_mark.line != node.end_mark.line
-            or getattr(node, "style", "") in ("|", ">")
-        ):
+        if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
+            return None
+        if node.start_mark.line != node.end_mark.line:
             return None
         start, end = (
             Position(
@@ -111,7 +117,8 @@ class Manifest:
             )
             for mark in (node.start_mark, node.end_mark)
         )
-        return Edit(start, end, text)
+        quote = node.style or ("" if _PLAIN.fullmatch(text) and text not in _WORDS else '"')
+        return Edit(start, end, f"{quote}{text}{quote}")
 
     @property
     def _column(self) -> int:

@@ -68,7 +68,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "hsdns lint needs a file or a folder, or - for standard input: hsdns lint PATH..."),
         (["a.yaml", "-o", "xml"], '-o needs text, json, sarif, junit or github, found "xml"'),
         (["a.yaml", "-level", "warn"], '-level needs error, warning or note, found "warn"; did you mean "warning"?'),
-        (["a.yaml", "-levle", "x"], 'unexpected word "x"; flags begin with a dash, hsdns lint -h lists them'),
+        (["a.yaml", "-levle", "x"], 'unknown flag -levle; did you mean "-level"?'),
         (["-", "-fix"], "-fix changes files, and standard input is none; name the files"),
         (["a.yaml", "-stdin-filename", "x"], '-stdin-filename is the name of standard input; add "-" to the paths'),
         (["b.yaml"], "b.yaml: there is no such file or folder; correct the path"),
@@ -76,7 +76,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
 )  # fmt: skip
 def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["lint", *words]) == 2
-    assert sentence in capsys.readouterr().err or "-levle" in words
+    assert capsys.readouterr().err == f"{sentence}\n"
 
 
 def test_what_cannot_be_read_does_not_keep_the_rest_from_being_checked(

@@ -58,3 +58,21 @@ def test_order_is_that_of_files_and_lines() -> None:
     read = read_files([("b.yaml", text), ("a.yaml", text + b"---\n" + text)])
     places = [each.remark.position[:2] for each in judge(read.objects).findings]
     assert places == [("a.yaml", 6), ("a.yaml", 13), ("b.yaml", 6)]
+
+
+def test_a_silence_in_a_corefile_of_a_config_map() -> None:
+    text = """apiVersion: v1
+kind: ConfigMap
+metadata: {name: coredns}
+data:
+  Corefile: |
+    .:53 {
+        forward . 127.0.0.1  # hsdns: ignore HS203 a sidecar
+        forward . ::1
+    }
+"""
+    read = read_files([("a.yaml", text.encode())])
+    found = judge(read.objects, read.silences)
+    errors = [each for each in found.findings if each.level == "error"]
+    assert [(each.rule.code, each.remark.position.line) for each in errors] == [("HS203", 8)]
+    assert [each.silenced for each in found.silenced] == ["a sidecar"]

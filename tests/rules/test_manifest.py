@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from hsdns.corefile.tree import Position
 from hsdns.rules.finding import Edit
 from hsdns.rules.manifest import Manifest
+from hsdns.rules.repair import repaired
 from hsdns.sources.manifest_file import read_objects
 
 YAML = b"""# a comment
@@ -74,5 +77,32 @@ def test_the_object_in_words() -> None:
 def test_an_edit_replaces_a_word_with_its_quotes() -> None:
     db, _ = manifests(YAML)
     start, end = Position("a.yaml", 10, 17), Position("a.yaml", 10, 33)
-    assert db.replaced("spec.externalName", "db") == Edit(start, end, "db")
+    assert db.replaced("spec.externalName", "db") == Edit(start, end, '"db"')
     assert db.replaced("spec.ports", "db") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "written"),
+    [
+        ("spec: {externalName: A}", "a", "a"),
+        ("spec: {externalName: 'A'}", "a", "'a'"),
+        ("spec: {externalName: NO}", "no", '"no"'),
+        ("spec: {externalName: A}", "1.a", '"1.a"'),
+    ],
+)
+def test_quotes_of_an_edit(content: str, text: str, written: str) -> None:
+    whole = f"{{apiVersion: v1, kind: Service, metadata: {{name: a}}}}\n---\n{{apiVersion: v1, kind: X, {content}}}"
+    *_, manifest = manifests(whole.encode())
+    edit = manifest.replaced("spec.externalName", text)
+    assert edit is not None
+    assert edit.text == written
+
+
+def test_an_edit_of_json_is_json() -> None:
+    content = JSON.replace(b'"ports": [{"port": 80}]', b'"externalName": "A"')
+    (web,) = manifests(content, "a.json")
+    edit = web.replaced("spec.externalName", "a")
+    assert edit is not None
+    assert json.loads(repaired(content.decode(), [edit]))["items"][0]["spec"] == {
+        "externalName": "a"
+    }

@@ -47,6 +47,16 @@ spec: {{podSelector: {chosen}, policyTypes: [Ingress, Egress], egress: {egress}}
 """
 
 
+def slice_of(name: str, family: str, address: str, count: int) -> str:
+    endpoints = ", ".join(f'{{addresses: ["{address}{number + 1}"]}}' for number in range(count))
+    return f"""apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: {name}-{family.lower()}, labels: {{kubernetes.io/service-name: {name}}}}}
+addressType: {family}
+endpoints: [{endpoints}]
+"""
+
+
 DNS = (
     "{ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}], to: [{namespaceSelector: {}}]}"
 )
@@ -73,6 +83,7 @@ DNS = (
         pytest.param([service("db", "{type: ExternalName, externalName: mainframe}")], id="target-of-one-label"),
         pytest.param([service("db", "{type: ExternalName, externalName: db.corp}")], id="target-of-two-labels"),
         pytest.param([service("db", "{clusterIP: None, ports: [{port: 1}]}")], id="slices-come-later"),
+        pytest.param([service("db", "{clusterIP: None, ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv4, IPv6]}"), slice_of("db", "IPv4", "10.0.0.", 24), slice_of("db", "IPv6", "fd00::", 24)], id="48-addresses-of-two-families"),
         pytest.param([policy("deny", "[]")], id="denies-all-on-purpose"),
         pytest.param([policy("web", "[{ports: [{port: 80}]}]"), policy("dns", f"[{DNS}]")], id="another-policy-allows-dns"),
         pytest.param([policy("api", "[{ports: [{port: 6443}]}]")], id="needs-the-api-server-only"),

@@ -5,9 +5,11 @@ Path: judging.py -> here; docs/resolve.md has what the resolvers were measured t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from hsdns.cluster.objects import Service
 from hsdns.resolver.musl import MOST_ADDRESSES
 from hsdns.rules.check import check
 from hsdns.rules.checks.endpoint_slice import slices_of
@@ -25,12 +27,11 @@ def many(objects: Objects) -> Iterator[Remark]:
     for manifest, service in objects.services:
         if not is_headless(service):
             continue
-        count = _count(objects, manifest, service.spec.selector or {})
-        is_dual = len(service.spec.ip_families or ()) > 1
-        addresses = count * 2 if is_dual else count
+        counts = _counts(objects, manifest, service)
+        count, addresses = max(counts, default=0), sum(counts)
         if count < REPEATS and addresses <= MOST_ADDRESSES:
             continue
-        what = f"{count} endpoints" + (", with two addresses each" if is_dual else "")
+        what = f"{count} endpoints" + (", with two addresses each" if len(counts) > 1 else "")
         costs = "glibc looks the name up twice"
         if count > OVER_TCP:
             costs = "an answer over UDP without EDNS is cut off, and glibc looks the name up again over TCP"
@@ -47,8 +48,12 @@ def many(objects: Objects) -> Iterator[Remark]:
             )
 
 
-def _count(objects: Objects, manifest: Manifest, selector: dict[str, str]) -> int:
-    listed = sum(len(each.endpoints or ()) for _, each in slices_of(objects, manifest))
-    if listed or not selector:
-        return listed
-    return sum(each.replicas or 0 for each in objects.selected(manifest, selector))
+def _counts(objects: Objects, manifest: Manifest, service: Service) -> list[int]:
+    """The number of endpoints of each address family, by the slices, or the replicas of the workloads."""
+    families = Counter[str]()
+    for _, found in slices_of(objects, manifest):
+        families[found.address_type] += len(found.endpoints or ())
+    if families or not service.spec.selector:
+        return list(families.values())
+    count = sum(each.replicas or 0 for each in objects.selected(manifest, service.spec.selector))
+    return [count] * max(1, len(service.spec.ip_families or ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from hsdns import cli
 from hsdns.apiserver.transport import Unreachable
 from hsdns.sources import cluster_dump
+from tests.support.apiserver.real_api import RealApi, missing_assets
 
 DUMP = """{"apiVersion": "v1", "kind": "List", "metadata": {"annotations": {"hsdns.io/unread": "{}"}}, "items": [
   {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db", "namespace": "lab"},
@@ -125,3 +127,35 @@ def test_a_cluster_that_cannot_be_read(
     monkeypatch.setenv("KUBECONFIG", "config:other")
     assert cli.main(["doctor"]) == 2
     assert capsys.readouterr().err == "the cluster could not be read: connection refused\n"
+
+
+@pytest.mark.skipif(bool(missing_assets()), reason=missing_assets())
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_real_api_server(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the account may read is judged, and the rest is named with the right that is missing."""
+    with RealApi() as api:
+        authority = base64.b64encode(api.authority).decode()
+        server = f"https://127.0.0.1:{api.port}"
+        text = KUBECONFIG.replace("https://192.0.2.1:6443", server).replace(
+            "token: x", f"token: {api.token}"
+        )
+        (folder / "config").write_text(
+            text.replace(f'"{server}"', f'"{server}", certificate-authority-data: {authority}')
+        )
+        for item in json.loads(DUMP)["items"][:2]:
+            item["metadata"]["namespace"] = "default"
+            item["spec"]["ports"] = [{"port": 80}]
+            api.apply(item)
+        api.grant(["services", "endpointslices", "namespaces", "pods"])
+        assert cli.main(["doctor", "default", "-kubeconfig", "config", "-o", "json"]) == 1
+        value = json.loads(capsys.readouterr().out)
+        assert [each["code"] for each in value["findings"]] == ["HS131"]
+        reasons = {each["resource"]: each["reason"] for each in value["unchecked"]}
+        assert reasons["networkpolicies"] == "no right to list networkpolicies (403)"
+        assert not {"services", "pods"} & set(reasons)
+        api.grant(["services"])
+        assert cli.main(["doctor", "default", "-kubeconfig", "config", "-o", "json"]) == 2
+        value = json.loads(capsys.readouterr().out)
+        assert {"pods", "endpointslices"} <= {each["resource"] for each in value["unchecked"]}
+        assert [each["code"] for each in value["findings"]] == ["HS131"]

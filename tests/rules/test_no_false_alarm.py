@@ -68,6 +68,7 @@ DNS = (
         pytest.param([service("db", "{selector: {app: db, role: primary}}"), workload("db", "{app: db}")], id="label-set-at-run-time"),
         pytest.param([service("db", "{selector: {cluster: db}}"), workload("api", "{app: api}", kind="Deployment")], id="pods-of-an-operator"),
         pytest.param([service("cache-b", "{selector: {app: cache-b}}"), workload("cache-a", "{app: cache-a}", kind="Deployment")], id="other-file-has-the-workload"),
+        pytest.param([service("web", "{selector: {app: canary}}"), workload("web", "{app: web}", kind="Deployment")], id="selector-of-another-workload"),
         pytest.param([service("web", "{selector: {app: web, version: v2}}"), workload("web-v1", "{app: web, version: v1}", kind="Deployment")], id="blue-and-green"),
         pytest.param([service("db-0", '{selector: {"statefulset.kubernetes.io/pod-name": db-0}}'), workload("db", "{app: db}")], id="service-for-one-pod"),
         pytest.param([service("web", "{selector: {app: web}}"), workload("web", "{app: web}", kind="Rollout", more=", namespace: a").replace("apps/v1", "argoproj.io/v1alpha1")], id="workload-of-another-group"),

@@ -3,7 +3,7 @@
 Path: judging.py -> here.
 Rule: pods that are not among the files may have the labels; operators make such pods.  So without the whole cluster
       something is said only if a workload is surely the one that was meant: one label is misspelt, or has another key,
-      or the workload has the Service's name and none of the labels.
+      or the workload has the Service's name and none of the keys.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _is_meant(wanted: Mapping[str, str], pods: PodSet, manifest: Manifest) -> bo
         for key, value in wanted.items()
         if labels.get(key) != value and key not in MADE_LABELS
     }
-    if len(differing) == len(wanted) and pods.manifest.name == manifest.name:
+    if not any(key in labels for key in wanted) and pods.manifest.name == manifest.name:
         return True
     if len(differing) != 1:
         return False

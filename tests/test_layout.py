@@ -66,6 +66,7 @@ WHOLE = {
     "tests/distribution/test_release.py": "deploy/distribution/release.py",
     "tests/distribution/test_wheels.py": "setup.py: the sdist and the wheels",
     "tests/distribution/test_workflows.py": ".github",
+    "tests/rules/test_any_input.py": "all rules, for any input",
     "tests/rules/test_no_false_alarm.py": "what all rules say nothing about",
     "tests/docs/test_rules.py": "the table of docs/lint.md, and the pages of the rules on the site",
     "tests/docs/test_testing.py": "docs/testing.md",

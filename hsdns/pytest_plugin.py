@@ -6,6 +6,7 @@ Rule 1: nothing is imported until a test uses a fixture: every run of pytest loa
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,15 @@ MARKER: Final = (
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
     config.addinivalue_line("markers", MARKER)
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Show what a fault did, and what came in, where a number of hits is not the expected one."""
+    module: Any = sys.modules.get("hsdns.testing.fault")  # Rule 1
+    for side in (left, right):
+        if module is not None and isinstance(side, module.Hits):
+            return [f"{left!r} {op} {right!r}", *side.fault.report()]
+    return None
 
 
 @pytest.fixture

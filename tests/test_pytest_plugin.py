@@ -71,11 +71,42 @@ def test_other_hosts_stay_blocked(hsdns_cluster) -> None:
         sock.connect(("192.0.2.1", 80))
 """,
     "fails": """
-def test_fails(hsdns_cluster) -> None:
+import socket
+
+def test_queries(hsdns_cluster) -> None:
     hsdns_cluster.queries.assert_asked("web", "A")
+
+def test_hits(hsdns_cluster) -> None:
+    hsdns_cluster.service("web", headless=True).endpoints("10.0.0.1")
+    with hsdns_cluster.fault("drop", qtype="AAAA", times=1) as fault, hsdns_cluster.patch():
+        socket.getaddrinfo("web", 80, socket.AF_INET)
+    assert fault.hits == 1
+
+def test_call(hsdns_cluster) -> None:
+    hsdns_cluster.fault("drpp")
 """,
 }
 WEB = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n"
+# What "fails" prints of each failure: lines that begin so.
+FAILURES = [
+    """\
+>       hsdns_cluster.queries.assert_asked("web", "A")
+E       AssertionError: no query web A came; no query came at all
+
+test_fails.py:""",
+    """\
+>       assert fault.hits == 1
+E       assert 0 == 1
+E         the fault hit 0 of 1 query: drop type AAAA
+E           ... s  127.0.0.1  udp  web.default.svc.cluster.local A  NOERROR
+
+test_fails.py:""",
+    """\
+>       hsdns_cluster.fault("drpp")
+E       hsdns.testing.errors.ClusterError: the fault "drpp": "drpp" is no action of a fault; did you mean "drop"?
+
+test_fails.py:""",
+]
 SOCKET = ("-p", "pytest_socket", "--disable-socket", "--allow-hosts=127.0.0.1")
 XDIST = ("-p", "xdist.plugin", "-n", "2")
 RUNS = [
@@ -84,7 +115,7 @@ RUNS = [
     ("loops", XDIST, {"passed": 3}),
     ("unused", (), {"passed": 1}),
     ("blocked", SOCKET, {"passed": 1}),
-    ("fails", (), {"failed": 1}),
+    ("fails", (), {"failed": 3}),
 ]
 
 
@@ -105,8 +136,8 @@ def test_run(tmp_path: Path, name: str, flags: tuple[str, ...], expected: dict[s
     if name == "loops" and os.environ.get("HSDNS_NAMESPACES") != "required" and "skipped" in found:
         expected = {"passed": expected["passed"] - 1, "skipped": 1}
     assert found == expected, printed
-    if "failed" in expected:
-        assert "AssertionError: no query web A came; no query came at all" in printed
+    for failure in FAILURES if name == "fails" else ():
+        assert re.search(re.escape(failure).replace(re.escape("..."), r"\S+"), printed), printed
 
 
 def test_entry_point() -> None:

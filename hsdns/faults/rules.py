@@ -46,6 +46,7 @@ class Rules:
         self.on_spent: Callable[[], None] = lambda: (
             None
         )  # called when a rule has bitten as often as it may
+        self.on_bite: Callable[[Bite], None] = lambda bite: None  # called at each one
         self._random, self._hits = random, hits
 
     @property
@@ -131,6 +132,7 @@ class Rules:
         self.bites += 1
         self.lines.append((self.bites, bite.line))
         self._hits.inc((rule.name,))
+        self.on_bite(bite)
         if rule.hits == 1:
             line = bite.line
             asked = f"{line['name']} {line['type']} over {line['transport']} from {line['client']}"

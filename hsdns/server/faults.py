@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, Final
 
 from hsdns.assemble import AssembledBlock, Configuration
+from hsdns.faults.asked import PodOf
 from hsdns.faults.handler import NO_PODS, FaultHandler
 from hsdns.faults.possible import never_matches
 from hsdns.faults.rule import Rule, RuleError
@@ -45,6 +46,7 @@ class StandingFaults:
     ) -> None:
         self.rules = Rules(Random() if random is None else random, hits_metric(metrics))
         self.rules.on_spent = lambda: self._look_in(0.0)
+        self.pod_of: PodOf | None = None  # what finds pods, where no kubernetes block is asked
         self._clock, self._rebuild, self._call_later = clock, rebuild, call_later
         self._timer: Any = None
 
@@ -54,7 +56,7 @@ class StandingFaults:
             self.rules,
             asyncio.sleep,
             runtime.resolve,
-            pod_finder(configuration.plugins) or NO_PODS,
+            self._pod_finder(configuration) or NO_PODS,
         )
         touched = self._touched(configuration)
         for block in configuration.blocks:
@@ -70,14 +72,19 @@ class StandingFaults:
             (block.fault is not None) == (id(block) in touched) for block in configuration.blocks
         )
 
-    def add(self, words: Sequence[str], configuration: Configuration) -> Rule:
-        """Have a rule stand from now on; raise RuleError."""
+    def add(
+        self,
+        words: Sequence[str],
+        configuration: Configuration,
+        lifetime: float | None = LIFETIME,
+    ) -> Rule:
+        """Have a rule stand from now on, without another word for `lifetime` seconds; raise RuleError."""
         self.rules.expire(self._clock())
         servers = [served.listen.server for served in configuration.listeners]
         wanted = read_rule(words, servers)
-        if needs_pods(wanted) and pod_finder(configuration.plugins) is None:
+        if needs_pods(wanted) and self._pod_finder(configuration) is None:
             raise RuleError(NO_POD)
-        rule = self.rules.make(wanted, self._clock(), LIFETIME)
+        rule = self.rules.make(wanted, self._clock(), lifetime)
         why = never_matches(
             wanted._replace(lifetime=rule.lifetime), [zone for zone, _ in _zones(configuration)]
         )
@@ -127,6 +134,9 @@ class StandingFaults:
         self.close()
         call_later = self._call_later or asyncio.get_running_loop().call_later
         self._timer = call_later(seconds, self.look)
+
+    def _pod_finder(self, configuration: Configuration) -> PodOf | None:
+        return self.pod_of or pod_finder(configuration.plugins)
 
     def _touched(self, configuration: Configuration) -> set[int]:
         rules = tuple(self.rules.standing.values())  # place() may run in a thread

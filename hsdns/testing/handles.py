@@ -12,9 +12,11 @@ from typing import Any, Protocol, Self
 
 from hsdns.cluster.controllers.address import FAMILIES, family_of
 from hsdns.cluster.objects import SERVICE_NAME_LABEL
-from hsdns.testing.errors import ClusterError, checks_keywords, unknown
+from hsdns.testing.errors import ClusterError, checks_keywords, hides, unknown
 from hsdns.testing.names import ZONE
 from hsdns.testing.objects import Objects
+
+__tracebackhide__ = hides
 
 Ports = Mapping[str, int | str]  # name -> number, or "NUMBER/PROTOCOL"
 

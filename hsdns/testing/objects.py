@@ -32,7 +32,9 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.objects import Endpoint as ApiEndpoint
 from hsdns.sources.manifest_file import read_manifest_file
 from hsdns.sources.manifest_folder import manifest_paths, missing_paths
-from hsdns.testing.errors import ClusterError
+from hsdns.testing.errors import ClusterError, hides
+
+__tracebackhide__ = hides
 
 PodKey = tuple[str, str]  # namespace, name
 EndpointKey = tuple[str, str, str]  # namespace, Service, address

@@ -23,9 +23,11 @@ from unittest.mock import patch as replaced
 from hsdns.cli.resolve_server import server_steps
 from hsdns.resolver import glibc, musl
 from hsdns.resolver.model import Ended, Model, Result
-from hsdns.testing.errors import unknown
+from hsdns.testing.errors import hides, unknown
 from hsdns.testing.names import is_address, resolv_conf
 from hsdns.wire.iana import RRType
+
+__tracebackhide__ = hides
 
 # The names of the machine itself, and those that no resolver asks a server for.
 LOCAL: Final = ("", "localhost", "localhost.localdomain", "ip6-localhost")

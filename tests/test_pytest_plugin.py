@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hsdns.pytest_plugin import PlainFinder, pytest_load_initial_conftests, pytest_unconfigure
+
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = [pytest.mark.slow, pytest.mark.sockets]
 
@@ -62,6 +64,14 @@ import sys
 def test_nothing_is_loaded() -> None:
     assert sorted(name for name in sys.modules if name.split(".")[0] == "hsdns") == ["hsdns", "hsdns.pytest_plugin"]
 """,
+    "plain": """
+from importlib.machinery import SourceFileLoader
+import hsdns.testing.cluster, helper
+
+def test_hsdns_is_imported_as_ever() -> None:
+    assert type(hsdns.testing.cluster.__loader__) is SourceFileLoader
+    assert type(helper.__loader__) is not SourceFileLoader
+""",
     "blocked": """
 import socket, pytest, pytest_socket
 
@@ -87,6 +97,8 @@ def test_call(hsdns_cluster) -> None:
 """,
 }
 WEB = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n"
+# Beside "plain": what pytest does by itself for the packages of a plugin that is installed.
+CONFTEST = 'import pytest; pytest.register_assert_rewrite("hsdns.testing", "helper")'
 # What "fails" prints of each failure: lines that begin so.
 FAILURES = [
     """\
@@ -114,6 +126,7 @@ RUNS = [
     ("loops", SOCKET, {"passed": 3}),
     ("loops", XDIST, {"passed": 3}),
     ("unused", (), {"passed": 1}),
+    ("plain", (), {"passed": 1}),
     ("blocked", SOCKET, {"passed": 1}),
     ("fails", (), {"failed": 3}),
 ]
@@ -123,6 +136,9 @@ def run(folder: Path, name: str, *flags: str) -> str:
     """Run one file with the plugin alone, as if it were loaded by its entry point."""
     (folder / f"test_{name}.py").write_text(TESTS[name])
     (folder / "web.yaml").write_text(WEB)
+    if name == "plain":
+        (folder / "conftest.py").write_text(CONFTEST)
+        (folder / "helper.py").write_text("")
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}  # fmt: skip
     command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-W", "error", "-p", "no:cacheprovider", "-p", "hsdns.pytest_plugin"]  # fmt: skip
     return subprocess.run([*command, *flags, "."], cwd=folder, env=environ, text=True, capture_output=True, check=False).stdout  # fmt: skip
@@ -138,6 +154,17 @@ def test_run(tmp_path: Path, name: str, flags: tuple[str, ...], expected: dict[s
     assert found == expected, printed
     for failure in FAILURES if name == "fails" else ():
         assert re.search(re.escape(failure).replace(re.escape("..."), r"\S+"), printed), printed
+
+
+def test_the_finder_is_taken_away() -> None:
+    before = [*sys.meta_path]
+    pytest_unconfigure()
+    pytest_load_initial_conftests()
+    assert sys.meta_path[0] is PlainFinder
+    assert PlainFinder.find_spec("hsdnsx") is None
+    pytest_unconfigure()
+    assert PlainFinder not in sys.meta_path
+    sys.meta_path[:] = before
 
 
 def test_entry_point() -> None:

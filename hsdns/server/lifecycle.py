@@ -63,10 +63,11 @@ class Server:
     `has_changed` tells whether `load` would read something else than the last time.  At a reload they run in a
     thread.  `workers` threads answer at each UDP address, where the compiled fast path is loaded.  With
     `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
-    told of each change.  `control` is the path of a control socket, beside those that the Corefile names; with
-    `keeps_queries` its pages have the last queries before anything asks for them, and with `faults` rules of faults
-    may come through it.  The other arguments are edges that tests exchange: `clock` gives monotonic seconds,
-    `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors` makes what answers.
+    told of each change.  `control` is the path of a control socket, or with `control_token` an address, beside those
+    that the Corefile names; with `keeps_queries` its pages have the last queries before anything asks for them, and
+    with `faults` rules of faults may come through it.  The other arguments are edges that tests exchange: `clock`
+    gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors`
+    makes what answers.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Server:
         *,
         watches_apart: bool = False,
         control: str | None = None,
+        control_token: str | None = None,
         keeps_queries: bool = False,
         faults: bool = False,
         has_changed: Callable[[], bool] = lambda: True,
@@ -112,7 +114,8 @@ class Server:
         self._status: int | None = None
         self._ended = asyncio.Event()
         self._counts = QueryCounts(self.metrics)
-        self._control = control
+        self._control = control if control is None or control_token else f"{PREFIX}{control}"
+        self._control_token = control_token
         self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
         self.faults = StandingFaults(self.metrics, clock, self._place_faults) if faults else None
         self._door = Door(
@@ -353,7 +356,7 @@ class Server:
             dashboard_pages=partial(dashboard, self._door),
         )
         if self._control is not None:
-            runtime.serve_control(f"{PREFIX}{self._control}", None)
+            runtime.serve_control(self._control, self._control_token)
         runtime.stopping = self.stopping
         instance = Instance(
             configuration,

@@ -43,6 +43,8 @@ class ReloadableServer:
         manager: ServiceManager | None = None,
         *,
         faults: bool = False,
+        control: str | None = None,
+        control_token: str | None = None,
     ) -> None:
         self.path = folder / "Corefile"
         self.port = free_port()
@@ -58,6 +60,8 @@ class ReloadableServer:
             ),
             manager=manager,
             faults=faults,
+            control=control,
+            control_token=control_token,
         )
 
     def write(self, text: str) -> None:

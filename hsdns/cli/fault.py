@@ -1,6 +1,6 @@
 """`hsdns fault add|list|watch|remove|clear`: rules that make a running server misbehave on purpose.
 
-Path: argv -> here -> running_server.py -> /v1/faults of the server.
+Path: argv -> here -> running_server.py -> /v1/faults of the server; fault_scenario.py has the commands about scenarios.
 Rule 1: a rule is read by the server, which knows its zones, listeners and pods; its sentence is what is shown.
 Rule 2: the exit status is 1 for a rule or a command line that is refused, 2 where no server could be asked.
 """
@@ -15,16 +15,26 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from hsdns.cli import control_path
+from hsdns.cli.fault_scenario import SCENARIO_WORDS, check_flags, run_scenarios
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find_by
 from hsdns.corefile.properties import duration_to_text
 from hsdns.corefile.tree import did_you_mean
 
-WORDS: Final = ("add", "list", "watch", "remove", "clear")
+WORDS: Final = ("add", "list", "watch", "remove", "clear", *SCENARIO_WORDS)
 PAGE: Final = "/v1/faults"
 FLAGS: Final = {
     "control": control_path.CHOICE,
-    "o": Flag(str, "format: text (default), or json, a line for each rule or hit", "FORMAT"),
+    "name": Flag(
+        str, "run, matrix: the name that the scenario is about, in place of its own", "NAME"
+    ),
+    "own": Flag(bool, "run: bring a cluster of its own, although a server runs"),
+    "ask": Flag(bool, "run: look names up as resolvers do (default with a cluster of its own)"),
+    "server": Flag(str, "matrix: the server to put the faults in front of", "ADDRESS"),
+    "p": Flag(int, "matrix: port of -server (default 53)", "PORT", low=1),
+    "o": Flag(
+        str, "format: text (default), or json, a line for each rule, hit or scenario", "FORMAT"
+    ),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
@@ -33,6 +43,9 @@ USAGE: Final = """Usage: hsdns fault add RULE [FLAG...]     have a rule stand, f
        hsdns fault watch [FLAG...]        show each hit as it happens
        hsdns fault remove NAME [FLAG...]  end a rule
        hsdns fault clear [FLAG...]        end all rules
+       hsdns fault scenarios [FLAG...]    list failures that can be played again
+       hsdns fault run SCENARIO [FLAG...]          play one, in real time
+       hsdns fault matrix [SCENARIO...] [FLAG...]  what they cost each resolver
 """
 ACTIONS: Final = """RULE is ACTION [SELECTOR...] [OPTION...], such as
   drop name below shop.svc.cluster.local type AAAA share 0.5 for 5m named lossy
@@ -62,6 +75,9 @@ def run(words: list[str]) -> int:
             return 0
         output = output_format(flags)
         command, *arguments = plain or [""]
+        check_flags(command, flags)
+        if command in SCENARIO_WORDS:
+            return run_scenarios(command, arguments, flags, as_json=output == "json")
         act = _COMMANDS.get(command)
         if act is None:
             problem = f'"{command}" is no command of hsdns fault' if command else "a command is missing"  # fmt: skip

@@ -54,6 +54,8 @@ Actions:
   drop | rcode RCODE | empty | nodata | nxdomain | answer ADDRESS|NAME
   delay TIME | delay normal MEAN DEVIATION | delay pareto LEAST SHAPE
   truncate [RECORDS] | ttl SECONDS | shuffle | cut RECORDS | endpoints COUNT
+  refuse | hang | slow OCTETS | reset [OCTETS]  (of connections)
+  queue-full | restart | die TIME [pending NUMBER]  (of the process)
 
 Selectors, all of which must match, or joined by "or", "not", ( and ):
   name NAME | name below NAME | type TYPE | transport udp|tcp|dot|doh
@@ -146,15 +148,19 @@ def _rule_text(rule: dict[str, Any]) -> str:
     facts = [rule["state"]]
     if left is not None:
         facts.append(f"{duration_to_text(round(left))} left")
-    facts.append(f"{rule['hits']} of {rule['queries']} queries hit")
+    hits, counts = rule["hits"], rule.get("counts", "queries")
+    if counts == "restarts":
+        facts.append("1 restart" if hits == 1 else f"{hits} restarts")
+    else:
+        facts.append(f"{hits} of {rule['queries']} {counts} hit")
     if rule["place"] != "control door":
         facts.append(f"from {rule['place']}")
     return f"{rule['name']}: {', '.join(facts)}\n  {rule['rule']}"
 
 
 def _hit_text(hit: dict[str, Any]) -> str:
+    from hsdns.faults.rules import hit_to_text
+
     drawn = f" ({hit['drawn']:g} s)" if hit["action"].startswith("delay") else ""
-    return (
-        f"{hit['time'][11:23]} {hit['rule']} hit {hit['hit']}: {hit['action']}{drawn}, "
-        f"{hit['name']} {hit['type']} over {hit['transport']} from {hit['client']}"
-    )
+    shown = f"{hit['action']}{drawn}, {hit_to_text(hit)}"
+    return f"{hit['time'][11:23]} {hit['rule']} hit {hit['hit']}: {shown}"

@@ -57,11 +57,13 @@ class Rule:
     def __init__(
         self, wanted: Wanted, name: str, seed: int, begun: float, lifetime: float | None, place: str
     ) -> None:
-        self.action, self.selector, self.times = wanted.action, wanted.selector, wanted.times
+        self.action, self.selector = wanted.action, wanted.selector
+        self.times = wanted.action.times if wanted.times is None else wanted.times
         self.name, self.seed, self.begun, self.lifetime = name, seed, begun, lifetime
         self.place = place
         self.seen = self.hits = 0
         self.ended = ""  # why it does not stand any more
+        self.is_at_work = False  # its last hit goes on
         self._random = Random(seed)
         self._digest = hashlib.sha256()
 
@@ -96,7 +98,12 @@ class Rule:
             return self.ended
         if self.end is not None and now >= self.end:
             return "expired"
-        return "spent" if self.times is not None and self.hits >= self.times else ""
+        is_spent = self.times is not None and self.hits >= self.times
+        return "spent" if is_spent and not self.is_at_work else ""
+
+    def is_lifted(self, now: float) -> bool:
+        """Whether what it has begun, such as a connection that hangs, is to end; it goes on when a rule is spent."""
+        return self.ended not in ("", "spent") or (self.end is not None and now >= self.end)
 
     def decide(self, asked: Asked, now: float) -> Bite | None:
         """Decide about a query that came at `now`; each query is shown once."""
@@ -107,18 +114,21 @@ class Rule:
         self.selector.note(asked, age)
         if not self.action.fits(asked) or not self.selector.matches(asked, age, self._random):
             return None
-        drawn = self.action.draw(self._random)
+        facts = {"client": asked.client.address, "transport": asked.transport}
+        if self.action.about == "query":
+            name = asked.qname.lowered().to_text()
+            facts |= {"name": name, "type": type_to_text(asked.qtype)}
+        return self._bite(facts, self.action.draw(self._random))
+
+    def strike(self) -> Bite:
+        """Do it to what is no query: the process."""
+        self.seen += 1
+        return self._bite({}, None)
+
+    def _bite(self, facts: dict[str, str], drawn: float | None) -> Bite:
         self.hits += 1
-        line: dict[str, Any] = {
-            "rule": self.name,
-            "hit": self.hits,
-            "query": self.seen,
-            "client": asked.client.address,
-            "transport": asked.transport,
-            "name": asked.qname.lowered().to_text(),
-            "type": type_to_text(asked.qtype),
-            "action": self.action.text,
-        }
+        line: dict[str, Any] = {"rule": self.name, "hit": self.hits, "query": self.seen, **facts}
+        line["action"] = self.action.text
         if drawn is not None:
             line["drawn"] = drawn
         self._digest.update(json.dumps(line).encode() + b"\n")

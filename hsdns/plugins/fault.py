@@ -60,6 +60,11 @@ class Fault(Plugin):
             except RuleError as error:
                 place = directive.args[error.at] if directive.args else directive
                 raise place.error(str(error)) from None
+            if wanted.action.about != "query":
+                raise directive.error(
+                    f'"{wanted.action.text}" is about more than the queries of a server block; '
+                    "remove it, and use hsdns fault add"
+                )
             if wanted.lifetime is not None:
                 raise directive.error(
                     "a rule of the Corefile stands as long as the Corefile; "

@@ -3,6 +3,7 @@
 Path: control/faults.py calls it; lifecycle.py has it put the rules into the server blocks that they may be about, each
 time the processors of an instance are made.
 Rule 1: only blocks that a rule may be about get its handler, and so lose the answer table; the others are as before.
+        Rules about connections and misses are asked by the listeners, and take no block out of the table.
 Rule 2: an expired rule decides nothing (faults/rule.py); the timer here gives its blocks the answer table back.
 Rule 3: the rules outlive a reload.
 """
@@ -11,19 +12,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final
 
 from hsdns.assemble import AssembledBlock, Configuration
+from hsdns.chain import Endpoint
+from hsdns.faults.asked import Asked
 from hsdns.faults.handler import NO_PODS, FaultHandler
 from hsdns.faults.possible import never_matches
-from hsdns.faults.rule import Rule, RuleError
+from hsdns.faults.rule import Bite, Rule, RuleError
 from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.selector import Zone
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
+from hsdns.server.faulty_connection import FaultyConnection
+from hsdns.server.listener_faults import ListenerFaults
+from hsdns.server.restarts import Process, Restarts
 from hsdns.server.runtime import ServerRuntime
+from hsdns.server.tcp_listener import TcpListener
 
 LIFETIME: Final = 600.0  # seconds, of a rule that says nothing else
 
@@ -32,7 +40,7 @@ class StandingFaults:
     """The rules of a process.
 
     `rebuild` has the processors of the instance that serves made anew; `clock` gives monotonic seconds, `call_later`
-    calls a function after some seconds.
+    calls a function after some seconds.  `listeners` is what the listeners look at, `process` what rules may restart.
     """
 
     def __init__(
@@ -42,11 +50,24 @@ class StandingFaults:
         rebuild: Callable[[], None],
         random: Random | None = None,
         call_later: Callable[[float, Callable[[], None]], Any] | None = None,
+        *,
+        listeners: ListenerFaults | None = None,
+        process: Process | None = None,
     ) -> None:
         self.rules = Rules(Random() if random is None else random, hits_metric(metrics))
         self.rules.on_spent = lambda: self._look_in(0.0)
         self._clock, self._rebuild, self._call_later = clock, rebuild, call_later
+        self._listeners = ListenerFaults() if listeners is None else listeners
+        self._process = process
+        self._restarts: Restarts | None = None
+        if process is not None:
+            self._restarts = Restarts(self.rules, process, clock, self._after, self.look)
         self._timer: Any = None
+
+    @property
+    def is_restarting(self) -> bool:
+        """Whether the process is killed, and not yet back."""
+        return self._restarts is not None and self._restarts.is_restarting
 
     def place(self, configuration: Configuration, runtime: ServerRuntime) -> None:
         """Put the rules into the blocks of a configuration that they may be about, and only there."""
@@ -87,8 +108,8 @@ class StandingFaults:
         self._change()
         return rule
 
-    def remove(self, name: str, configuration: Configuration) -> Rule:
-        """End a rule; raise RuleError."""
+    def remove(self, name: str, configuration: Configuration | None) -> Rule:
+        """End a rule; raise RuleError.  There is no configuration while the process is killed."""
         for rules in corefile_rules(configuration):
             if name in rules.standing and name not in self.rules.standing:
                 place = rules.standing[name].place
@@ -108,6 +129,11 @@ class StandingFaults:
         self.rules.expire(self._clock())
         self._change()
 
+    def end(self) -> None:
+        """Restart the process no more; one that is killed comes back, to end."""
+        if self._restarts is not None:
+            self._restarts.close()
+
     def close(self) -> None:
         """Forget the timer."""
         if self._timer is not None:
@@ -115,8 +141,12 @@ class StandingFaults:
             self._timer = None
 
     def _change(self) -> None:
-        """After a change: the processors, and when to look again."""
+        """After a change: the processors, the listeners, and when to look again."""
         self._rebuild()
+        self._listeners.connect = self._connect if self.rules.about("connection") else None
+        self._listeners.shed = self._shed if self.rules.about("miss") else None
+        if self._restarts is not None:
+            self._restarts.look()
         end = self.rules.next_end
         if end is None:
             self.close()
@@ -125,11 +155,27 @@ class StandingFaults:
 
     def _look_in(self, seconds: float) -> None:
         self.close()
-        call_later = self._call_later or asyncio.get_running_loop().call_later
-        self._timer = call_later(seconds, self.look)
+        self._timer = self._after(seconds, self.look)
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> Any:
+        return (self._call_later or asyncio.get_running_loop().call_later)(seconds, call)
+
+    def _connect(self, listener: TcpListener) -> FaultyConnection:
+        return FaultyConnection(listener, partial(self._decide, "connection", "tcp"))
+
+    def _shed(self, server: str, client: Endpoint, local: Endpoint) -> bool:
+        return bool(self._decide("miss", "udp", server, client, local))
+
+    def _decide(
+        self, about: str, protocol: str, server: str, client: Endpoint, local: Endpoint
+    ) -> list[Bite]:
+        instance = None if self._process is None else self._process.instance
+        pods = None if instance is None else pod_finder(instance.configuration.plugins)
+        asked = Asked.unread(server, protocol, client, local, pods or NO_PODS)
+        return self.rules.decide(asked, self._clock(), about)
 
     def _touched(self, configuration: Configuration) -> set[int]:
-        rules = tuple(self.rules.standing.values())  # place() may run in a thread
+        rules = self.rules.about("query")
         return {
             id(block)
             for zone, blocks in _zones(configuration)
@@ -138,9 +184,10 @@ class StandingFaults:
         }
 
 
-def corefile_rules(configuration: Configuration) -> list[Rules]:
+def corefile_rules(configuration: Configuration | None) -> list[Rules]:
     """The rules of the directives, in the order of the Corefile."""
-    return [each.rules for each in configuration.plugins if isinstance(each, Fault)]
+    plugins = () if configuration is None else configuration.plugins
+    return [each.rules for each in plugins if isinstance(each, Fault)]
 
 
 def _zones(configuration: Configuration) -> Iterator[tuple[Zone, Sequence[AssembledBlock]]]:

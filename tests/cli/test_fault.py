@@ -35,6 +35,10 @@ HIT = {
     "action": "delay normal 1s 200ms",
     "drawn": 1.25,
 }
+STUCK = {**RULE, "name": "stuck", "rule": "hang named stuck", "counts": "connections"}
+DEAD = {**RULE, "name": "dead", "rule": "die 5s named dead", "counts": "restarts", "state": "spent", "seconds_left": None}  # fmt: skip
+KILLED = {key: HIT[key] for key in ("time", "rule", "hit", "query")} | {"action": "restart"}
+HUNG = KILLED | {"client": "10.0.0.1", "transport": "dot", "action": "hang"}
 DROP = {key: value for key, value in HIT.items() if key != "drawn"} | {"action": "drop"}
 
 
@@ -56,7 +60,9 @@ LOSSY = "lossy: standing, 9m58s left, 1 of 3 queries hit\n  drop type AAAA share
     [
         ("add drop type AAAA", "faults", lines(RULE), 0, LOSSY, ""),
         ("list", "faults", lines(OWN, RULE), 0, "own: standing, 1 of 3 queries hit, from Corefile:3:5\n  drop seed 1 named own\n" + LOSSY, ""),
+        ("list", "faults", lines(STUCK, DEAD), 0, "stuck: standing, 9m58s left, 1 of 3 connections hit\n  hang named stuck\ndead: spent, 1 restart\n  die 5s named dead\n", ""),
         ("list", "faults", lines(), 0, "no rule stands\n", ""),
+        ("watch", "hits", lines(HUNG, KILLED), 0, "03:04:05.678 slow hit 2: hang, a client over dot from 10.0.0.1\n03:04:05.678 slow hit 2: restart, the process\n", ""),
         ("list -o json", "faults", lines(), 0, "", ""),
         ("list -o json", "faults", lines(RULE), 0, json.dumps(RULE) + "\n", ""),
         ("remove lossy", "faults?name=lossy", lines({**RULE, "state": "removed", "seconds_left": None}), 0, LOSSY.replace("standing, 9m58s left", "removed"), ""),

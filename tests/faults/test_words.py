@@ -45,6 +45,16 @@ ACTION_ROWS = [
     ("answer 192.0.2.1", "answer 192.0.2.1"),
     ("answer 2001:DB8::1", "answer 2001:db8::1"),
     ("answer api.shop.svc.cluster.local", "answer api.shop.svc.cluster.local."),
+    ("refuse", "refuse"),
+    ("hang", "hang"),
+    ("slow 100", "slow 100"),
+    ("reset", "reset"),
+    ("reset 0", "reset 0"),
+    ("reset after 5s", "reset after 5s"),
+    ("queue-full", "queue-full"),
+    ("restart", "restart"),
+    ("die 10s", "die 10s"),
+    ("die 10s pending 500 after 1m", "die 10s pending 500 after 1m0s"),
 ]
 SELECTOR_ROWS = [
     ("name Web.test", "name Web.test."),
@@ -110,9 +120,9 @@ def test_every_word_has_a_row() -> None:
 
 NOT_A_DURATION = "is not a duration such as 200ms or 5s, from"
 ERRORS = [
-    ("", 0, "a rule begins with what it does: drop, delay, rcode, empty, nodata, nxdomain, truncate, ttl, shuffle, cut, endpoints, answer"),
+    ("", 0, f"a rule begins with what it does: {', '.join(ACTIONS)}"),
     ("dorp", 0, '"dorp" is no action of a fault; did you mean "drop"?'),
-    ("xyz", 0, '"xyz" is no action of a fault; there are drop, delay, rcode, empty, nodata, nxdomain, truncate, ttl, shuffle, cut, endpoints, answer'),
+    ("xyz", 0, f'"xyz" is no action of a fault; there are {", ".join(ACTIONS)}'),
     ("drop nmae x", 1, '"nmae" is no selector of a fault; did you mean "name"?'),
     ("drop named lossy sed 7", 3, '"sed" is no option of a fault; did you mean "seed"?'),
     ("drop type A named a seed 1 seed 2", 7, '"seed" is given twice'),
@@ -141,6 +151,9 @@ ERRORS = [
     ("rcode BADVERS", 1, '"BADVERS" is not an rcode'),
     ("ttl soon", 1, '"soon" is not a TTL from 0 to 2147483647'),
     ("answer", 0, '"answer" needs a domain name'),
+    ("slow", 0, '"slow" needs a number of octets a second from 1 to 1000000'),
+    ("slow fast", 1, '"fast" is not a number of octets a second from 1 to 1000000'),
+    ("die 1s pending", 2, '"pending" needs a number of queries from 1 to 1000000'),
     ("drop not", 1, 'a selector is missing at the end of the rule; the selectors are name, type, transport, client, pod, asked, listener, flow, nth, share, after, before'),
     ("drop type A or for 5m", 4, 'a selector is missing before "for"; the selectors are name, type, transport, client, pod, asked, listener, flow, nth, share, after, before'),
     ("drop ( type A", 3, 'a closing bracket ")" is missing at the end of the rule'),

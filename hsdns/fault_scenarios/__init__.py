@@ -5,7 +5,8 @@
     cluster.py       its objects -> events, for a server in memory
     virtual_loop.py  an event loop whose time passes only where all wait
     ahead.py         what a server in memory asks: another one, or one that runs
-    stage.py         the servers of a scenario in memory, with the rules that stand
+    memory_server.py a server in memory, with the rules that stand
+    stage.py         the servers of a scenario: of the cluster, a node cache, the truth
     client.py        a model of a resolver that looks names up there
     play.py          a whole scenario for one client -> what it has cost
     matrix.py        clients and scenarios as a table

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from hsdns.resolver.message import answer_of, wire_of
-from hsdns.resolver.model import Arrival, Model, Packet, Result
+from hsdns.resolver.model import Answer, Arrival, Model, Packet, Result
 from hsdns.wire.decode_reply import BadReply
 from hsdns.wire.iana import RRType
 
@@ -83,9 +83,13 @@ class Client:
         number = self._ports.setdefault(name, len(self._ports))
         message = wire_of(packet, packet.qid & 0xFFFF)
         await asyncio.sleep(ONE_WAY)
-        reply = await self._ask(
-            message, packet.transport, self._first_port + number % PORTS, packet.server
-        )
+        port = self._first_port + number % PORTS
+        try:
+            reply = await self._ask(message, packet.transport, port, packet.server)
+        except ConnectionResetError:
+            await asyncio.sleep(ONE_WAY)
+            arrivals.put_nowait((packet, Answer(is_closed=True)))
+            return
         if reply is not None:
             await asyncio.sleep(ONE_WAY)
             with contextlib.suppress(BadReply):

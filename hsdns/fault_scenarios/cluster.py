@@ -58,9 +58,9 @@ class EventSource:
         return []
 
     def load(self, deliver: Deliver, report: Report) -> None:
-        """Begin with a cluster that is empty."""
+        """Begin with the objects that there are."""
         self._deliver = deliver
-        deliver([Synced()])
+        deliver([*(Upserted(each) for each in self._objects.values()), Synced()])
 
     def hand(self, events: Sequence[Event]) -> None:
         """Deliver events."""

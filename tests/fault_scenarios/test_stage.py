@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hsdns.fault_scenarios.ahead import OtherServer
-from hsdns.fault_scenarios.scenario import Scenario, ScenarioError, load
-from hsdns.fault_scenarios.stage import MemoryServer, Stage
+from hsdns.fault_scenarios.scenario import Scenario, load
+from hsdns.fault_scenarios.stage import Stage
 from hsdns.fault_scenarios.virtual_loop import VirtualLoop
 from hsdns.wire.decode_reply import decode_reply
 from hsdns.wire.encode import encode_query
@@ -70,31 +70,6 @@ def test_the_address_that_is_asked_is_that_of_the_nameserver() -> None:
         return [await answered(stage.ask(message, "udp", 10_000, at)) for at in (0, 1)]
 
     assert on_stage(load("nodelocal-restart"), run) == ["silence", "0 10.96.7.7"]
-
-
-def test_a_corefile_with_an_error_is_a_sentence() -> None:
-    async def run() -> None:
-        MemoryServer("cluster.local {\n    kuberntes\n}\n")
-
-    with pytest.raises(ScenarioError, match="Corefile of the scenario:2:5: "):
-        asyncio.run(run())
-
-
-def test_a_rule_that_can_never_match_is_refused() -> None:
-    async def run() -> None:
-        server = MemoryServer(
-            "cluster.local {\n    template ANY ANY {\n        rcode NXDOMAIN\n    }\n}\n"
-        )
-        await server.start()
-        try:
-            server.add("drop name example.com named x")
-        finally:
-            await server.stop()
-
-    with pytest.raises(
-        ScenarioError, match=r'the rule "drop name example.com named x": the rule can never match'
-    ):
-        asyncio.run(run())
 
 
 def test_a_server_behind_has_no_objects_of_the_scenario() -> None:

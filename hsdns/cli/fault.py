@@ -2,14 +2,16 @@
 
 Path: argv -> here -> running_server.py -> /v1/faults of the server; fault_scenario.py has the commands about scenarios.
 Rule 1: a rule is read by the server, which knows its zones, listeners and pods; its sentence is what is shown.
-Rule 2: the exit status is 1 for a rule or a command line that is refused, 2 where no server could be asked.
+Rule 2: a rule that is tried is tried by the server too, on the queries that it has kept; here they are summed up.
+Rule 3: the exit status is 1 for a rule or a command line that is refused, 2 where no server could be asked.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -23,8 +25,15 @@ from hsdns.corefile.tree import did_you_mean
 
 WORDS: Final = ("add", "list", "watch", "remove", "clear", *SCENARIO_WORDS)
 PAGE: Final = "/v1/faults"
+LAST: Final = 1000  # queries that a rule is tried on
+MOST: Final = 20  # lines that are shown of them
+DRY_RUN: Final = "dry-run"
 FLAGS: Final = {
     "control": control_path.CHOICE,
+    DRY_RUN: Flag(
+        bool,
+        f"say which of the last {LAST} queries the rule would have hit; it does not stand",
+    ),
     "name": Flag(
         str, "run, matrix: the name that the scenario is about, in place of its own", "NAME"
     ),
@@ -38,7 +47,7 @@ FLAGS: Final = {
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
-USAGE: Final = """Usage: hsdns fault add RULE [FLAG...]     have a rule stand, for 10 minutes
+USAGE: Final = """Usage: hsdns fault add RULE [FLAG...]     have a rule stand, for 10 minutes; or try it
        hsdns fault list [FLAG...]         show the rules and their hits
        hsdns fault watch [FLAG...]        show each hit as it happens
        hsdns fault remove NAME [FLAG...]  end a rule
@@ -69,7 +78,9 @@ Options:
 
 def run(words: list[str]) -> int:
     """Run `hsdns fault`; return the exit status."""
-    plain, rest = leading_words(words)
+    dry = [word for word in words if word.removeprefix("-") in ("dry-run", "-dry-run")]
+    plain, rest = leading_words([word for word in words if word not in dry])
+    rest += dry  # `add -dry-run RULE` is the same as `add RULE -dry-run`
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns fault", commands=WORDS)
         if flags.get("h"):
@@ -93,6 +104,10 @@ def run(words: list[str]) -> int:
             )
         if command == "add" and not arguments:
             raise FlagError("hsdns fault add takes a rule, such as: drop type AAAA; -h shows more")
+        if flags.get(DRY_RUN):
+            if command != "add":
+                raise FlagError(f"hsdns fault {command} has no -{DRY_RUN}; hsdns fault add has it")
+            act = _try
         server = find_by(flags)
         act(server, " ".join(arguments), output == "json")
     except FlagError as error:
@@ -109,6 +124,15 @@ def run(words: list[str]) -> int:
 def _add(server: RunningServer, rule: str, as_json: bool) -> None:
     body = json.dumps({"rule": rule}).encode()
     _show(server.lines(PAGE, "POST", body), as_json, _rule_text)
+
+
+def _try(server: RunningServer, rule: str, as_json: bool) -> None:
+    body = json.dumps({"rule": rule}).encode()
+    found = list(server.lines(f"{PAGE}?{DRY_RUN}={LAST}", "POST", body))
+    if as_json:
+        _show(found, as_json, _rule_text)
+    else:
+        print("\n".join(_tried_text(found[0], found[1:])))
 
 
 def _all(method: str, server: RunningServer, nothing: str, as_json: bool) -> None:
@@ -156,6 +180,22 @@ def _rule_text(rule: dict[str, Any]) -> str:
     if rule["place"] != "control door":
         facts.append(f"from {rule['place']}")
     return f"{rule['name']}: {', '.join(facts)}\n  {rule['rule']}"
+
+
+def _tried_text(tried: dict[str, Any], hits: list[dict[str, Any]]) -> Iterator[str]:
+    count, span = tried["queries"], duration_to_text(round(tried["seconds"]))
+    yield tried["rule"]
+    yield f"{len(hits)} of the last {count} queries, of {span}, would have been hit"
+    if tried["may"]:
+        yield f"{tried['may']} may have been hit"
+    groups = Counter(
+        f"{each['name']} {each['type']} over {each['transport']} from {each['client']}"
+        for each in hits
+    ).most_common()
+    yield from (f"{number:6} {words}" for words, number in groups[:MOST])
+    if len(groups) > MOST:
+        yield f"       and {len(groups) - MOST} others; -o json has all"
+    yield from (f"note: {sentence}" for sentence in tried["unforeseen"])
 
 
 def _hit_text(hit: dict[str, Any]) -> str:

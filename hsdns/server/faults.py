@@ -33,6 +33,12 @@ from hsdns.server.restarts import Process, Restarts
 from hsdns.server.runtime import ServerRuntime
 from hsdns.server.tcp_listener import TcpListener
 
+# Where else than in a chain rules do something, by what they are about.
+_BESIDE: Final = {
+    "connection": "to the connection of a query",
+    "miss": "where the answer table has no reply",
+    "process": "to the process",
+}
 LIFETIME: Final = 600.0  # seconds, of a rule that says nothing else
 
 
@@ -93,6 +99,13 @@ class StandingFaults:
 
     def add(self, words: Sequence[str], configuration: Configuration) -> Rule:
         """Have a rule stand from now on; raise RuleError."""
+        rule = self.make(words, configuration)
+        self.rules.add(rule)
+        self._change()
+        return rule
+
+    def make(self, words: Sequence[str], configuration: Configuration) -> Rule:
+        """Make a rule that does not stand yet; raise RuleError."""
         self.rules.expire(self._clock())
         servers = [served.listen.server for served in configuration.listeners]
         wanted = read_rule(words, servers)
@@ -104,8 +117,6 @@ class StandingFaults:
         )
         if why:
             raise RuleError(f"the rule can never match: {why}")
-        self.rules.add(rule)
-        self._change()
         return rule
 
     def remove(self, name: str, configuration: Configuration | None) -> Rule:
@@ -123,6 +134,16 @@ class StandingFaults:
         found = self.rules.clear()
         self._change()
         return found
+
+    def beside_the_chain(self) -> list[str]:
+        """What the rules may do that is not done in a chain, in some words each; those of a chain are its handler's."""
+        now = self._clock()
+        return [
+            f'the rule "{rule.name}" may do this {where}: {rule.what}'
+            for about, where in _BESIDE.items()
+            for rule in self.rules.about(about)
+            if not rule.is_over(now)
+        ]
 
     def look(self) -> None:
         """End the rules that are over."""

@@ -18,6 +18,7 @@ from hsdns.faults.rule import Rule, RuleError
 from hsdns.faults.rules import Rules
 from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import NOT_SERVING, Door, to_line
+from hsdns.server.control.dry_run import dry_run
 from hsdns.server.faults import StandingFaults, corefile_rules
 
 POLL: Final = 0.1  # seconds between looks at what has happened
@@ -33,12 +34,14 @@ class NewRule(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def faults(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
-    """List the rules, as lines; with POST add one, with DELETE end one or all, and write what has changed."""
+    """List the rules, as lines; with POST add or try one, with DELETE end one or all, and write what has changed."""
     standing, instance = _standing(door), door.instance()
     if instance is None and not standing.is_restarting:
         raise HttpRefusal(503, NOT_SERVING)
     configuration = None if instance is None else instance.configuration
-    name = asked.parameters.get("name")
+    name, dry = asked.parameters.get("name"), asked.parameters.get("dry-run")
+    if dry is not None and asked.method != "POST":
+        raise HttpRefusal(400, "/v1/faults takes dry-run with POST")
     try:
         if asked.method == "POST":
             if name is not None:
@@ -46,7 +49,12 @@ async def faults(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
                     400,
                     '/v1/faults takes name with DELETE and GET; a rule that is added has "named"',
                 )
-            found = [_add(standing, door, asked.body)]
+            words = _read(asked.body)
+            if dry is not None:
+                async for line in dry_run(door, standing, words, dry):
+                    yield line
+                return
+            found = [standing.add(words, door.serving().configuration)]
         elif asked.method == "DELETE":
             found = standing.clear() if name is None else [standing.remove(name, configuration)]
         else:
@@ -87,14 +95,14 @@ def _sets(door: Door, standing: StandingFaults) -> list[Rules]:
     return [*corefile_rules(configuration), standing.rules]
 
 
-def _add(standing: StandingFaults, door: Door, body: bytes) -> Rule:
+def _read(body: bytes) -> list[str]:
     try:
         new = msgspec.json.decode(body, type=NewRule)
     except msgspec.DecodeError as error:
         raise HttpRefusal(
             400, f'a rule is added with {{"rule": "drop type AAAA"}}: {error}'
         ) from None
-    return standing.add(new.rule.split(), door.serving().configuration)
+    return new.rule.split()
 
 
 def _to_object(rule: Rule, now: float) -> dict[str, Any]:

@@ -191,3 +191,19 @@ def test_an_explanation_names_the_rules_and_is_no_hit() -> None:
             assert [(each["hits"], each["queries"]) for each in (await server.get("/v1/faults")).lines] == [(0, 0)]  # fmt: skip
 
     run(case())
+
+
+def test_an_explanation_names_rules_beside_the_chain() -> None:
+    async def case() -> None:
+        async with served(faults=True) as server:
+            for rule in ("die 1s after 5m", "hang transport tcp", "queue-full"):
+                await add(server, f"{rule} named {rule.split()[0]}")
+            (found,) = (await server.get(f"/v1/explain?name={WEB}")).lines
+            assert [(each["plugin"], each["did"]) for each in found["plugins"]] == [
+                ("fault", 'the rule "hang" may do this to the connection of a query: hang transport tcp'),
+                ("fault", 'the rule "queue-full" may do this where the answer table has no reply: queue-full'),
+                ("fault", 'the rule "die" may do this to the process: die 1s after 5m0s'),
+                ("kubernetes", "answered NOERROR with 1 record"),
+            ]  # fmt: skip
+
+    run(case())

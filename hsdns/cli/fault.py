@@ -65,6 +65,8 @@ Actions:
   truncate [RECORDS] | ttl SECONDS | shuffle | cut RECORDS | endpoints COUNT
   refuse | hang | slow OCTETS | reset [OCTETS]  (of connections)
   queue-full | restart | die TIME [pending NUMBER]  (of the process)
+  freeze | lag TIME | flap TIME
+  watch away | watch forbidden RESOURCE
 
 Selectors, all of which must match, or joined by "or", "not", ( and ):
   name NAME | name below NAME | type TYPE | transport udp|tcp|dot|doh

@@ -45,10 +45,11 @@ class Action:
     """An action; `text` is how it is written, `replaces` says that the plugins' reply does not count.
 
     `about` is what it is done to: a query in its chain, or what another module of this package says; `times` how often,
-    if the rule does not say it and there is a limit.
+    if the rule does not say it and there is a limit.  With `counts_late` a query is a hit only if its reply shows it.
     """
 
     about: ClassVar[str] = "query"
+    counts_late: ClassVar[bool] = False
     text: str
     times: int | None = None
     replaces = False

@@ -52,6 +52,10 @@ class Asked(NamedTuple):
         )
 
 
+# In place of a query, for conditions that look at none.
+NO_QUERY: Final = Asked(ROOT, 0, UNKNOWN, Endpoint("", 0), UNKNOWN, "", lambda address: None)
+
+
 def transport_of(server: str, protocol: str) -> str:
     """One of TRANSPORTS."""
     return _SCHEMES.get(server.partition(":")[0], protocol)

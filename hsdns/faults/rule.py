@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.corefile.properties import duration_to_text
 from hsdns.faults.action import Action
-from hsdns.faults.asked import Asked
+from hsdns.faults.asked import NO_QUERY, Asked
 from hsdns.faults.selector import Selector
 from hsdns.wire.iana import type_to_text
 
@@ -125,14 +125,30 @@ class Rule:
         self.seen += 1
         return self._bite({}, None)
 
-    def _bite(self, facts: dict[str, str], drawn: float | None) -> Bite:
+    def stop(self, resource: str, request: str, now: float) -> Bite | None:
+        """Decide about a request to the API server, a `list` or a `watch` of a resource; each is shown once."""
+        if self.is_over(now):
+            return None
+        self.seen += 1
+        if not self.selector.matches(NO_QUERY, now - self.begun, self._random):
+            return None
+        return self._bite({"resource": resource, "request": request}, None)
+
+    def count(self, bite: Bite) -> None:
+        """Count a bite that counts late."""
         self.hits += 1
+        bite.line["hit"] = self.hits
+        self._digest.update(json.dumps(bite.line).encode() + b"\n")
+
+    def _bite(self, facts: dict[str, str], drawn: float | None) -> Bite:
         line: dict[str, Any] = {"rule": self.name, "hit": self.hits, "query": self.seen, **facts}
         line["action"] = self.action.text
         if drawn is not None:
             line["drawn"] = drawn
-        self._digest.update(json.dumps(line).encode() + b"\n")
-        return Bite(self, drawn, line)
+        bite = Bite(self, drawn, line)
+        if not self.action.counts_late:
+            self.count(bite)
+        return bite
 
     def foresee(self, asked: Asked, now: float) -> bool | None:
         """Whether it would bite, None if that depends on chance or on earlier queries; changes nothing."""

@@ -123,12 +123,27 @@ class Rules:
             bite = rule.decide(asked, now)
             if bite is not None:
                 bites.append(bite)
-                self._count(bite)
+                if not rule.action.counts_late:
+                    self._count(bite)
         return bites
 
     def strike(self, rule: Rule) -> None:
         """Count that a rule is done to what is no query."""
         self._count(rule.strike())
+
+    def confirm(self, bite: Bite) -> None:
+        """Count a bite that counts late, unless its rule has ended meanwhile."""
+        rule = bite.rule
+        if not rule.ended and (rule.times is None or rule.hits < rule.times):
+            rule.count(bite)
+            self._count(bite)
+
+    def stop(self, rule: Rule, resource: str, request: str, now: float) -> bool:
+        """Whether a rule stops a request to the API server; from the thread that sends it, each is shown once."""
+        bite = rule.stop(resource, request, now)
+        if bite is not None:
+            self._count(bite)
+        return bite is not None
 
     def foresee(self, asked: Asked, now: float) -> list[tuple[Rule, bool]]:
         """Rules that would do something to a query, with True, and those that might, with False."""
@@ -165,6 +180,8 @@ class Rules:
 
 def hit_to_text(line: Mapping[str, Any]) -> str:
     """What a hit was done to, in some words; `line` is that of the log."""
+    if "resource" in line:
+        return f"a {line['request']} of {line['resource']}"
     if "client" not in line:
         return "the process"
     asked = f"{line['name']} {line['type']}" if "name" in line else "a client"
@@ -172,10 +189,12 @@ def hit_to_text(line: Mapping[str, Any]) -> str:
 
 
 def _hides(rule: Rule, wanted: Wanted) -> bool:
-    """Whether two rules make a reply of their own for the same queries, so that one has no effect."""
+    """Whether two rules make a reply of their own for the same queries, so that one has no effect.
+
+    Those about the state of the cluster do so too: only one state answers.
+    """
     return (
-        rule.action.replaces
-        and wanted.action.replaces
+        all(each.replaces or each.counts_late for each in (rule.action, wanted.action))
         and rule.action.about == wanted.action.about
         and rule.times == rule.action.times
         and wanted.times is None

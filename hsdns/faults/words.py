@@ -56,6 +56,7 @@ from hsdns.faults.selector import (
     TransportIs,
     TypeIs,
 )
+from hsdns.faults.state import OUTCOMES, RESOURCES, Flap, Freeze, Lag, WatchAway, WatchForbidden
 from hsdns.wire.iana import Rcode, rcode_from_text, rcode_to_text, type_from_text
 from hsdns.wire.name import Name
 
@@ -321,6 +322,12 @@ class _Reader:
             raise self._error(f'"{word}" is not {what}{hint}', back=1)
         return word
 
+    def watch(self) -> Action:
+        """Take the arguments of `watch`."""
+        if self.one_of("what becomes of a watch", OUTCOMES) == "away":
+            return WatchAway()
+        return WatchForbidden(self.one_of("a resource that is watched", RESOURCES))
+
     def own_name(self) -> str:
         """Take the name of a rule."""
 
@@ -356,6 +363,10 @@ ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {
     "queue-full": lambda words: QueueFull(),
     "restart": lambda words: Restart("restart"),
     "die": _Reader.die,
+    "freeze": lambda words: Freeze(),
+    "lag": lambda words: Lag(words.seconds(MAX_LIFETIME, low=0.001)),
+    "flap": lambda words: Flap(words.seconds(MAX_LIFETIME, low=0.001)),
+    "watch": _Reader.watch,
 }
 SELECTORS: Final[Mapping[str, Callable[[_Reader], Selector]]] = {
     "name": _Reader.name_is,

@@ -11,22 +11,25 @@ Rule 3: the rules outlive a reload.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from random import Random
 from typing import Any, Final
 
 from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.chain import Endpoint
+from hsdns.faults.action import Action
 from hsdns.faults.asked import Asked
 from hsdns.faults.handler import NO_PODS, FaultHandler
 from hsdns.faults.possible import never_matches
 from hsdns.faults.rule import Bite, Rule, RuleError
 from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.selector import Zone
+from hsdns.faults.state import StateAction
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
+from hsdns.plugins.kubernetes.faults import cluster_zones, hold, why_never
 from hsdns.server.faulty_connection import FaultyConnection
 from hsdns.server.listener_faults import ListenerFaults
 from hsdns.server.restarts import Process, Restarts
@@ -46,7 +49,8 @@ class StandingFaults:
     """The rules of a process.
 
     `rebuild` has the processors of the instance that serves made anew; `clock` gives monotonic seconds, `call_later`
-    calls a function after some seconds.  `listeners` is what the listeners look at, `process` what rules may restart.
+    calls a function after some seconds.  `listeners` is what the listeners look at, `process` what rules may restart,
+    `configurations` those that run.
     """
 
     def __init__(
@@ -59,16 +63,19 @@ class StandingFaults:
         *,
         listeners: ListenerFaults | None = None,
         process: Process | None = None,
+        configurations: Callable[[], Iterable[Configuration]] = tuple,
     ) -> None:
         self.rules = Rules(Random() if random is None else random, hits_metric(metrics))
-        self.rules.on_spent = lambda: self._look_in(0.0)
+        self.rules.on_spent = self._spent
         self._clock, self._rebuild, self._call_later = clock, rebuild, call_later
         self._listeners = ListenerFaults() if listeners is None else listeners
         self._process = process
         self._restarts: Restarts | None = None
         if process is not None:
             self._restarts = Restarts(self.rules, process, clock, self._after, self.look)
+        self._configurations = configurations
         self._timer: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def is_restarting(self) -> bool:
@@ -83,6 +90,7 @@ class StandingFaults:
             runtime.resolve,
             pod_finder(configuration.plugins) or NO_PODS,
         )
+        hold(self, self.rules, configuration.plugins, self._clock)
         touched = self._touched(configuration)
         for block in configuration.blocks:
             if id(block) not in touched:
@@ -112,8 +120,9 @@ class StandingFaults:
         if needs_pods(wanted) and pod_finder(configuration.plugins) is None:
             raise RuleError(NO_POD)
         rule = self.rules.make(wanted, self._clock(), LIFETIME)
-        why = never_matches(
-            wanted._replace(lifetime=rule.lifetime), [zone for zone, _ in _zones(configuration)]
+        zones = [zone for zone, _ in _zones_for(wanted.action, configuration)]
+        why = why_never(wanted, configuration.plugins) or never_matches(
+            wanted._replace(lifetime=rule.lifetime), zones
         )
         if why:
             raise RuleError(f"the rule can never match: {why}")
@@ -162,7 +171,9 @@ class StandingFaults:
             self._timer = None
 
     def _change(self) -> None:
-        """After a change: the processors, the listeners, and when to look again."""
+        """After a change: clusters, processors and listeners, and when to look again."""
+        for configuration in self._configurations():
+            hold(self, self.rules, configuration.plugins, self._clock)
         self._rebuild()
         self._listeners.connect = self._connect if self.rules.about("connection") else None
         self._listeners.shed = self._shed if self.rules.about("miss") else None
@@ -174,12 +185,23 @@ class StandingFaults:
         else:
             self._look_in(max(end - self._clock(), 0.0))
 
+    def _spent(self) -> None:
+        """A rule has bitten as often as it may; one about a watch tells it in another thread."""
+        if self._loop is None:
+            self._look_in(0.0)
+        else:
+            self._loop.call_soon_threadsafe(self._look_in, 0.0)
+
     def _look_in(self, seconds: float) -> None:
         self.close()
         self._timer = self._after(seconds, self.look)
 
     def _after(self, seconds: float, call: Callable[[], None]) -> Any:
-        return (self._call_later or asyncio.get_running_loop().call_later)(seconds, call)
+        call_later = self._call_later
+        if call_later is None:
+            self._loop = asyncio.get_running_loop()
+            call_later = self._loop.call_later
+        return call_later(seconds, call)
 
     def _connect(self, listener: TcpListener) -> FaultyConnection:
         return FaultyConnection(listener, partial(self._decide, "connection", "tcp"))
@@ -196,11 +218,11 @@ class StandingFaults:
         return self.rules.decide(asked, self._clock(), about)
 
     def _touched(self, configuration: Configuration) -> set[int]:
-        rules = self.rules.about("query")
         return {
             id(block)
-            for zone, blocks in _zones(configuration)
-            if any(rule.selector.touches(zone) for rule in rules)
+            for rule in self.rules.about("query")
+            for zone, blocks in _zones_for(rule.action, configuration)
+            if rule.selector.touches(zone)
             for block in blocks
         }
 
@@ -209,6 +231,19 @@ def corefile_rules(configuration: Configuration | None) -> list[Rules]:
     """The rules of the directives, in the order of the Corefile."""
     plugins = () if configuration is None else configuration.plugins
     return [each.rules for each in plugins if isinstance(each, Fault)]
+
+
+def _zones_for(
+    action: Action, configuration: Configuration
+) -> Iterator[tuple[Zone, Sequence[AssembledBlock]]]:
+    """Those that an action can be about: for one about the state of the cluster, those with names of it."""
+    if not isinstance(action, StateAction):
+        yield from _zones(configuration)
+        return
+    for zone, blocks in _zones(configuration):
+        for block in blocks:
+            for part in cluster_zones(zone, block.plugins):
+                yield part, [block]
 
 
 def _zones(configuration: Configuration) -> Iterator[tuple[Zone, Sequence[AssembledBlock]]]:

@@ -29,6 +29,7 @@ from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import AnswerTables
+from hsdns.server.behind import BehindGauge
 from hsdns.server.control.door import Door
 from hsdns.server.control.routes import dashboard, pages
 from hsdns.server.corefile_reader import CorefileReader
@@ -117,10 +118,16 @@ class Server:
         self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
         self.faults: StandingFaults | None = None
         if faults:
-            listeners, place = self._opener.faults, self._place_faults
             self.faults = StandingFaults(
-                self.metrics, clock, place, listeners=listeners, process=self
+                self.metrics,
+                clock,
+                self._place_faults,
+                listeners=self._opener.faults,
+                process=self,
+                configurations=self._configurations,
             )
+        rules = None if self.faults is None else self.faults.rules
+        BehindGauge(self.metrics, clock, self._configurations, rules)
         self._door = Door(
             lambda: self.instance,
             clock,
@@ -423,6 +430,10 @@ class Server:
         if self.faults is not None:
             self.faults.place(configuration, runtime)
         return self._processors(configuration, runtime, self.counters, self._counts, self._queries)
+
+    def _configurations(self) -> list[Configuration]:
+        """Those of all instances."""
+        return [each.configuration for each in self.instances]
 
     def _place_faults(self) -> None:
         """Have other blocks with rules, where rules have come or gone."""

@@ -17,6 +17,7 @@ RULE = {
     "state": "standing",
     "hits": 1,
     "queries": 3,
+    "counts": "queries",
     "seed": 7,
     "seconds_left": 598.4,
     "place": "control door",

@@ -55,6 +55,11 @@ ACTION_ROWS = [
     ("restart", "restart"),
     ("die 10s", "die 10s"),
     ("die 10s pending 500 after 1m", "die 10s pending 500 after 1m0s"),
+    ("freeze", "freeze"),
+    ("lag 90s", "lag 1m30s"),
+    ("flap 500ms", "flap 500ms"),
+    ("watch away", "watch away"),
+    ("watch forbidden endpointslices", "watch forbidden endpointslices"),
 ]
 SELECTOR_ROWS = [
     ("name Web.test", "name Web.test."),
@@ -157,6 +162,11 @@ ERRORS = [
     ("drop not", 1, 'a selector is missing at the end of the rule; the selectors are name, type, transport, client, pod, asked, listener, flow, nth, share, after, before'),
     ("drop type A or for 5m", 4, 'a selector is missing before "for"; the selectors are name, type, transport, client, pod, asked, listener, flow, nth, share, after, before'),
     ("drop ( type A", 3, 'a closing bracket ")" is missing at the end of the rule'),
+    ("lag", 0, '"lag" needs a duration such as 200ms or 5s, from 1ms to 168h0m0s'),
+    ("watch", 0, '"watch" needs what becomes of a watch'),
+    ("watch awya", 1, '"awya" is not what becomes of a watch; did you mean "away"?'),
+    ("watch forbidden endpoints", 2, '"endpoints" is not a resource that is watched; did you mean "endpointslices"?'),
+    ("watch away name web.test", 0, '"watch away" is about requests to the API server, which have no name; its selectors are after, before and share'),
     ("drop type A )", 3, '")" is no option of a fault; there are seed, times, for, named'),
     ("drop " + "not " * 200 + "type A", 0, "a rule has at most 200 words, found 203"),
 ]  # fmt: skip

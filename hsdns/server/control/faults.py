@@ -23,7 +23,7 @@ from hsdns.server.faults import StandingFaults, corefile_rules
 
 POLL: Final = 0.1  # seconds between looks at what has happened
 # What `queries` are of, where rules are about something else.
-COUNTS: Final = {"connection": "connections", "process": "restarts"}
+COUNTS: Final = {"connection": "connections", "process": "restarts", "watch": "requests"}
 REFUSED: Final = "this server was not started for faults; start it with -faults, which hsdns serve does by itself"
 
 

@@ -164,6 +164,12 @@ class Instance:
             self.listeners.exchange(self.runtime.processors)
             self._settle()
 
+    def kill(self) -> None:
+        """Close all its listeners at once, as the kernel does for a process that has ended; then wait for nothing."""
+        self._is_forced = lambda: True
+        for each in self.listeners:
+            each.kill()
+
     async def drain(self) -> None:
         """Close the listeners that the successor has not taken over when their queries are answered, then stop."""
         runtime = self.runtime

@@ -29,6 +29,7 @@ from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import AnswerTables
+from hsdns.server.behind import BehindGauge
 from hsdns.server.control.door import Door
 from hsdns.server.control.routes import dashboard, pages
 from hsdns.server.corefile_reader import CorefileReader
@@ -53,6 +54,7 @@ from hsdns.server.watchdog import Watchdog
 
 log = logging.getLogger("hsdns.server")
 
+RESTART_INTERVAL: Final = 1.0  # seconds between tries to start after a restart by a rule of fault
 RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 
 
@@ -117,7 +119,18 @@ class Server:
         self._control = control if control is None or control_token else f"{PREFIX}{control}"
         self._control_token = control_token
         self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
-        self.faults = StandingFaults(self.metrics, clock, self._place_faults) if faults else None
+        self.faults: StandingFaults | None = None
+        if faults:
+            self.faults = StandingFaults(
+                self.metrics,
+                clock,
+                self._place_faults,
+                listeners=self._opener.faults,
+                process=self,
+                configurations=self._configurations,
+            )
+        rules = None if self.faults is None else self.faults.rules
+        BehindGauge(self.metrics, clock, self._configurations, rules)
         self._door = Door(
             lambda: self.instance,
             clock,
@@ -245,6 +258,48 @@ class Server:
             log.info("Reloading complete")
             return True
 
+    async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
+        """Be as a process that is killed, and is started again when `dead` has returned; False if it ends.
+
+        The control door stays, and so does what has been counted.
+        """
+        async with self._changing:
+            old = self.instance
+            if self.phase is not Phase.SERVING or old is None:
+                return False
+            self._life.fire(Event.RELOAD)
+            try:
+                log.warning("killed by a rule of fault")
+                self._opener.ports = {listen: each.port for listen, each in self.addresses.items()}
+                draining = [each for each in self.instances if each is not old]
+                for each in self.instances:
+                    each.kill()
+                self._drains.spawn(self._finish(old, old.shut_down(draining)), "restart")
+                await self._http.close_others(old.runtime.pages.control)
+                await dead()
+                await self._drains.wait()
+                while not self.stopping:
+                    if await self._start_again():
+                        break
+                    await asyncio.sleep(RESTART_INTERVAL)
+            finally:
+                self._life.fire(Event.RELOAD_ENDED)
+            return True
+
+    async def _start_again(self) -> bool:
+        """Read the Corefile and serve it; tell whether that has worked."""
+        try:
+            with collector.growing():
+                corefile = await self._in_thread(self._corefile.read)
+                configuration = await self._in_thread(self._build, corefile)
+                await self._change_over(configuration)
+                collector.keep()
+        except START_FAILURES as error:
+            log.error("does not start again; tried every %g s: %s", RESTART_INTERVAL, error)
+            return False
+        log.warning("started again")
+        return True
+
     def _read(self, only_if_changed: bool) -> Corefile | None:
         """Read the Corefile, None if neither it nor a file of a plugin has changed; runs in a thread."""
         if only_if_changed and files_changed(self.configuration.plugins):
@@ -302,6 +357,8 @@ class Server:
         self._ended.set()
 
     def _cancel_start(self) -> None:
+        if self.faults is not None:
+            self.faults.end()
         for each in self.instances:
             each.cancel_start()
 
@@ -376,6 +433,10 @@ class Server:
         if self.faults is not None:
             self.faults.place(configuration, runtime)
         return self._processors(configuration, runtime, self.counters, self._counts, self._queries)
+
+    def _configurations(self) -> list[Configuration]:
+        """Those of all instances."""
+        return [each.configuration for each in self.instances]
 
     def _place_faults(self) -> None:
         """Have other blocks with rules, where rules have come or gone."""

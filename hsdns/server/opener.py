@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from hsdns import eager
 from hsdns.assemble import ListenAddress
@@ -17,6 +17,7 @@ from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.listener import Listener
+from hsdns.server.listener_faults import ListenerFaults
 from hsdns.server.places import Places
 from hsdns.server.sent_away import SentAway
 from hsdns.server.settings import Settings
@@ -32,7 +33,7 @@ class Opener:
     """Opens the query sockets of the process.
 
     `workers` threads answer at each UDP address of which the Corefile does not say a number; `places` has the TCP
-    connections of all listeners.
+    connections of all listeners, `faults` what rules of faults do at them.
     """
 
     def __init__(
@@ -44,6 +45,9 @@ class Opener:
         places: Places,
     ) -> None:
         self.clock = clock
+        self.faults = ListenerFaults()
+        # The ports that the kernel has chosen before a restart, so that it changes none.
+        self.ports: Mapping[ListenAddress, int] = {}
         self._spawn = spawn
         self._workers = workers
         self._places = places
@@ -75,7 +79,7 @@ class Opener:
         self, listen: ListenAddress, beside: Collection[socket.socket], workers: int
     ) -> BoundSockets:
         """Bind an address; raise ListenError."""
-        return open_all(listen, beside, workers)
+        return open_all(listen._replace(port=self.ports.get(listen, listen.port)), beside, workers)
 
     def open_more_udp(
         self, listen: ListenAddress, beside: Collection[socket.socket], count: int
@@ -96,8 +100,11 @@ class Opener:
         if IMPLEMENTATION == "rust":
             from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
-            return UdpWorkers(sockets, processor, self._spawn, self.clock)
-        return UdpServer(sockets[0], processor, self._spawn, self.clock)
+            udp: UdpListener = UdpWorkers(sockets, processor, self._spawn, self.clock)
+        else:
+            udp = UdpServer(sockets[0], processor, self._spawn, self.clock)
+        udp.faults = self.faults
+        return udp
 
     def make_tcp(
         self, sock: socket.socket, processor: QueryProcessor, settings: Settings
@@ -108,6 +115,9 @@ class Opener:
             from hsdns.server.doh import DohServer, DohShares  # noqa: PLC0415 - Rule 1
 
             shares = DohShares(self._sent_away, self._doh_responses, self._doh_excesses)
-            return DohServer(*args, settings, self._turns, shares=shares)
-        has_tls = processor.server.startswith("tls://")
-        return TcpServer(*args, settings, self._turns, self._sent_away if has_tls else None)
+            tcp: TcpListener = DohServer(*args, settings, self._turns, shares=shares)
+        else:
+            has_tls = processor.server.startswith("tls://")
+            tcp = TcpServer(*args, settings, self._turns, self._sent_away if has_tls else None)
+        tcp.faults = self.faults
+        return tcp

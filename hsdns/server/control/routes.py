@@ -58,7 +58,7 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS),
     "/v1/top": Route(top, LINES, TOP_PARAMETERS),
     "/v1/top/events": Route(events(top), EVENTS, FILTERS),
-    "/v1/faults": Route(faults, LINES, ("name",), ("GET", "POST", "DELETE")),
+    "/v1/faults": Route(faults, LINES, ("name", "dry-run"), ("GET", "POST", "DELETE")),
     "/v1/faults/hits": Route(hits, LINES),
 }
 

@@ -12,6 +12,7 @@
     observed.py   what notes each query there
     queries.py    the queries that came, and assertions about them
     fault.py      DNS that misbehaves within a `with` (fault_words.py reads the rule)
+    scenario.py   the same by the steps of a fault scenario
     answers.py    what the server answers now, without a query that is noted
     pod.py        a command in namespaces of its own (pod_process.py runs in them)
     patch.py      Python's own getaddrinfo, led to the server
@@ -24,6 +25,7 @@ from hsdns.testing.fault import Fault
 from hsdns.testing.handles import Endpoint, Service, StatefulSet
 from hsdns.testing.pod import Pod
 from hsdns.testing.queries import Queries, Query
+from hsdns.testing.scenario import Scenario
 
 __all__ = [
     "Cluster",
@@ -34,6 +36,7 @@ __all__ = [
     "Pod",
     "Queries",
     "Query",
+    "Scenario",
     "Service",
     "StatefulSet",
 ]

@@ -28,6 +28,8 @@ from hsdns.testing.objects import Objects
 from hsdns.testing.patch import PodResolver, patched
 from hsdns.testing.pod import Pod
 from hsdns.testing.queries import Queries
+from hsdns.testing.scenario import Scenario
+from hsdns.testing.scenario import find as find_scenario
 from hsdns.testing.server import LOOPBACK, ServerThread
 
 __tracebackhide__ = hides
@@ -285,6 +287,16 @@ class Cluster:
         )  # fmt: skip
         words = rule_words(rule, keywords, self._pods, next(self._seeds))
         return Fault(words, lambda: self._server, self._queries)
+
+    @checks_keywords
+    def scenario(self, name: str, *, about: str | None = None) -> Scenario:
+        """A DNS failure that people have met, within `with cluster.scenario(NAME) as scenario:`; raise ClusterError.
+
+        `name` is one of `hsdns fault scenarios`, or the path of a file.  It has names of its own, with their objects,
+        or is about the name `about` of this cluster.
+        """
+        self._server  # noqa: B018 - it raises
+        return find_scenario(name, about, lambda file: Scenario(file, self))
 
     @property
     def _server(self) -> ServerThread:

@@ -20,6 +20,10 @@ from hsdns.testing.queries import Query
 __tracebackhide__ = hides
 
 SHOWN: Final = 10  # queries in a failure
+COUNTED: Final = {  # what hits are of, for rules that are not about queries
+    "connection": ("connection", "connections"),
+    "process": ("restart", "restarts"),
+}
 
 
 class TakesFaults(Protocol):
@@ -128,6 +132,11 @@ class Fault:
             lines.append(f"  the last {SHOWN}:")
         return lines + [f"  {each}" for each in self._last]
 
+    def grow_older(self, seconds: float) -> None:
+        """Have the rule stand since an earlier time, for conditions about time; a scenario advances so."""
+        rule = self._stood()
+        rule.begun -= seconds
+
     def _stood(self) -> Rule:
         if self._rule is None:
             raise ClusterError(
@@ -148,6 +157,9 @@ class Fault:
         self._last.append(query)
 
     def _hit_text(self) -> str:
+        if self._rule is not None and self._rule.action.about in COUNTED:
+            one, many = COUNTED[self._rule.action.about]
+            return f"{self._rule.hits} {one if self._rule.hits == 1 else many}"
         if not self._count:
             return "nothing, as no query came"
         queries = "query" if self._count == 1 else "queries"

@@ -57,6 +57,7 @@ def rule_words(
     words = rule.split()
     try:
         written = read_rule(words)
+        _check_about(written.action.about, words[0])
         given = {word: value for word, value in keywords.items() if value is not None}
         options = {word: str(value) for word, value in given.items() if word in OPTIONS}
         selectors = [word for word in given if word not in OPTIONS]
@@ -69,10 +70,21 @@ def rule_words(
         for word in selectors:
             words += _selector(word, given[word], pods)
         words += [part for option in options.items() for part in option]
+        if "pod" in given and written.action.about != "query":
+            raise ClusterError(
+                f'"{words[0]}" is not about queries, and a pod is known by its queries alone; leave "pod" out'
+            )
         read_rule(words)
     except RuleError as error:
         raise ClusterError(f'the fault "{" ".join(words)}": {error}') from None
     return words
+
+
+def _check_about(about: str, word: str) -> None:
+    if about == "miss":
+        raise ClusterError(
+            f'"{word}" is about a queue that the cluster of a test does not have; "drop share 0.5" loses queries, too'
+        )
 
 
 def _split(rule: str, what: str, word: str) -> ClusterError:

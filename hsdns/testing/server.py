@@ -5,7 +5,8 @@ Rule 1: every query goes through the chain and is noted before its reply leaves:
 Rule 2: events are applied in the thread that answers, so that each query sees all of a change or nothing of it; the
         call that delivers them returns after that.
 Rule 3: it ends at once, and leaves no socket and no thread behind.
-Rule 4: rules of faults come and go in the thread that answers; they stand when the call returns.
+Rule 4: rules of faults come and go in the thread that answers.  They stand when the call returns: what is to be killed
+        is dead, and what is to start again serves.
 """
 
 from __future__ import annotations
@@ -21,12 +22,10 @@ from typing import Any, Final, TypeVar
 from hsdns import eager
 from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint
-from hsdns.cluster.object_index import ObjectIndex
-from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
-from hsdns.cluster.reading import Lead, Reading
-from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.cluster.objects import Event
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile
+from hsdns.faults.process import Restart
 from hsdns.faults.rule import Rule
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
@@ -43,12 +42,14 @@ from hsdns.server.sockets import BoundSockets
 from hsdns.server.udp import UdpServer
 from hsdns.server.udp_listener import UdpListener
 from hsdns.testing.names import ZONES, PodIdentity
+from hsdns.testing.objects_source import ObjectsSource
 from hsdns.testing.observed import Asking, Note, ObservedProcessor
 
 T = TypeVar("T")
 
 LOOPBACK: Final = "127.0.0.1"
 TIMEOUT: Final = 10.0  # seconds for the thread to do what it is asked; it takes milliseconds
+POLL: Final = 0.001  # seconds between two looks at a process that restarts
 SETTLING_TURNS: Final = (
     3  # of the loop: one that sees what has arrived, one that reads it, one that answers
 )
@@ -85,51 +86,6 @@ class LoopOpener(Opener):
     def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
         """Make what reads UDP."""
         return UdpServer(sockets[0], processor, self._spawn, self.clock)
-
-
-class ObjectsSource:
-    """The source that the test is: it delivers what it is handed."""
-
-    def __init__(self, events: Sequence[Event]) -> None:
-        self._events = events
-        self._deliver: Deliver = lambda events: None
-        self._objects: dict[tuple[type[Object], str, str], Object] = {}
-
-    def __str__(self) -> str:
-        return "the objects of a test"
-
-    def check(self) -> list[str]:
-        """Nothing is missing."""
-        return []
-
-    def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver the objects that are there."""
-        self._deliver = deliver
-        self.hand([*self._events, Synced()])
-        self._events = ()
-
-    def hand(self, events: Sequence[Event]) -> None:
-        """Deliver events of the test."""
-        for event in events:
-            if isinstance(event, Upserted | Deleted):
-                found = event.object
-                key = type(found), found.metadata.namespace, found.metadata.name
-                self._objects.pop(key, None)
-                if isinstance(event, Upserted):
-                    self._objects[key] = found
-        self._deliver(events)
-
-    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
-        """Wait until cancelled: the test delivers."""
-        await asyncio.Event().wait()
-
-    async def read(self, lead: Lead) -> Reading:
-        """Find the objects that a question leads to."""
-        return Reading(tuple(ObjectIndex(self._objects.values()).find(lead)))
-
-    def silence(self, now: float) -> float:
-        """Always 0: the test's objects are the truth."""
-        return 0.0
 
 
 class ServerThread:
@@ -236,6 +192,7 @@ class ServerThread:
         self._configuration = assemble(
             corefile, default_port=0, interfaces=dict, warn=lambda sentence: None
         )
+        self._truth = None  # a rule that restarts the process makes another one
         for plugin in self._configuration.plugins:
             if isinstance(plugin, Kubernetes):
                 plugin.watch.source = self._source
@@ -289,11 +246,25 @@ class ServerThread:
         return next(((each.namespace.encode(), each.name) for each in found), None)
 
     async def _add_fault(self, words: Sequence[str]) -> Rule:
-        return self._faults.add(words, self._configuration, lifetime=None)
+        rule = self._faults.add(words, self._configuration, lifetime=None)
+        if self._faults.is_restarting:
+            await _until(lambda: rule.hits > 0)
+            if isinstance(rule.action, Restart) and not rule.action.dead:
+                await self._come_back()
+        return rule
 
     async def _remove_fault(self, rule: Rule) -> None:
         if self._faults.rules.standing.get(rule.name) is rule:
             self._faults.remove(rule.name, self._configuration)
+        await self._come_back()
+
+    async def _come_back(self) -> None:
+        await _until(lambda: not self._faults.is_restarting)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - a restart has no event
+        await asyncio.sleep(POLL)
 
 
 async def _at_once(function: Callable[..., T], *args: Any) -> T:

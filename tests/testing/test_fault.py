@@ -66,6 +66,45 @@ def test_faults_follow_each_other(cluster: Cluster) -> None:
     assert [each.faults for each in cluster.queries] == [("ttl-1", "cut-1"), ("ttl-1",)]
 
 
+def test_old_state_is_served(cluster: Cluster) -> None:
+    with cluster.fault("freeze") as fault:
+        assert ask(cluster, WEB) == ["10.0.0.1"]
+        cluster["web"].endpoints("10.0.0.2")
+        assert ask(cluster, WEB) == ["10.0.0.1"]
+    assert fault.hits == 1
+    assert ask(cluster, WEB) == ["10.0.0.1", "10.0.0.2"]
+
+
+def test_connections_are_counted(cluster: Cluster) -> None:
+    with cluster.fault("refuse") as fault:
+        for _ in range(2):
+            with pytest.raises(ConnectionResetError):
+                ask(cluster, WEB, tcp=True)
+        assert repr(fault) == '<Fault "refuse": 2 connections>'
+        assert fault.report() == ["the fault hit 2 connections: refuse"]
+    assert ask(cluster, WEB, tcp=True) == ["10.0.0.1"]
+
+
+def test_a_restart_keeps_the_objects(cluster: Cluster) -> None:
+    port = cluster.port
+    with cluster.fault("restart") as fault:
+        assert ask(cluster, WEB) == ["10.0.0.1"]
+        assert repr(fault) == '<Fault "restart": 1 restart>'
+    cluster["web"]["10.0.0.1"].not_ready()
+    cluster.wait_answer("web", ["fd00::1"])
+    assert ask(cluster, WEB) == ["NOERROR"]
+    assert (cluster.port, len(cluster.queries)) == (port, 2)
+
+
+def test_it_is_dead_as_long_as_the_with(cluster: Cluster) -> None:
+    with cluster.fault("die 1h") as fault:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((cluster.address, cluster.port))
+        cluster["web"].endpoints("10.0.0.2")
+    assert fault.hits == 1
+    assert ask(cluster, WEB) == ["10.0.0.1", "10.0.0.2"]
+
+
 def test_a_wait_meets_no_fault(cluster: Cluster) -> None:
     with cluster.fault("nxdomain") as fault:
         cluster["web"]["10.0.0.1"].not_ready()

@@ -58,6 +58,22 @@ def test_pod(hsdns_cluster) -> None:
         assert pod.run(["getent", "hosts", "web"]).returncode == 0
     hsdns_cluster.queries.assert_asked("web", from_=pod)
 """,
+    "async": """
+import anyio, socket, pytest
+pytestmark = pytest.mark.anyio
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request):
+    return request.param
+
+async def test_lookup(hsdns_cluster) -> None:
+    web = hsdns_cluster.service("web", headless=True).endpoints("10.0.0.1", "10.0.0.2")
+    with hsdns_cluster.patch(), hsdns_cluster.fault("nodata", qtype="AAAA") as fault:
+        web["10.0.0.1"].not_ready()
+        found = await anyio.getaddrinfo("web", 80, type=socket.SOCK_STREAM)
+    assert [each[4][0] for each in found] == ["10.0.0.2"]
+    assert fault.hits == 1
+""",
     "unused": """
 import sys
 
@@ -125,6 +141,7 @@ RUNS = [
     ("scopes", SOCKET, {"passed": 4}),
     ("loops", SOCKET, {"passed": 3}),
     ("loops", XDIST, {"passed": 3}),
+    ("async", (*SOCKET, "-p", "anyio.pytest_plugin"), {"passed": 2}),
     ("unused", (), {"passed": 1}),
     ("plain", (), {"passed": 1}),
     ("blocked", SOCKET, {"passed": 1}),

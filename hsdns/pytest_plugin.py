@@ -9,7 +9,7 @@ Rule 2: pytest rewrites the assertions of all packages that come with a plugin; 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,8 @@ import pytest
 if TYPE_CHECKING:
     from hsdns.testing import Cluster
 
+FIXTURES: Final = ("hsdns_cluster", "hsdns_module_cluster", "hsdns_session_cluster")
+MOST_SHOWN: Final = 20  # queries of a cluster
 MARKER: Final = (
     "hsdns_cluster(*manifests, demo=False, ttl=30): "
     "what the fixtures of hsdns start with, as in hsdns.testing.Cluster"
@@ -59,6 +61,20 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
         if module is not None and isinstance(side, module.Hits):
             return [f"{left!r} {op} {right!r}", *side.fault.report()]
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what its clusters were asked last."""
+    report = yield
+    used = getattr(item, "funcargs", {}) if report.when == "call" and report.failed else {}
+    for name in FIXTURES:
+        if name in used and len(used[name].queries):
+            lines = [str(each) for each in used[name].queries[-MOST_SHOWN:]]
+            report.sections.append((f"Last queries of {name}", "\n".join(lines)))
+    return report
 
 
 @pytest.fixture

@@ -110,6 +110,10 @@ def test_hits(hsdns_cluster) -> None:
 
 def test_call(hsdns_cluster) -> None:
     hsdns_cluster.fault("drpp")
+
+def test_client(hsdns_cluster) -> None:
+    with hsdns_cluster.fault("nxdomain", qtype="A", named="gone"), hsdns_cluster.patch():
+        socket.gethostbyname("web")
 """,
 }
 WEB = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n"
@@ -134,6 +138,14 @@ test_fails.py:""",
 E       hsdns.testing.errors.ClusterError: the fault "drpp": "drpp" is no action of a fault; did you mean "drop"?
 
 test_fails.py:""",
+    """\
+E           socket.gaierror: [Errno -2] Name or service not known
+
+test_fails.py:""",
+    """\
+ Last queries of hsdns_cluster -------------------------
+... s  127.0.0.1  udp  web.default.svc.cluster.local A  NXDOMAIN  by gone
+""",
 ]
 SOCKET = ("-p", "pytest_socket", "--disable-socket", "--allow-hosts=127.0.0.1")
 XDIST = ("-p", "xdist.plugin", "-n", "2")
@@ -145,7 +157,7 @@ RUNS = [
     ("unused", (), {"passed": 1}),
     ("plain", (), {"passed": 1}),
     ("blocked", SOCKET, {"passed": 1}),
-    ("fails", (), {"failed": 3}),
+    ("fails", (), {"failed": 4}),
 ]
 
 

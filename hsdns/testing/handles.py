@@ -141,7 +141,7 @@ class Service:
                 "endpoints": [each for each in endpoints if family_of(each["addresses"][0]) == family],
                 "ports": ports,
             })  # fmt: skip
-        self._objects.apply_objects("endpoints()", slices)
+        self._objects.apply_slices("endpoints()", slices)
 
     def _slice(self, family: str) -> tuple[str, str, str]:
         return "EndpointSlice", self.namespace, f"{self.name}-test-{family.lower()}"

@@ -41,6 +41,11 @@ def forms(name: str, namespace: str) -> tuple[str, ...]:
     return tuple(bare + suffix for suffix in suffixes)
 
 
+def is_loopback(text: str) -> bool:
+    """Whether a text is an IP address of this machine alone."""
+    return is_address(text) and ip_address(text).is_loopback
+
+
 def is_address(text: str) -> bool:
     """Whether a text is an IP address."""
     try:

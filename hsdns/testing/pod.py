@@ -121,18 +121,27 @@ class Pod:
         check: bool = False,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, with its output as text; raise what subprocess.run() raises."""
+        __tracebackhide__ = True  # pytest shows the line of the test
         streams: dict[str, Any] = (
             {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
         )
-        return subprocess.run(
+        done = subprocess.run(
             self.command(words),
             capture_output=True,
             text=True,
             env=env,
             timeout=timeout,
-            check=check,
+            check=False,
             **streams,
         )
+        if check and done.returncode:
+            failed = subprocess.CalledProcessError(
+                done.returncode, [*words], done.stdout, done.stderr
+            )
+            if done.stderr:
+                failed.add_note(f"standard error: {done.stderr.strip()}")
+            raise failed
+        return done
 
     def _open(self) -> tuple[socket.socket, socket.socket]:
         """Start the process in its namespaces; return its UDP and TCP socket."""

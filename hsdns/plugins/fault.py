@@ -66,7 +66,7 @@ class Fault(Plugin):
             except RuleError as error:
                 place = directive.args[error.at] if directive.args else directive
                 raise place.error(str(error)) from None
-            if wanted.action.about != "query":
+            if not wanted.action.in_corefile:
                 raise directive.error(
                     f'"{wanted.action.text}" is about more than the queries of a server block; '
                     "remove it, and use hsdns fault add"

@@ -42,6 +42,7 @@ from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.query_tap import QueryTap
+from hsdns.server.restarts import until_started
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.service_manager import ServiceManager
 from hsdns.server.shares import Shares
@@ -54,7 +55,6 @@ from hsdns.server.watchdog import Watchdog
 
 log = logging.getLogger("hsdns.server")
 
-RESTART_INTERVAL: Final = 1.0  # seconds between tries to start after a restart by a rule of fault
 RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 
 
@@ -266,20 +266,16 @@ class Server:
                 return False
             self._life.fire(Event.RELOAD)
             try:
-                log.warning("killed by a rule of fault")
                 self._opener.ports = {listen: each.port for listen, each in self.addresses.items()}
                 draining = [each for each in self.instances if each is not old]
-                for each in self.instances:
-                    each.kill()
-                self._drains.spawn(self._finish(old, old.shut_down(draining)), "restart")
+                self._drains.spawn(self._finish(old, old.be_killed(draining)), "restart")
+                await asyncio.sleep(0)  # the kill is done then, the rest goes on
                 await self._http.close_others(old.runtime.pages.control)
                 await dead()
                 await self._drains.wait()
-                while not self.stopping:
-                    if await self._start_again():
-                        break
-                    await asyncio.sleep(RESTART_INTERVAL)
+                await until_started(self._start_again, lambda: self.stopping)
             finally:
+                self._opener.ports = {}
                 self._life.fire(Event.RELOAD_ENDED)
             return True
 
@@ -291,10 +287,10 @@ class Server:
                 configuration = await self._in_thread(self._build, corefile)
                 await self._change_over(configuration)
                 collector.keep()
-        except START_FAILURES as error:
-            log.error("does not start again; tried every %g s: %s", RESTART_INTERVAL, error)
+        except Exception as error:
+            is_known = isinstance(error, START_FAILURES)
+            log.error("does not start again: %s", error, exc_info=not is_known)
             return False
-        log.warning("started again")
         return True
 
     def _read(self, only_if_changed: bool) -> Corefile | None:

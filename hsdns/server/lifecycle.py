@@ -256,10 +256,7 @@ class Server:
             return True
 
     async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
-        """Be as a process that is killed, and is started again when `dead` has returned; False if it ends.
-
-        The control door stays, and so does what has been counted.
-        """
+        """Be killed, and start again when `dead` has returned; False if it ends.  The control door and counts stay."""
         async with self._changing:
             old = self.instance
             if self.phase is not Phase.SERVING or old is None:

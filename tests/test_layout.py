@@ -59,6 +59,7 @@ WHOLE = {
     "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",
     "tests/docs/test_control.py": "docs/openapi.yaml and docs/control.md, against a server",
     "tests/docs/test_examples.py": "the documentation",
+    "tests/fault_scenarios/test_real_client.py": "scenarios, as the programs of a machine see them",
     "tests/docs/test_faults.py": "docs/faults.md, against a server",
     "tests/docs/test_pictures.py": "docs/pictures",
     "tests/distribution/test_build.py": "deploy/distribution/build.py",

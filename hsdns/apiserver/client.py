@@ -125,7 +125,7 @@ class ApiClient:
     def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
         """Have an error end the responses to requests for paths that match."""
         for body, path in self._bodies.items():
-            if matches(path):
+            if body.exception() is None and matches(path):
                 body.set_exception(error)
 
     async def close(self) -> None:

@@ -33,7 +33,7 @@ class Obstacle(Protocol):
         """Whether it stops a request, a `list` or a `watch`; asked once for each."""
 
     def cuts(self, resource: str) -> bool:
-        """Whether responses about a resource that are open now are to end."""
+        """Whether a response about a resource that is open now is to end; asked once for each."""
 
     def next_change(self) -> float | None:
         """In how many seconds cuts() may change; None for never."""

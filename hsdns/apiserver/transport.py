@@ -49,7 +49,7 @@ class Transport(Protocol):
         """
 
     def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
-        """Have an error end the responses to requests for paths that match."""
+        """Have an error end the responses to requests for paths that match; each is asked about once."""
 
     async def close(self) -> None:
         """Close all connections."""

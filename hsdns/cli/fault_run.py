@@ -25,7 +25,7 @@ from hsdns.fault_scenarios.stage import SERVERS
 PAGE: Final = "/v1/faults"
 LOOK: Final = 0.5  # seconds between two looks at the hits
 SPARE: Final = 60.0  # seconds that a rule would outlive its scenario, if it were not removed
-Change = Callable[[Step], None]
+Change = Callable[[Step], None] | None
 
 
 def play_in_real_time(name: str, flags: Mapping[str, object], *, as_json: bool) -> int:
@@ -49,7 +49,7 @@ def play_in_real_time(name: str, flags: Mapping[str, object], *, as_json: bool) 
         scenario = scenario.about(name_of_flag(flags, ""))
     run = _Run(scenario, server, as_json)
     run.say(f"the server at {server.path} (process {server.pid}) gets the rules")
-    return run.play(lambda step: None, None)
+    return run.play(None, None)
 
 
 def _running(flags: Mapping[str, object]) -> RunningServer | None:
@@ -78,7 +78,7 @@ class _Run:
         self._added: list[str] = []
 
     def play(self, change: Change, askers: Askers | None) -> int:
-        """Play it; `change` changes objects, `askers` look names up.  Return the exit status."""
+        """Play it; `change` changes objects where that can be done here, `askers` look names up.  Return the status."""
         scenario = self._scenario
         self.say(f"{scenario.name}: {scenario.title}, {duration_to_text(scenario.seconds)}")
         self._began = time.monotonic()
@@ -104,8 +104,12 @@ class _Run:
 
     def _do(self, step: Step, change: Change) -> None:
         if step.apply or step.delete:
-            change(step)
-            self._progress("objects", "objects change")
+            if change is not None:
+                change(step)
+            own = (
+                "change" if change is not None else "would change here: change some of your cluster"
+            )
+            self._progress("objects", own)
         for name in step.remove:
             self._remove(name)
         for rule in step.add:

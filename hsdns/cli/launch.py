@@ -193,8 +193,12 @@ async def _serve(
     from hsdns.server.lifecycle import Server, StartError
     from hsdns.server.service_manager import ServiceManager
     from hsdns.server.signals import handle_signals
+    from hsdns.server.unix_socket import PREFIX
 
     log = logging.getLogger("hsdns.server")
+    door = None
+    if control is not None:
+        door = (control if control_token else f"{PREFIX}{control}", control_token)
 
     def configure(corefile: Corefile) -> Configuration:
         if check is None:
@@ -212,8 +216,7 @@ async def _serve(
         configure,
         workers or usable_cpus(),
         watches_apart=True,
-        control=control,
-        control_token=control_token,
+        control=door,
         keeps_queries=keeps_queries,
         faults=faults,
         has_changed=files.have_changed,

@@ -39,8 +39,8 @@ def play_all(
     for scenario in scenarios:
         if behind is None:
             yield Played(scenario, tuple(play(scenario, seen) for seen in scenario.seen))
-        elif scenario.own:
-            yield Played(scenario, (), scenario.own)
+        elif scenario.why_not_behind:
+            yield Played(scenario, (), scenario.why_not_behind)
         else:
             about = scenario.about(name)
             found = tuple(play(about, seen, behind) for seen in scenario.seen)

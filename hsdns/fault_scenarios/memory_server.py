@@ -3,7 +3,8 @@
 Path: stage.py -> here -> assemble.py, query.py, server/faults.py.
 Rule 1: no socket is opened; time is that of the event loop.
 Rule 2: what listeners and the process do with rules (server/faulty_connection.py, server/restarts.py) is done here to
-        single queries: a connection ends without a reply, or its reply is late.
+        single queries: a connection ends without a reply, or its reply is late.  There is no API server: a watch that
+        rules keep from it (apiserver/obstacle.py) is one whose events are not handed on.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from typing import Any, Final
 from hsdns.assemble import assemble
 from hsdns.chain import Endpoint
 from hsdns.cluster.freshness import NoCounters
-from hsdns.cluster.objects import Event
+from hsdns.cluster.objects import (
+    Deleted,
+    EndpointSlice,
+    Event,
+    Namespace,
+    Object,
+    Pod,
+    Service,
+    Upserted,
+)
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
 from hsdns.fault_scenarios.ahead import Ahead, Exchange
@@ -26,14 +36,22 @@ from hsdns.faults.asked import Asked
 from hsdns.faults.connection import Hang, Refuse, Reset, Slow
 from hsdns.faults.handler import NO_PODS
 from hsdns.faults.rule import Bite, RuleError
+from hsdns.faults.state import WatchAction
+from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
-from hsdns.server.faults import StandingFaults
+from hsdns.server.faults import LIFETIME, StandingFaults
 from hsdns.server.runtime import ServerRuntime, Tasks, begin
 
 SEED: Final = 1  # of rules that have none
+PLURALS: Final[dict[type[Object], str]] = {
+    Service: "services",
+    EndpointSlice: "endpointslices",
+    Namespace: "namespaces",
+    Pod: "pods",
+}
 
 
 class MemoryServer:
@@ -48,6 +66,7 @@ class MemoryServer:
         self._lives = 0
         self.pending = 0
         self._connections: dict[Endpoint, list[Bite]] = {}
+        self._hidden: list[Event] = []
         self._tasks = Tasks()
         self._prepare()
         self.faults = StandingFaults(
@@ -104,13 +123,22 @@ class MemoryServer:
         return reply
 
     def hand(self, events: Sequence[Event]) -> None:
-        """Change the cluster."""
-        self.source.hand(events)
+        """Change the cluster; what a rule hides of it is handed on when the rule is removed."""
+        seen: list[Event] = []
+        for event in events:
+            (self._hidden if self._hides(event) else seen).append(event)
+        self.source.hand(seen)
 
     def add(self, rule: str) -> None:
         """Have a rule stand; raise ScenarioError."""
         try:
-            self.faults.add(rule.split(), self.configuration)
+            wanted = read_rule(rule.split())
+            if isinstance(
+                wanted.action, WatchAction
+            ):  # there is no API server, which it would be about
+                self.faults.rules.add(self.faults.rules.make(wanted, self._clock(), LIFETIME))
+            else:
+                self.faults.add(rule.split(), self.configuration)
         except RuleError as error:
             raise ScenarioError(f'the rule "{rule}": {error}') from None
 
@@ -118,6 +146,8 @@ class MemoryServer:
         """End a rule, unless it has ended by itself."""
         if name in self.faults.rules.standing:
             self.faults.remove(name, self.configuration)
+            events, self._hidden = self._hidden, []
+            self.hand(events)
 
     @property
     def hits(self) -> dict[str, int]:
@@ -206,6 +236,17 @@ class MemoryServer:
             asked = Asked.unread(server, "tcp", client, local, NO_PODS)
             self._connections[client] = self.faults.rules.decide(asked, self._clock(), "connection")
         return self._connections[client]
+
+    def _hides(self, event: Event) -> bool:
+        """Whether a rule keeps the server from seeing a change."""
+        if not isinstance(event, Upserted | Deleted):
+            return False
+        resource = PLURALS.get(type(event.object), "")
+        for rule in self.faults.rules.about("watch"):
+            assert isinstance(rule.action, WatchAction), "about a watch"
+            if resource and rule.action.is_about(resource):
+                return self.faults.rules.stop(rule, resource, "watch", self._clock())
+        return False
 
     @staticmethod
     def _nothing(transport: str) -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from hsdns.corefile.tree import did_you_mean
 from hsdns.faults.rule import RuleError
+from hsdns.faults.state import StateAction, WatchAction
 from hsdns.faults.words import read_rule
 from hsdns.resolver import MODELS
 
@@ -138,9 +139,15 @@ class Scenario(_Part, frozen=True):
         return tuple(name_of(rule) for step in self.steps for rule in step.add)
 
     @property
-    def changes_objects(self) -> bool:
-        """Whether a step changes objects of the cluster."""
-        return any(step.apply or step.delete for step in self.steps)
+    def why_not_behind(self) -> str:
+        """Why a server of another kind cannot be behind its rules; empty if it can."""
+        if self.own:
+            return self.own
+        if any(_is_about_state(rule) for step in self.steps for rule in step.add):
+            return "its rules are about the state of a cluster"
+        if any(step.apply or step.delete for step in self.steps):
+            return "objects of its cluster change"
+        return ""
 
     def about(self, name: str) -> Scenario:
         """The same about another name, with a dot at its end, which another server has."""
@@ -213,6 +220,10 @@ def name_of(rule: str) -> str:
     if wanted.name is None:
         raise RuleError('it needs a name; end it with "named NAME"')
     return wanted.name
+
+
+def _is_about_state(rule: str) -> bool:
+    return isinstance(read_rule(rule.split()).action, StateAction | WatchAction)
 
 
 def _convert(fields: Mapping[str, Any], where: str) -> _File:

@@ -50,6 +50,7 @@ class Action:
 
     about: ClassVar[str] = "query"
     counts_late: ClassVar[bool] = False
+    in_corefile: ClassVar[bool] = True  # whether it may stand in a server block
     text: str
     times: int | None = None
     replaces = False

@@ -24,6 +24,7 @@ class ConnectionAction(Action):
     """An action that is done to connections."""
 
     about: ClassVar[str] = "connection"
+    in_corefile: ClassVar[bool] = False
 
     def fits(self, asked: Asked) -> bool:
         return asked.transport in (*STREAMS, UNKNOWN)

@@ -51,7 +51,11 @@ class DryRun:
         decide = _DECIDE.get(self.rule.action.about)
         if decide is None or self._stays_open(past):
             return None
-        return decide(self, past)
+        bite = decide(self, past)
+        if bite is not None and self.rule.action.counts_late:
+            self.may += 1
+            return None
+        return bite
 
     def unforeseen(self) -> Iterator[str]:
         """What is not known of the future, nor of the past."""
@@ -63,6 +67,8 @@ class DryRun:
                 yield "how many queries waited at a time is not known, so none is counted as hit"
             else:
                 yield "how long the start would take is not known; it is taken as no time"
+        if action.counts_late:
+            yield "what the replies would have been is not known, so each query that matches is one that may be hit"
         if action.about in BESIDE:
             yield BESIDE[action.about]
         if self._is_open:

@@ -22,6 +22,7 @@ class QueueFull(Action):
     """Shed the queries over UDP that the answer table does not know."""
 
     about: ClassVar[str] = "miss"
+    in_corefile: ClassVar[bool] = False
     text = "queue-full"
     replaces = True
 
@@ -36,6 +37,7 @@ class Restart(Action):
     """Kill the process, and start it again after so many seconds; with `pending`, each time so many queries wait."""
 
     about: ClassVar[str] = "process"
+    in_corefile: ClassVar[bool] = False
     replaces = True
 
     def __init__(self, text: str, dead: float = 0.0, pending: int | None = None) -> None:

@@ -31,7 +31,9 @@ log = logging.getLogger("hsdns.faults")
 def hits_metric(metrics: Registry) -> Counter:
     """The counter of bites, by the name of the rule."""
     return metrics.counter(
-        "hsdns_fault_hits_total", "Queries that a rule of fault did something to.", ("rule",)
+        "hsdns_fault_hits_total",
+        "Queries, connections and restarts that a rule of fault did something to.",
+        ("rule",),
     )
 
 

@@ -3,7 +3,7 @@
 Path: step 5, after what counts and logs, before all that answers, `cache` included; faults/ has the rules.
 Rule 1: a rule of the Corefile stands as long as the Corefile; one for a time is added with `hsdns fault add`.
 Rule 2: a reload begins anew: counts, chance and age of the rules.
-Cacheable: no, each query must be seen.
+Cacheable: only if all rules are about the API server; for the others each query must be seen.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Fault(Plugin):
         self, wanted: Sequence[tuple[Directive, Wanted]], zones: Sequence[Zone] = ()
     ) -> None:
         self._zones = zones
+        self.cacheable = all(each.action.about != "query" for _, each in wanted)
         self._wanted = tuple(wanted)
         self._handlers: tuple[Handler, ...] = ()
         self._pod_of = NO_PODS
@@ -66,7 +67,7 @@ class Fault(Plugin):
             except RuleError as error:
                 place = directive.args[error.at] if directive.args else directive
                 raise place.error(str(error)) from None
-            if wanted.action.about != "query":
+            if not wanted.action.in_corefile:
                 raise directive.error(
                     f'"{wanted.action.text}" is about more than the queries of a server block; '
                     "remove it, and use hsdns fault add"

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.chain import Endpoint
-from hsdns.faults.action import Action
 from hsdns.faults.asked import Asked, PodOf
+from hsdns.faults.flow import Flow
 from hsdns.faults.handler import NO_PODS, FaultHandler
 from hsdns.faults.possible import never_matches
-from hsdns.faults.rule import Bite, Rule, RuleError
+from hsdns.faults.rule import Bite, Rule, RuleError, Wanted
 from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.selector import Zone
 from hsdns.faults.state import StateAction
@@ -131,7 +131,7 @@ class StandingFaults:
         if needs_pods(wanted) and self._pod_finder(configuration) is None:
             raise RuleError(NO_POD)
         rule = self.rules.make(wanted, self._clock(), lifetime)
-        zones = [zone for zone, _ in _zones_for(wanted.action, configuration)]
+        zones = [zone for zone, _ in _zones_for(wanted, configuration)]
         why = why_never(wanted, configuration.plugins) or never_matches(
             wanted._replace(lifetime=rule.lifetime), zones
         )
@@ -235,7 +235,7 @@ class StandingFaults:
         return {
             id(block)
             for rule in self.rules.about("query")
-            for zone, blocks in _zones_for(rule.action, configuration)
+            for zone, blocks in _zones_for(rule, configuration)
             if rule.selector.touches(zone)
             for block in blocks
         }
@@ -248,10 +248,14 @@ def corefile_rules(configuration: Configuration | None) -> list[Rules]:
 
 
 def _zones_for(
-    action: Action, configuration: Configuration
+    rule: Rule | Wanted, configuration: Configuration
 ) -> Iterator[tuple[Zone, Sequence[AssembledBlock]]]:
-    """Those that an action can be about: for one about the state of the cluster, those with names of it."""
-    if not isinstance(action, StateAction):
+    """Those that a rule is about: for one about the state of the cluster, those with names of it.
+
+    One that must see all five-tuples is about all.
+    """
+    sees_all = any(isinstance(part, Flow) for part in rule.selector.parts())
+    if sees_all or not isinstance(rule.action, StateAction):
         yield from _zones(configuration)
         return
     for zone, blocks in _zones(configuration):

@@ -164,11 +164,16 @@ class Instance:
             self.listeners.exchange(self.runtime.processors)
             self._settle()
 
-    def kill(self) -> None:
-        """Close all its listeners at once, as the kernel does for a process that has ended; then wait for nothing."""
-        self._is_forced = lambda: True
-        for each in self.listeners:
-            each.kill()
+    async def be_killed(self, draining: Sequence[Instance]) -> None:
+        """Close all listeners at once, as the kernel does for a process that has ended, and wait for no query.
+
+        So do those that drain already.
+        """
+        for each in (*draining, self):
+            each._is_forced = lambda: True
+            for listener in each.listeners:
+                listener.kill()
+        await self.shut_down(draining)
 
     async def drain(self) -> None:
         """Close the listeners that the successor has not taken over when their queries are answered, then stop."""

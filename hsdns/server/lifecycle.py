@@ -42,19 +42,18 @@ from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.query_tap import QueryTap
+from hsdns.server.restarts import until_started
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.service_manager import ServiceManager
 from hsdns.server.shares import Shares
 from hsdns.server.start_error import START_FAILURES
 from hsdns.server.start_error import StartError as StartError
 from hsdns.server.transitions import StateMachine
-from hsdns.server.unix_socket import PREFIX
 from hsdns.server.watch_loop import WatchLoop
 from hsdns.server.watchdog import Watchdog
 
 log = logging.getLogger("hsdns.server")
 
-RESTART_INTERVAL: Final = 1.0  # seconds between tries to start after a restart by a rule of fault
 RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 
 
@@ -65,8 +64,8 @@ class Server:
     `has_changed` tells whether `load` would read something else than the last time.  At a reload they run in a
     thread.  `workers` threads answer at each UDP address, where the compiled fast path is loaded.  With
     `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
-    told of each change.  `control` is the path of a control socket, or with `control_token` an address, beside those
-    that the Corefile names; with `keeps_queries` its pages have the last queries before anything asks for them, and
+    told of each change.  `control` is an address and its token as of Runtime.serve_control(), beside those that the
+    Corefile names; with `keeps_queries` its pages have the last queries before anything asks for them, and
     with `faults` rules of faults may come through it.  The other arguments are edges that tests exchange: `clock`
     gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors`
     makes what answers.
@@ -79,8 +78,7 @@ class Server:
         workers: int = 1,
         *,
         watches_apart: bool = False,
-        control: str | None = None,
-        control_token: str | None = None,
+        control: tuple[str, str | None] | None = None,
         keeps_queries: bool = False,
         faults: bool = False,
         has_changed: Callable[[], bool] = lambda: True,
@@ -116,8 +114,7 @@ class Server:
         self._status: int | None = None
         self._ended = asyncio.Event()
         self._counts = QueryCounts(self.metrics)
-        self._control = control if control is None or control_token else f"{PREFIX}{control}"
-        self._control_token = control_token
+        self._control = control
         self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
         self.faults: StandingFaults | None = None
         if faults:
@@ -259,30 +256,23 @@ class Server:
             return True
 
     async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
-        """Be as a process that is killed, and is started again when `dead` has returned; False if it ends.
-
-        The control door stays, and so does what has been counted.
-        """
+        """Be killed, and start again when `dead` has returned; False if it ends.  The control door and counts stay."""
         async with self._changing:
             old = self.instance
             if self.phase is not Phase.SERVING or old is None:
                 return False
             self._life.fire(Event.RELOAD)
             try:
-                log.warning("killed by a rule of fault")
                 self._opener.ports = {listen: each.port for listen, each in self.addresses.items()}
                 draining = [each for each in self.instances if each is not old]
-                for each in self.instances:
-                    each.kill()
-                self._drains.spawn(self._finish(old, old.shut_down(draining)), "restart")
+                self._drains.spawn(self._finish(old, old.be_killed(draining)), "restart")
+                await asyncio.sleep(0)  # the kill is done then, the rest goes on
                 await self._http.close_others(old.runtime.pages.control)
                 await dead()
                 await self._drains.wait()
-                while not self.stopping:
-                    if await self._start_again():
-                        break
-                    await asyncio.sleep(RESTART_INTERVAL)
+                await until_started(self._start_again, lambda: self.stopping)
             finally:
+                self._opener.ports = {}
                 self._life.fire(Event.RELOAD_ENDED)
             return True
 
@@ -294,10 +284,10 @@ class Server:
                 configuration = await self._in_thread(self._build, corefile)
                 await self._change_over(configuration)
                 collector.keep()
-        except START_FAILURES as error:
-            log.error("does not start again; tried every %g s: %s", RESTART_INTERVAL, error)
+        except Exception as error:
+            is_known = isinstance(error, START_FAILURES)
+            log.error("does not start again: %s", error, exc_info=not is_known)
             return False
-        log.warning("started again")
         return True
 
     def _read(self, only_if_changed: bool) -> Corefile | None:
@@ -413,7 +403,7 @@ class Server:
             dashboard_pages=partial(dashboard, self._door),
         )
         if self._control is not None:
-            runtime.serve_control(self._control, self._control_token)
+            runtime.serve_control(*self._control)
         runtime.stopping = self.stopping
         instance = Instance(
             configuration,

@@ -93,18 +93,18 @@ class Opener:
         """Make what reads bound sockets; it is not started."""
         udp = self.make_udp(sockets.udp, processor) if sockets.udp else None
         tcp = self.make_tcp(sockets.tcp, processor, settings) if sockets.tcp is not None else None
-        return Listener(udp, tcp)
+        listener = Listener(udp, tcp)
+        for part in listener.parts:
+            part.faults = self.faults
+        return listener
 
     def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
         """Make what reads UDP."""
         if IMPLEMENTATION == "rust":
             from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
-            udp: UdpListener = UdpWorkers(sockets, processor, self._spawn, self.clock)
-        else:
-            udp = UdpServer(sockets[0], processor, self._spawn, self.clock)
-        udp.faults = self.faults
-        return udp
+            return UdpWorkers(sockets, processor, self._spawn, self.clock)
+        return UdpServer(sockets[0], processor, self._spawn, self.clock)
 
     def make_tcp(
         self, sock: socket.socket, processor: QueryProcessor, settings: Settings
@@ -115,9 +115,6 @@ class Opener:
             from hsdns.server.doh import DohServer, DohShares  # noqa: PLC0415 - Rule 1
 
             shares = DohShares(self._sent_away, self._doh_responses, self._doh_excesses)
-            tcp: TcpListener = DohServer(*args, settings, self._turns, shares=shares)
-        else:
-            has_tls = processor.server.startswith("tls://")
-            tcp = TcpServer(*args, settings, self._turns, self._sent_away if has_tls else None)
-        tcp.faults = self.faults
-        return tcp
+            return DohServer(*args, settings, self._turns, shares=shares)
+        has_tls = processor.server.startswith("tls://")
+        return TcpServer(*args, settings, self._turns, self._sent_away if has_tls else None)

@@ -9,6 +9,7 @@ Rule 2: one restart at a time; what is due meanwhile comes after it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
@@ -18,6 +19,8 @@ from hsdns.faults.rules import Rules
 from hsdns.server.instance import Instance
 
 POLL: Final = 0.01  # seconds between looks at how many queries are pending
+INTERVAL: Final = 1.0  # seconds between tries to start again
+log = logging.getLogger("hsdns.faults")
 
 CallLater = Callable[[float, Callable[[], None]], Any]
 
@@ -107,6 +110,7 @@ class Restarts:
 
         async def dead() -> None:
             self._rules.strike(rule)
+            log.warning('plugin/fault: the process is killed by the rule "%s"', rule.name)
             timer = self._call_later(seconds, back.set)
             await back.wait()
             timer.cancel()
@@ -116,9 +120,19 @@ class Restarts:
                 self._is_closed = True
         finally:
             rule.is_at_work, self._rule = False, None
+        if not self._is_closed:
+            log.warning('plugin/fault: the process is back, after the rule "%s"', rule.name)
         self._ended()
 
     def _forget_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+async def until_started(start: Callable[[], Awaitable[bool]], ends: Callable[[], bool]) -> None:
+    """Try to start again until that works, or the process ends."""
+    while not ends():
+        if await start():
+            return
+        await asyncio.sleep(INTERVAL)

@@ -47,6 +47,7 @@ class Wall:
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hsdns.apiserver.contact.FIRST_PAUSE", 0.01)
     monkeypatch.setattr("hsdns.apiserver.backoff.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("hsdns.apiserver.watcher.ESTABLISHED_AFTER", 0.01)
 
 
 def test_find() -> None:
@@ -164,15 +165,17 @@ def test_the_client() -> None:
             )
             client.obstacles.put(wall, [])
             found = []
-            with pytest.raises(Unreachable) as caught:
+
+            async def read() -> None:
                 async with client.get("/api/v1/services", {}) as answer:
                     async for chunk in answer.chunks(lambda: 5.0):
                         found.append(chunk)
                         client.cut(lambda path: path.endswith("/pods"), OSError())
-                        client.cut(
-                            lambda path: path.endswith("/services"),
-                            ConnectionResetError(104, "lost"),
-                        )
+                        error = ConnectionResetError(104, "lost")
+                        client.cut(lambda path: path.endswith("/services"), error)
+
+            with pytest.raises(Unreachable) as caught:
+                await read()
             assert (found, str(caught.value)) == ([b"a"], f"{server.url} cannot be reached: lost")
             await client.close()
             counter = registry.counter("coredns_kubernetes_rest_client_requests_total", "")

@@ -8,9 +8,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hsdns.chain import Endpoint
+from hsdns.fault_scenarios.cluster import Objects
 from hsdns.fault_scenarios.memory_server import MemoryServer
 from hsdns.fault_scenarios.scenario import ScenarioError
+from hsdns.fault_scenarios.stage import COREFILE as STAGE
 from hsdns.fault_scenarios.virtual_loop import VirtualLoop
+from hsdns.wire.decode_reply import decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
@@ -134,3 +137,53 @@ def test_a_rule_that_can_never_match_is_refused() -> None:
         ScenarioError, match=r'the rule "drop name example.com named x": the rule can never match'
     ):
         asyncio.run(run())
+
+
+DB = """\
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: shop}
+spec: {clusterIP: None, ports: [{port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: db-1, namespace: shop, labels: {kubernetes.io/service-name: db}}
+addressType: IPv4
+ports: [{port: 80}]
+endpoints: [{addresses: [10.0.0.1]}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("watch forbidden endpointslices", [3, 0, "hits 1"]),
+        ("watch forbidden services", [3, 0, "hits 1"]),
+        ("watch forbidden pods", [0, 0, "hits 0"]),
+        ("watch away", [3, 0, "hits 3"]),  # with the namespace
+        ("freeze", [3, 0, "hits 1"]),
+    ],
+)
+def test_what_a_rule_hides_is_there_when_it_ends(rule: str, expected: list[object]) -> None:
+    query = Query.ask(Name.from_text("db.shop.svc.cluster.local."), 1)
+
+    async def run() -> list[object]:
+        server = MemoryServer(STAGE)
+        await server.start()
+
+        async def rcode() -> int:
+            wire = await server.answer(encode_query(query, 1), "udp", LOCAL, LOCAL)
+            assert wire is not None
+            return decode_reply(wire, query).rcode
+
+        server.add(f"{rule} named x")
+        await asyncio.sleep(1)
+        server.hand(Objects().change(DB))
+        found: list[object] = [await rcode()]
+        server.remove("x")
+        found += [await rcode(), f"hits {server.hits['x']}"]
+        await server.stop()
+        return found
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        assert runner.run(run()) == expected

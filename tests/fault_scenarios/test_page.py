@@ -11,7 +11,8 @@ import yaml
 
 from hsdns.fault_scenarios.matrix import as_list, play_all
 from hsdns.fault_scenarios.page import matrix, page, write
-from hsdns.fault_scenarios.scenario import load, names
+from hsdns.fault_scenarios.play import play
+from hsdns.fault_scenarios.scenario import Asked, Scenario, Seen, Step, load, names
 from tests.fault_scenarios.test_scenario import FILE, of
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "fault-scenarios"
@@ -33,6 +34,26 @@ def test_the_index_shows_what_the_command_prints() -> None:
     scenario = load(shown[0])
     (played,) = play_all([scenario])
     assert shown[1].splitlines() == list(as_list(played))
+
+
+def test_the_scenario_of_the_index_is_one() -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", INDEX.read_text(), re.DOTALL)
+    scenario = of(text)
+    (seen,) = scenario.seen
+    assert play(scenario, seen).differences(seen) == []
+
+
+def test_the_index_describes_every_key() -> None:
+    table = INDEX.read_text().partition("| key | meaning |")[2]
+    described = set(re.findall(r"`\[*(\w+)\]*`", table))
+    known = {
+        *Scenario.__struct_fields__,
+        *Step.__struct_fields__,
+        *Asked.__struct_fields__,
+        "version",
+    }
+    measured = {"seconds", "failed", "queries", "wrong", "recovered", "error"}
+    assert known | {*Seen.__struct_fields__} - measured <= described | {"name"}
 
 
 def test_the_navigation_has_them_in_order() -> None:

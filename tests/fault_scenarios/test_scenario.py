@@ -50,7 +50,7 @@ def test_a_file_has_its_steps_in_order() -> None:
         (0.0, ("drop name web.shop.svc.cluster.local named race",), ()),
         (9.0, (), ("race",)),
     ]
-    assert (found.name, found.rules, found.changes_objects) == ("own", ("race",), False)
+    assert (found.name, found.rules, found.why_not_behind) == ("own", ("race",), "")
     assert found.seen == (Seen("glibc", 5.0, 0, 4),)
 
 

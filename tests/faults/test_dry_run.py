@@ -100,6 +100,20 @@ def test_what_is_about_no_query() -> None:
     assert list(trial.unforeseen()) == ['"drop" is not about queries, so none is hit']
 
 
+def test_what_only_a_reply_shows() -> None:
+    rule = make_rule("drop type A")
+
+    class Late(type(rule.action)):  # type: ignore[misc]  # a class that is computed
+        counts_late = True
+
+    rule.action = Late()
+    trial = DryRun(rule, is_drawn=False)
+    found = [trial.see(Past(0.0, asked(each), False)) for each in ("a.test", "a.test AAAA")]
+    assert (found, trial.may) == ([None, None], 1)
+    (sentence,) = trial.unforeseen()
+    assert sentence.startswith("what the replies would have been is not known")
+
+
 SOME = st.lists(st.sampled_from([each.split(" @")[0] for each in QUERIES]), max_size=30)
 
 

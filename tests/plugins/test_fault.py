@@ -98,8 +98,14 @@ def test_a_zone_that_the_block_does_not_have() -> None:
     )
 
 
-def test_every_query_must_be_seen() -> None:
-    assert not has(set_up(Fault, "fault drop"), Cacheable)
+@pytest.mark.parametrize(
+    ("text", "cacheable"),
+    [("fault drop", False), ("fault watch away", True), ("fault watch away\nfault freeze", False)],
+)
+def test_every_query_must_be_seen(text: str, cacheable: bool) -> None:
+    plugin = set_up(Fault, text)
+    assert has(plugin, Cacheable)
+    assert plugin.cacheable == cacheable
 
 
 def assembled(text: str) -> list[object]:

@@ -43,8 +43,7 @@ class ReloadableServer:
         manager: ServiceManager | None = None,
         *,
         faults: bool = False,
-        control: str | None = None,
-        control_token: str | None = None,
+        control: tuple[str, str | None] | None = None,
     ) -> None:
         self.path = folder / "Corefile"
         self.port = free_port()
@@ -61,7 +60,6 @@ class ReloadableServer:
             manager=manager,
             faults=faults,
             control=control,
-            control_token=control_token,
         )
 
     def write(self, text: str) -> None:

@@ -15,9 +15,11 @@ from hsdns.assemble import ListenAddress
 from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
-from hsdns.server import lifecycle
+from hsdns.server import restarts
 from hsdns.server.restarts import POLL, Restarts
 from tests.server.loopback import WHOAMI, ReloadableServer, running
+from tests.support.clients.messages import query
+from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.coroutines.event_loops import run, until
 
 
@@ -194,7 +196,7 @@ def test_a_corefile_that_is_broken_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is tried until it is served; nothing else could be."""
-    monkeypatch.setattr(lifecycle, "RESTART_INTERVAL", 0.001)
+    monkeypatch.setattr(restarts, "INTERVAL", 0.001)
 
     async def test() -> None:
         async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
@@ -236,5 +238,27 @@ def test_a_reload_comes_after_it(tmp_path: Path) -> None:
             server.faults.remove("gone", None)
             assert await reload
             assert server.is_serving
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_queries_that_wait_are_pending(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
+            faults, configuration = reloadable.server.faults, reloadable.server.configuration
+            assert faults is not None
+            faults.add("delay 1m name late.test".split(), configuration)
+            rule = faults.add("die 0s pending 3 times 1".split(), configuration)
+            address = ("127.0.0.1", reloadable.port)
+            with UdpClient() as client:
+                for _ in range(2):
+                    client.sock.sendto(query("late.test").to_wire(), address)
+                async with TcpClient(address) as third:
+                    assert (rule.hits, (await reloadable.ask())[:9]) == (0, "1 NOERROR")
+                    third.send(query("late.test").to_wire())
+                    await until(lambda: rule.ended == "spent", "died and came back")
+                    assert await third.has_ended()
+            assert (await reloadable.ask()).startswith("1 NOERROR")
 
     run(test())

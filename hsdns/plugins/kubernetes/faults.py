@@ -114,7 +114,7 @@ class _RuleObstacle:
     def cuts(self, resource: str) -> bool:
         rule, now = self._rule, self._clock()
         is_now = rule.selector.foresee(NO_QUERY, now - rule.begun) is True
-        return is_now and not rule.is_over(now) and self._action.is_about(resource)
+        return is_now and not rule.is_over(now) and self.stops(resource, "watch")
 
     def next_change(self) -> float | None:
         age = self._clock() - self._rule.begun

@@ -139,7 +139,7 @@ def test_a_token_on_a_loopback_address() -> None:
 def test_an_address_of_a_container() -> None:
     """By a name of its network; without the token it says only whether it serves."""
     text = BLOCK.replace("    control c.sock\n", "")
-    server = ReloadableServer(Path(), text, control="127.0.0.1:0", control_token="secret")
+    server = ReloadableServer(Path(), text, control=("127.0.0.1:0", "secret"))
     asked = [
         ("/ready", {}, 200),
         ("/version", {}, 403),

@@ -72,7 +72,7 @@ class MemoryApi:
     def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
         """Cut the responses to requests for paths that match."""
         for answer in list(self._answers):
-            if matches(answer.path):
+            if not answer.is_cut() and matches(answer.path):
                 answer.cut()
 
     def cut_connections(self) -> None:
@@ -103,14 +103,14 @@ class MemoryAnswer:
     async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
         """Yield what is due, then wait; `read_timeout()` is only quoted in the error."""
         injector, body = self._injector, self._body
-        while not self._is_cut():
+        while not self.is_cut():
             self._changed.clear()
             data = b"".join(body.take()) if isinstance(body, Watch) else body
             for piece in injector.feed(data) if data and not injector.outcome else ():
                 yield piece
-                if self._is_cut():
+                if self.is_cut():
                     break
-            if self._is_cut() or injector.outcome == "cut":
+            if self.is_cut() or injector.outcome == "cut":
                 break
             if injector.outcome == "silent":
                 raise Unreachable(f"{SERVER}: nothing came for {read_timeout():g} s")
@@ -139,7 +139,8 @@ class MemoryAnswer:
         if isinstance(self._body, Watch):
             self._body.close()
 
-    def _is_cut(self) -> bool:
+    def is_cut(self) -> bool:
+        """Whether the connection is cut."""
         return self._cut
 
     def _wake(self) -> None:

@@ -138,14 +138,19 @@ def find(name: str, about: str | None, make: Callable[[File], Scenario]) -> Scen
     return make(file)
 
 
-def _kills(file: File) -> bool:
-    rules = (rule for step in file.steps for rule in step.add)
-    return any(read_rule(rule.split()).action.about == "process" for rule in rules)
+def _abouts(file: File) -> set[str]:
+    """What its rules are about: queries, connections and so on."""
+    return {read_rule(rule.split()).action.about for step in file.steps for rule in step.add}
 
 
 _CANNOT: Final[Mapping[str, Callable[[File], bool]]] = {
     "has a Corefile of its own, and the cluster of a test has another": lambda file: bool(
         file.corefile
     ),
-    "kills the server for seconds that no test can advance": _kills,
+    "kills the server for seconds that no test can advance": lambda file: (
+        "process" in _abouts(file)
+    ),
+    "is about an API server, and the cluster of a test has none": lambda file: (
+        "watch" in _abouts(file)
+    ),
 }

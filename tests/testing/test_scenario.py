@@ -98,6 +98,7 @@ REFUSED: list[tuple[Callable[[Cluster], Any], str]] = [
     (lambda cluster: cluster.scenario("negative-rolout"), 'there is no fault scenario "negative-rolout"; did you mean "negative-rollout"?'),
     (lambda cluster: cluster.scenario("ndots-storm"), f"the scenario ndots-storm {CORE}; hsdns fault run ndots-storm plays it"),
     (lambda cluster: cluster.scenario("loop"), "the scenario loop kills the server for seconds that no test can advance; hsdns fault run loop plays it"),
+    (lambda cluster: cluster.scenario("slices-forbidden"), "the scenario slices-forbidden is about an API server, and the cluster of a test has none; hsdns fault run slices-forbidden plays it"),
     (
         lambda cluster: cluster.scenario("big-service", about="web.default.svc.cluster.local"),
         "the scenario big-service is about its own names alone: it needs a Service with 1,000 endpoints; leave `about` out",

@@ -276,19 +276,12 @@ class Server:
                 self._life.fire(Event.RELOAD_ENDED)
             return True
 
-    async def _start_again(self) -> bool:
-        """Read the Corefile and serve it; tell whether that has worked."""
-        try:
-            with collector.growing():
-                corefile = await self._in_thread(self._corefile.read)
-                configuration = await self._in_thread(self._build, corefile)
-                await self._change_over(configuration)
-                collector.keep()
-        except Exception as error:
-            is_known = isinstance(error, START_FAILURES)
-            log.error("does not start again: %s", error, exc_info=not is_known)
-            return False
-        return True
+    async def _start_again(self) -> None:
+        with collector.growing():
+            corefile = await self._in_thread(self._corefile.read)
+            configuration = await self._in_thread(self._build, corefile)
+            await self._change_over(configuration)
+            collector.keep()
 
     def _read(self, only_if_changed: bool) -> Corefile | None:
         """Read the Corefile, None if neither it nor a file of a plugin has changed; runs in a thread."""

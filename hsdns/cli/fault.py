@@ -1,6 +1,6 @@
 """`hsdns fault add|list|watch|remove|clear`: rules that make a running server misbehave on purpose.
 
-Path: argv -> here -> running_server.py -> /v1/faults of the server.
+Path: argv -> here -> running_server.py -> /v1/faults of the server; fault_scenario.py has the commands about scenarios.
 Rule 1: a rule is read by the server, which knows its zones, listeners and pods; its sentence is what is shown.
 Rule 2: a rule that is tried is tried by the server too, on the queries that it has kept; here they are summed up.
 Rule 3: the exit status is 1 for a rule or a command line that is refused, 2 where no server could be asked.
@@ -17,13 +17,13 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from hsdns.cli import control_path
+from hsdns.cli.fault_scenario import SCENARIO_WORDS, check_flags, run_scenarios
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find_by
 from hsdns.corefile.properties import duration_to_text
 from hsdns.corefile.tree import did_you_mean
-from hsdns.faults.rules import hit_to_text
 
-WORDS: Final = ("add", "list", "watch", "remove", "clear")
+WORDS: Final = ("add", "list", "watch", "remove", "clear", *SCENARIO_WORDS)
 PAGE: Final = "/v1/faults"
 LAST: Final = 1000  # queries that a rule is tried on
 MOST: Final = 20  # lines that are shown of them
@@ -34,7 +34,16 @@ FLAGS: Final = {
         bool,
         f"say which of the last {LAST} queries the rule would have hit; it does not stand",
     ),
-    "o": Flag(str, "format: text (default), or json, a line for each rule or hit", "FORMAT"),
+    "name": Flag(
+        str, "run, matrix: the name that the scenario is about, in place of its own", "NAME"
+    ),
+    "own": Flag(bool, "run: bring a cluster of its own, although a server runs"),
+    "ask": Flag(bool, "run: look names up as resolvers do (default with a cluster of its own)"),
+    "server": Flag(str, "matrix: the server to put the faults in front of", "ADDRESS"),
+    "p": Flag(int, "matrix: port of -server (default 53)", "PORT", low=1),
+    "o": Flag(
+        str, "format: text (default), or json, a line for each rule, hit or scenario", "FORMAT"
+    ),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
@@ -43,6 +52,9 @@ USAGE: Final = """Usage: hsdns fault add RULE [FLAG...]     have a rule stand, f
        hsdns fault watch [FLAG...]        show each hit as it happens
        hsdns fault remove NAME [FLAG...]  end a rule
        hsdns fault clear [FLAG...]        end all rules
+       hsdns fault scenarios [FLAG...]    list failures that can be played again
+       hsdns fault run SCENARIO [FLAG...]          play one, in real time
+       hsdns fault matrix [SCENARIO...] [FLAG...]  what they cost each resolver
 """
 ACTIONS: Final = """RULE is ACTION [SELECTOR...] [OPTION...], such as
   drop name below shop.svc.cluster.local type AAAA share 0.5 for 5m named lossy
@@ -51,10 +63,10 @@ Actions:
   drop | rcode RCODE | empty | nodata | nxdomain | answer ADDRESS|NAME
   delay TIME | delay normal MEAN DEVIATION | delay pareto LEAST SHAPE
   truncate [RECORDS] | ttl SECONDS | shuffle | cut RECORDS | endpoints COUNT
-  freeze | lag TIME | flap TIME
-  watch away | watch forbidden RESOURCE
   refuse | hang | slow OCTETS | reset [OCTETS]  (of connections)
   queue-full | restart | die TIME [pending NUMBER]  (of the process)
+  freeze | lag TIME | flap TIME
+  watch away | watch forbidden RESOURCE
 
 Selectors, all of which must match, or joined by "or", "not", ( and ):
   name NAME | name below NAME | type TYPE | transport udp|tcp|dot|doh
@@ -78,6 +90,9 @@ def run(words: list[str]) -> int:
             return 0
         output = output_format(flags)
         command, *arguments = plain or [""]
+        check_flags(command, flags)
+        if command in SCENARIO_WORDS:
+            return run_scenarios(command, arguments, flags, as_json=output == "json")
         act = _COMMANDS.get(command)
         if act is None:
             problem = f'"{command}" is no command of hsdns fault' if command else "a command is missing"  # fmt: skip
@@ -186,6 +201,7 @@ def _tried_text(tried: dict[str, Any], hits: list[dict[str, Any]]) -> Iterator[s
 
 
 def _hit_text(hit: dict[str, Any]) -> str:
+    from hsdns.faults.rules import hit_to_text
 
     drawn = f" ({hit['drawn']:g} s)" if hit["action"].startswith("delay") else ""
     shown = f"{hit['action']}{drawn}, {hit_to_text(hit)}"

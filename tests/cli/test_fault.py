@@ -105,7 +105,7 @@ def test_commands(
 @pytest.mark.parametrize(
     ("line", "status", "error"),
     [
-        ("", 1, "a command is missing; there are add, list, watch, remove, clear"),
+        ("", 1, "a command is missing; there are add, list, watch, remove, clear, run, scenarios, matrix"),
         ("lst", 1, '"lst" is no command of hsdns fault; did you mean "list"?'),
         ("list x", 1, 'hsdns fault list takes no words, found "x"'),
         ("remove", 1, "hsdns fault remove takes the name of one rule; hsdns fault list has them"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hsdns.apiserver.obstacle import Obstacles
 from hsdns.apiserver.transport import Unreachable
 from hsdns.sources.cluster_dump import KINDS, NOTE, collect, pruned, unread_kinds
 
@@ -38,6 +39,10 @@ class Server:
     def __init__(self, lists: Mapping[str, Any]) -> None:
         self.lists = lists
         self.asked: list[tuple[str, Mapping[str, str]]] = []
+        self.obstacles = Obstacles()
+
+    def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
+        raise AssertionError("no rule stands")
 
     def redact(self, text: str) -> str:
         return text.replace("secret", "***")

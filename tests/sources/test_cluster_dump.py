@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hsdns.apiserver.obstacle import Obstacles
 from hsdns.apiserver.transport import Unreachable
 from hsdns.sources.cluster_dump import KINDS, NOTE, collect, pruned, unread_kinds
 
@@ -37,6 +38,7 @@ class Server:
 
     def __init__(self, lists: Mapping[str, Any]) -> None:
         self.lists = lists
+        self.obstacles = Obstacles()
         self.asked: list[tuple[str, Mapping[str, str]]] = []
 
     def redact(self, text: str) -> str:
@@ -44,6 +46,9 @@ class Server:
 
     async def close(self) -> None:
         pass
+
+    def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
+        raise AssertionError("a dump cuts nothing")
 
     @asynccontextmanager
     async def get(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Answer]:

@@ -54,6 +54,7 @@ WHOLE = {
     "tests/apiserver/test_histories.py": "the reflector and the store, under any history of cluster and connection",
     "tests/loadtest/watch/test_reading.py": "what the benchmark reads: /proc, command lines, HTTP, changes",
     "tests/server/test_histories.py": "the life of the server, under any history of reloads, signals and clients",
+    "tests/server/test_state_faults.py": "rules about the state of a cluster, in a whole server",
     "tests/server/test_under_load.py": "a whole server that reloads and ends while it is asked",
     "tests/explanation/test_properties.py": "explanations, against the server, for any cluster and question",
     "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",

@@ -12,6 +12,7 @@ import asyncio
 import errno
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 FORBIDDEN: Final = 403
@@ -54,8 +55,10 @@ class Obstacles:
         others = {key: each for key, each in self._by_holder.items() if key != id(holder)}
         self._by_holder = {**others, id(holder): tuple(obstacles)} if obstacles else others
         self.all = tuple(each for found in self._by_holder.values() for each in found)
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._look)
+        loop = self._loop  # which another thread may end
+        if loop is not None:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._look)
 
     def open(self, cut: Cut) -> None:
         """Begin to cut what is open, on the running loop: `cut` gets a condition about paths, and an error."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import time
 from collections.abc import Callable, Mapping
+from threading import Event
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -23,6 +25,7 @@ from hsdns.fault_scenarios.scenario import Scenario, Step, load, name_of
 from hsdns.fault_scenarios.stage import SERVERS
 
 PAGE: Final = "/v1/faults"
+ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 LOOK: Final = 0.5  # seconds between two looks at the hits
 SPARE: Final = 60.0  # seconds that a rule would outlive its scenario, if it were not removed
 Change = Callable[[Step], None] | None
@@ -75,32 +78,45 @@ class _Run:
     def __init__(self, scenario: Scenario, server: RunningServer, as_json: bool) -> None:
         self._scenario, self._server, self._as_json = scenario, server, as_json
         self._hits: dict[str, int] = {}
-        self._added: list[str] = []
+        self._added: list[str] = []  # those that stand
+        self._stopped = Event()
 
     def play(self, change: Change, askers: Askers | None) -> int:
         """Play it; `change` changes objects where that can be done here, `askers` look names up.  Return the status."""
         scenario = self._scenario
         self.say(f"{scenario.name}: {scenario.title}, {duration_to_text(scenario.seconds)}")
         self._began = time.monotonic()
+        handlers = {each: signal.signal(each, self._stop) for each in ENDING}
         try:
-            for step in scenario.steps:
-                self._wait_until(step.at)
-                self._do(step, change)
-                if askers is not None and step.at == 0:
-                    askers.start()
-            if askers is not None:
-                askers.start()
-            self._wait_until(scenario.seconds, askers)
-        except KeyboardInterrupt:
-            self.say("it ends before its time")
+            self._play(change, askers)
+            if self._stopped.is_set():
+                self.say("it ends before its time")
         finally:
             self._remove_all()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         return self._report(askers)
 
     def say(self, text: str) -> None:
         """Print a line of progress, where a reader is meant."""
         if not self._as_json:
             print(text, flush=True)
+
+    def _stop(self, number: int, frame: object) -> None:
+        """A signal: what is at work goes on, so that a second one does not keep the rules from being removed."""
+        self._stopped.set()
+
+    def _play(self, change: Change, askers: Askers | None) -> None:
+        for step in self._scenario.steps:
+            if step.at and askers is not None:
+                askers.start()
+            self._wait_until(step.at)
+            if self._stopped.is_set():
+                return
+            self._do(step, change)
+        if askers is not None:
+            askers.start()
+        self._wait_until(self._scenario.seconds, askers)
 
     def _do(self, step: Step, change: Change) -> None:
         if step.apply or step.delete:
@@ -122,6 +138,7 @@ class _Run:
         name = name_of(rule)
         list(self._server.lines(PAGE, "POST", json.dumps({"rule": text}).encode()))
         self._added.append(name)
+        self._hits[name] = 0
         self._progress(name, f"stands: {rule}")
 
     def _remove(self, name: str) -> None:
@@ -130,7 +147,7 @@ class _Run:
             page = f"{PAGE}?{urlencode({'name': name})}"
             for rule in self._server.lines(page, "DELETE"):
                 self._hits[name] = rule["hits"]
-            self._progress(name, f"is removed, hits: {self._hits.get(name, 0)}")
+            self._progress(name, f"is removed, hits: {self._hits[name]}")
         self._added.remove(name)
 
     def _remove_all(self) -> None:
@@ -143,18 +160,18 @@ class _Run:
 
     def _wait_until(self, second: float, askers: Askers | None = None) -> None:
         while (left := self._began + second - time.monotonic()) > 0:
-            time.sleep(min(left, LOOK))
+            self._stopped.wait(min(left, LOOK))
             self._look()
-            if askers is not None and askers.have_ended():
+            if self._stopped.is_set() or (askers is not None and askers.have_ended()):
                 return
 
     def _look(self) -> None:
         """Show the hits that have come."""
         for rule in self._server.lines(PAGE):
             name, hits = rule["name"], rule["hits"]
-            if name in self._added and hits != self._hits.get(name, 0):
+            if name in self._added and hits != self._hits[name]:
                 self._hits[name] = hits
-                self._progress(name, f"{hits} of {rule['queries']} queries hit")
+                self._progress(name, _hits_text(rule))
 
     def _progress(self, name: str, text: str) -> None:
         at = time.monotonic() - self._began
@@ -165,11 +182,10 @@ class _Run:
             print(f"{at:7.1f}  {name}: {text}", flush=True)
 
     def _report(self, askers: Askers | None) -> int:
-        missed = [name for name in self._scenario.rules if not self._hits.get(name)]
+        missed = [name for name, hits in self._hits.items() if not hits]
         results = askers.results() if askers is not None else []
         if self._as_json:
-            hits = {name: self._hits.get(name, 0) for name in self._scenario.rules}
-            found = {"scenario": self._scenario.name, "hits": hits}
+            found = {"scenario": self._scenario.name, "hits": self._hits}
             print(json.dumps({**found, "never_hit": missed, "clients": results}))
             return 1 if missed else 0
         for each in results:
@@ -180,3 +196,9 @@ class _Run:
         for name in missed:
             self.say(f'no query was hit by the rule "{name}", so it has shown nothing')
         return 1 if missed else 0
+
+
+def _hits_text(rule: Mapping[str, Any]) -> str:
+    """What a rule has been done to so far; a restart is not one of many."""
+    of = "" if rule["counts"] == "restarts" else f" of {rule['queries']} {rule['counts']}"
+    return f"hits: {rule['hits']}{of}"

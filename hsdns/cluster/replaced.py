@@ -61,7 +61,7 @@ class Replaced:
 
     def __len__(self) -> int:
         """The number of values that are kept."""
-        return sum(map(len, list(self._noted.values())))
+        return sum(map(len, self._noted.copy().values()))
 
     def keep(self, holder: object, needs: Sequence[Need]) -> None:
         """Keep what some part of the program needs from now on, in place of what it needed before; from any thread."""
@@ -98,9 +98,10 @@ class Replaced:
         noted[place] = (*known, (now, before))
         window = max((need.window for need in self._all), default=0.0)
         if window:
-            self._recent.append((now, place))
-            while self._recent and self._recent[0][0] <= now - window:
-                self._trim(self._recent.popleft()[1])
+            recent = self._recent  # keep() may have replaced it meanwhile
+            recent.append((now, place))
+            while recent and recent[0][0] <= now - window:
+                self._trim(recent.popleft()[1])
 
     def at(self, table: Table, key: Hashable, time: float, newest: Any) -> Any:
         """The value of a key at a time, given the newest one, which was read before this call."""
@@ -111,13 +112,13 @@ class Replaced:
 
     def keys(self, table: Table) -> list[Any]:
         """The keys of a table that have values here."""
-        return [key for found, key in list(self._noted) if found == table]
+        return [key for found, key in self._noted.copy() if found == table]
 
     def first_after(self, time: float) -> float | None:
         """When the first change after a time came, None if none has."""
         if self.latest <= time:
             return None
-        every = list(self._noted.values())
+        every = self._noted.copy().values()
         found = (changed for noted in every for changed, _ in noted if changed > time)
         return min(found, default=None)
 

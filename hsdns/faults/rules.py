@@ -25,6 +25,12 @@ from hsdns.metrics import Counter, Registry
 MAX_STANDING: Final = 100
 MAX_ENDED: Final = 100
 MAX_LINES: Final = 1_000
+# What two rules that exclude each other do, where they are not about queries.
+_SAME: Final = {
+    "connection": "decides about the same connections",
+    "miss": "sheds the same queries",
+    "process": "restarts the process at the same time",
+}
 log = logging.getLogger("hsdns.faults")
 
 
@@ -72,9 +78,9 @@ class Rules:
             raise RuleError(f'a rule named "{name}" stands already; remove it, or use another name')
         for other in self.standing.values():
             if _hides(other, wanted):
+                same = _SAME.get(wanted.action.about, "answers the same queries")
                 raise RuleError(
-                    f'it excludes the rule "{other.name}" ({other.action.text}), which answers the same queries; '
-                    "remove one of the two"
+                    f'it excludes the rule "{other.name}" ({other.action.text}), which {same}; remove one of the two'
                 )
         seed = wanted.seed if wanted.seed is not None else self._random.randint(0, MAX_SEED)
         if wanted.lifetime is not None:
@@ -130,10 +136,6 @@ class Rules:
                     self._count(bite)
         return bites
 
-    def strike(self, rule: Rule) -> None:
-        """Count that a rule is done to what is no query."""
-        self._count(rule.strike())
-
     def confirm(self, bite: Bite) -> None:
         """Count a bite that counts late, unless its rule has ended meanwhile."""
         rule = bite.rule
@@ -147,6 +149,10 @@ class Rules:
         if bite is not None:
             self._count(bite)
         return bite is not None
+
+    def strike(self, rule: Rule) -> None:
+        """Count that a rule is done to what is no query."""
+        self._count(rule.strike())
 
     def foresee(self, asked: Asked, now: float) -> list[tuple[Rule, bool]]:
         """Rules that would do something to a query, with True, and those that might, with False."""

@@ -17,6 +17,7 @@ from hsdns.faults.process import Restart, due_at
 from hsdns.faults.rule import Rule
 from hsdns.faults.rules import Rules
 from hsdns.server.instance import Instance
+from hsdns.server.start_error import START_FAILURES
 
 POLL: Final = 0.01  # seconds between looks at how many queries are pending
 INTERVAL: Final = 1.0  # seconds between tries to start again
@@ -130,9 +131,14 @@ class Restarts:
             self._timer = None
 
 
-async def until_started(start: Callable[[], Awaitable[bool]], ends: Callable[[], bool]) -> None:
+async def until_started(start: Callable[[], Awaitable[None]], ends: Callable[[], bool]) -> None:
     """Try to start again until that works, or the process ends."""
     while not ends():
-        if await start():
+        try:
+            await start()
+        except Exception as error:
+            is_known = isinstance(error, START_FAILURES)
+            log.error("does not start again: %s", error, exc_info=not is_known)
+        else:
             return
         await asyncio.sleep(INTERVAL)

@@ -117,9 +117,9 @@ class TcpListener:
 
     def kill(self) -> None:
         """Close all at once, as the kernel does for a process that has ended."""
-        self.close()
         for connection in tuple(self.connections):
             connection.abort()
+        self.close()
 
     @property
     def sock(self) -> socket.socket:

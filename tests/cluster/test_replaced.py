@@ -25,7 +25,15 @@ def change(found: Replaced, *times: float, key: str = "web") -> None:
 
 
 TIMES = (1.0, 2.0, 3.0, 4.0, 5.0)
-VALUES = {0.5: "none", 1.0: "of 1", 1.5: "of 1", 2.5: "of 2", 4.999: "of 4", 5.0: "newest"}
+VALUES = {
+    0.5: "none",
+    1.0: "of 1",
+    1.5: "of 1",
+    2.0: "of 2",
+    2.5: "of 2",
+    4.999: "of 4",
+    5.0: "newest",
+}
 
 
 @pytest.mark.parametrize(
@@ -34,6 +42,7 @@ VALUES = {0.5: "none", 1.0: "of 1", 1.5: "of 1", 2.5: "of 2", 4.999: "of 4", 5.0
         (Need(0.0), 1, ()),
         (Need(0.5), 1, (0.5,)),
         (Need(1.5), 1, (1.5,)),
+        (Need(2.0), 1, (2.0,)),
         (Need(5.0), 0, (5.0,)),
         (Need(0.5, 100.0), 5, tuple(VALUES)),
         (Need(0.5, 2.0), 2, (4.999, 5.0)),

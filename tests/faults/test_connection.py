@@ -62,6 +62,19 @@ def test_connections_that_are_hit(text: str, hits: str) -> None:
     assert "".join("1" if each else "0" for each in found) == hits
 
 
+def test_the_same_seed_hits_the_same_connections() -> None:
+    """Whatever the ports, which the kernels of clients choose."""
+    clients = [f"10.0.{number % 3}.{number}" for number in range(40)]
+    digests = []
+    for seed, port in ((7, 1), (7, 999), (8, 1)):
+        rule = make_rule("refuse share 0.5", seed)
+        for client in clients:
+            asked = connection(SERVERS[0], client)._replace(client=Endpoint(client, port))
+            rule.decide(asked, 0.0)
+        digests.append(rule.digest)
+    assert digests[0] == digests[1] != digests[2]
+
+
 def test_a_query_is_no_connection() -> None:
     assert make_rule("hang").decide(asked("a.test"), 0.0) is None  # over UDP
 

@@ -10,6 +10,8 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint
@@ -259,6 +261,25 @@ def test_slow(kind: str, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run(test(), loop)
 
 
+@each_loop
+@each_kind
+def test_a_listener_that_is_killed(kind: str, loop: str) -> None:
+    """Its connections end without a word, and its port is closed, as when a process is killed."""
+
+    async def test() -> None:
+        async with serving(kind) as it:
+            reader, _ = await it.connect()
+            await until(lambda: len(it.server.connections) == 1, "a connection")
+            it.server.kill()
+            found, _ = await all_of(reader)
+            assert found == b""
+            with pytest.raises(ConnectionRefusedError):
+                await it.connect(plain=True)
+            await until(lambda: not it.server.connections, "forgotten")
+
+    run(test(), loop)
+
+
 class Outside:
     """A transport that notes what it is told."""
 
@@ -312,6 +333,30 @@ def test_the_end_comes_last(end: str) -> None:
         assert (outside.said, transport.is_closing()) == ([b"a"], end == "close")
         transport._send()
         assert outside.said == [b"a", b"b", end]
+
+    asyncio.run(test())
+
+
+@given(st.lists(st.one_of(st.binary(max_size=9), st.just(None)), max_size=30), st.integers(1, 60))
+def test_all_comes_in_order(steps: list[bytes | None], rate: int) -> None:
+    """Whatever is written, and whenever the timer runs (None): a piece at most each time, and nothing is lost."""
+
+    async def test() -> None:
+        transport, outside, _ = slow(rate)
+        ticks = at_once = 0
+        for step in [*steps, *[None] * 300]:
+            if step is not None:
+                at_once += transport._timer is None
+                transport.write(step)
+            elif transport._timer is not None:
+                transport._timer.cancel()
+                transport._send()
+                ticks += 1
+        transport.close()
+        assert outside.said.pop() == "close"
+        assert b"".join(outside.said) == b"".join(filter(None, steps))
+        assert all(0 < len(each) <= transport._piece for each in outside.said)
+        assert len(outside.said) <= ticks + at_once
 
     asyncio.run(test())
 

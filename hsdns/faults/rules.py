@@ -54,6 +54,7 @@ class Rules:
         self.on_spent: Callable[[], None] = lambda: (
             None
         )  # called when a rule has bitten as often as it may
+        self.on_bite: Callable[[Bite], None] = lambda bite: None  # called at each one
         self._random, self._hits = random, hits
 
     @property
@@ -163,6 +164,7 @@ class Rules:
         self.bites += 1
         self.lines.append((self.bites, bite.line))
         self._hits.inc((rule.name,))
+        self.on_bite(bite)
         if rule.hits == 1:
             shown = hit_to_text(bite.line)
             log.info('plugin/fault: first hit of the rule "%s": %s', rule.name, shown)

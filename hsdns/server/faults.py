@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from hsdns.assemble import AssembledBlock, Configuration
 from hsdns.chain import Endpoint
-from hsdns.faults.asked import Asked
+from hsdns.faults.asked import Asked, PodOf
 from hsdns.faults.flow import Flow
 from hsdns.faults.handler import NO_PODS, FaultHandler
 from hsdns.faults.possible import never_matches
@@ -68,6 +68,7 @@ class StandingFaults:
     ) -> None:
         self.rules = Rules(Random() if random is None else random, hits_metric(metrics))
         self.rules.on_spent = self._spent
+        self.pod_of: PodOf | None = None  # what finds pods, where no kubernetes block is asked
         self._clock, self._rebuild, self._call_later = clock, rebuild, call_later
         self._configurations = configurations
         self._listeners = ListenerFaults() if listeners is None else listeners
@@ -89,7 +90,7 @@ class StandingFaults:
             self.rules,
             asyncio.sleep,
             runtime.resolve,
-            pod_finder(configuration.plugins) or NO_PODS,
+            self._pod_finder(configuration) or NO_PODS,
         )
         hold(self, self.rules, configuration.plugins, self._clock)
         touched = self._touched(configuration)
@@ -106,21 +107,31 @@ class StandingFaults:
             (block.fault is not None) == (id(block) in touched) for block in configuration.blocks
         )
 
-    def add(self, words: Sequence[str], configuration: Configuration) -> Rule:
-        """Have a rule stand from now on; raise RuleError."""
-        rule = self.make(words, configuration)
+    def add(
+        self,
+        words: Sequence[str],
+        configuration: Configuration,
+        lifetime: float | None = LIFETIME,
+    ) -> Rule:
+        """Have a rule stand from now on, without another word for `lifetime` seconds; raise RuleError."""
+        rule = self.make(words, configuration, lifetime)
         self.rules.add(rule)
         self._change()
         return rule
 
-    def make(self, words: Sequence[str], configuration: Configuration) -> Rule:
+    def make(
+        self,
+        words: Sequence[str],
+        configuration: Configuration,
+        lifetime: float | None = LIFETIME,
+    ) -> Rule:
         """Make a rule that does not stand yet; raise RuleError."""
         self.rules.expire(self._clock())
         servers = [served.listen.server for served in configuration.listeners]
         wanted = read_rule(words, servers)
-        if needs_pods(wanted) and pod_finder(configuration.plugins) is None:
+        if needs_pods(wanted) and self._pod_finder(configuration) is None:
             raise RuleError(NO_POD)
-        rule = self.rules.make(wanted, self._clock(), LIFETIME)
+        rule = self.rules.make(wanted, self._clock(), lifetime)
         zones = [zone for zone, _ in _zones_for(wanted, configuration)]
         why = why_never(wanted, configuration.plugins) or never_matches(
             wanted._replace(lifetime=rule.lifetime), zones
@@ -213,9 +224,12 @@ class StandingFaults:
         self, about: str, protocol: str, server: str, client: Endpoint, local: Endpoint
     ) -> list[Bite]:
         instance = None if self._process is None else self._process.instance
-        pods = None if instance is None else pod_finder(instance.configuration.plugins)
+        pods = None if instance is None else self._pod_finder(instance.configuration)
         asked = Asked.unread(server, protocol, client, local, pods or NO_PODS)
         return self.rules.decide(asked, self._clock(), about)
+
+    def _pod_finder(self, configuration: Configuration) -> PodOf | None:
+        return self.pod_of or pod_finder(configuration.plugins)
 
     def _touched(self, configuration: Configuration) -> set[int]:
         return {

@@ -49,7 +49,6 @@ from hsdns.server.shares import Shares
 from hsdns.server.start_error import START_FAILURES
 from hsdns.server.start_error import StartError as StartError
 from hsdns.server.transitions import StateMachine
-from hsdns.server.unix_socket import PREFIX
 from hsdns.server.watch_loop import WatchLoop
 from hsdns.server.watchdog import Watchdog
 
@@ -65,10 +64,11 @@ class Server:
     `has_changed` tells whether `load` would read something else than the last time.  At a reload they run in a
     thread.  `workers` threads answer at each UDP address, where the compiled fast path is loaded.  With
     `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
-    told of each change.  `control` is the path of a control socket, beside those that the Corefile names; with
-    `keeps_queries` its pages have the last queries before anything asks for them, and with `faults` rules of faults
-    may come through it.  The other arguments are edges that tests exchange: `clock` gives monotonic seconds,
-    `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors` makes what answers.
+    told of each change.  `control` is an address and its token as of Runtime.serve_control(), beside those that the
+    Corefile names; with `keeps_queries` its pages have the last queries before anything asks for them, and
+    with `faults` rules of faults may come through it.  The other arguments are edges that tests exchange: `clock`
+    gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors`
+    makes what answers.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Server:
         workers: int = 1,
         *,
         watches_apart: bool = False,
-        control: str | None = None,
+        control: tuple[str, str | None] | None = None,
         keeps_queries: bool = False,
         faults: bool = False,
         has_changed: Callable[[], bool] = lambda: True,
@@ -400,7 +400,7 @@ class Server:
             dashboard_pages=partial(dashboard, self._door),
         )
         if self._control is not None:
-            runtime.serve_control(f"{PREFIX}{self._control}", None)
+            runtime.serve_control(*self._control)
         runtime.stopping = self.stopping
         instance = Instance(
             configuration,

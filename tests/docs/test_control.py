@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 API = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
 PAGE = ROOT / "docs" / "control.md"
 FENCES = list(fences(PAGE))
-CONSOLES = [fence for fence in FENCES if fence.language == "console"]
+CONSOLES = [fence for fence in FENCES if fence.language == "console" and "$ curl" in fence.body]
 TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool,
     "null": type(None),

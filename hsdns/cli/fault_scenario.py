@@ -8,6 +8,7 @@ Rule: the exit status is 1 if a rule has hit no query, since nothing was shown t
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
@@ -93,6 +94,8 @@ def _matrix(words: Sequence[str], flags: Flags, as_json: bool) -> int:
             raise FlagError(f"-{flag} is for -server; add -server ADDRESS, or leave -{flag} out")
     name = name_of(flags, NAME)
     scenarios = [load(word) for word in words or names()]
+    # The servers in memory say in their log what rules do to them, which is what the table is about.
+    logging.getLogger("hsdns").addHandler(logging.NullHandler())
     found = list(play_all(scenarios, behind, name))
     if as_json:
         for each in found:

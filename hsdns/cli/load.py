@@ -220,6 +220,7 @@ def _machine() -> Machine:
 
 
 def _tell(report: Report, flags: Flags, output: str) -> int:
+    from hsdns.load.page import page
     from hsdns.load.report import exit_status
     from hsdns.load.text import lines
 
@@ -228,6 +229,8 @@ def _tell(report: Report, flags: Flags, output: str) -> int:
     try:
         if "json" in flags:
             Path(str(flags["json"])).write_text(f"{as_json}\n")
+        if "html" in flags:
+            Path(str(flags["html"])).write_text(page(report))
     except OSError as error:
         print(f"the report cannot be written: {error}", file=sys.stderr)
         return 2

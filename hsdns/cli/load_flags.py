@@ -54,6 +54,7 @@ FLAGS: Final = {
     "wait": Flag(str, "how long to wait for the server to answer (default 0s: three queries)", "TIME"),
     "fail-if": Flag(str, "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,..."),
     "json": Flag(str, "write the report as JSON to a file", "FILE"),
+    "html": Flag(str, "write the report as a page to a file", "FILE"),
     "o": Flag(str, "format of standard output: text (default) or json", "FORMAT"),
     "i-own-this": Flag(list, "addresses of your own that are neither loopback nor private", "ADDRESS..."),
     "max-rate": Flag(

@@ -7,7 +7,7 @@ Rule 2: the cluster's watch, the judge and the terminal may be slow: the process
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from hsdns.load.outcome import END, FORGET, LOST, OUTCOMES, REPLY, unpack_outcomes
@@ -46,7 +46,7 @@ class Watching(NamedTuple):
     """
 
     verifier: Verifier | None = None
-    changes: Callable[[], Sequence[float]] = tuple
+    changes: Callable[[], Iterable[float]] = tuple
     show: Callable[[Results, float], None] = lambda results, seconds: None
     keeps_going: bool = False
 
@@ -108,7 +108,7 @@ def carry_out(
     except KeyboardInterrupt:
         why = why or INTERRUPTED
         _judge_settled(results, verifier, float("inf"))
-    results.add_changes(watching.changes())
+    results.add_changes(each for each in watching.changes() if each * SECOND < ended)
     return Ended(why, max(0.0, (ended - begin) / SECOND), results)
 
 

@@ -24,10 +24,11 @@ NATIVE := $(if $(CARGO),native/Cargo.toml native/Cargo.lock $(shell find native/
 HSDNS_ARGS ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+LOAD_ARGS ?=
 FUZZ_SECONDS ?= 20
 EXPLANATIONS ?= 5000
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door load-demo dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +125,9 @@ bench-pressure: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS under att
 
 bench-door: $(VENV)/test $(VENV)/compiled  ## Measure what the control door costs, also while it explains (needs cc)
 	$(BIN)/python -m loadtest.door $(BENCH_ARGS)
+
+load-demo: $(VENV)/test $(VENV)/compiled  ## Load servers under a cluster that changes, with reports as pages (LOAD_ARGS)
+	$(BIN)/python -m loadtest.demo $(LOAD_ARGS)
 
 dist: $(VENV)/test  ## Build sdist and wheels into dist/, and check them on each Python found
 	$(BIN)/python deploy/distribution/build.py

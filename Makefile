@@ -99,7 +99,7 @@ docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run ev
 	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
 
 pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig and chromium)
-	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top docs.pictures.dashboard loadtest.summary; do $(BIN)/python -m $$each || exit; done
+	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top docs.pictures.dashboard docs.pictures.load loadtest.summary; do $(BIN)/python -m $$each || exit; done
 
 changelog: $(VENV)/test  ## Show the change notes as the next section of CHANGELOG.md
 	@$(BIN)/towncrier build --draft

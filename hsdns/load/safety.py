@@ -51,8 +51,8 @@ def check_schedule(schedule: Schedule, most_rate: float, most_seconds: float) ->
     """Raise LoadError for a schedule that is above the ceilings."""
     if schedule.fastest > most_rate:
         raise LoadError(
-            f"-rate: {schedule.fastest:g} queries a second are above the ceiling of {most_rate:g}; "
-            f"-max-rate {schedule.fastest:g} lifts it"
+            f"-rate: {schedule.fastest:.10g} queries a second are above the ceiling of {most_rate:.10g}; "
+            f"-max-rate {schedule.fastest:.10g} lifts it"
         )
     if schedule.seconds > most_seconds:
         length = duration_to_text(schedule.seconds)

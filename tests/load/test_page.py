@@ -1,4 +1,6 @@
+import asyncio
 from html.parser import HTMLParser
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -7,6 +9,7 @@ from hsdns.load.page import page
 from hsdns.load.report import Report
 from tests.load.test_columns import WHOLE, lengthened
 from tests.load.test_report import report, results
+from tests.support.browser.chromium import PROGRAM, tab
 
 VOID = {"meta", "br", "line", "rect", "path", "circle", "link"}
 
@@ -93,3 +96,25 @@ def test_a_long_run_is_still_a_small_page() -> None:
     text = page(msgspec.structs.replace(found, per_second=spread))
     assert len(text.encode()) < 2_000_000
     assert "2600 more seconds are in the JSON report." in text
+
+
+@pytest.mark.slow
+@pytest.mark.sockets
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+def test_in_a_browser(tmp_path: Path) -> None:
+    """It loads nothing, and is no wider than the window, on a telephone too; plots are wider, and can be moved."""
+    file = tmp_path / "report.html"
+    file.write_text(page(report(results(lost=2, stale=True), "stale>0")))
+
+    async def test() -> None:
+        async with tab() as opened:
+            for width, dark in ((390, False), (900, True)):
+                await opened.show(width, dark=dark)
+                await opened.open(file.as_uri())
+                assert await opened.value("document.documentElement.scrollWidth") == width
+                wide = "[...document.querySelectorAll('figure')].map(each => each.scrollWidth > each.clientWidth)"  # fmt: skip
+                assert await opened.value(wide) == [width == 390] * 4
+            assert opened.complaints == []
+            assert {url.partition(":")[0] for url in opened.asked} == {"file"}
+
+    asyncio.run(test())

@@ -95,7 +95,9 @@ def rates(stages: Sequence[StageReport]) -> str:
     words = []
     for stage in stages:
         rate = (
-            f"{stage.first:.10g}" if stage.first == stage.last else f"{stage.first:.10g}..{stage.last:.10g}"
+            f"{stage.first:.10g}"
+            if stage.first == stage.last
+            else f"{stage.first:.10g}..{stage.last:.10g}"
         )
         words.append(f"{rate}/s for {stage.seconds:g} s")
     return ", then ".join(words)

@@ -7,6 +7,7 @@ Rule: everything of the cluster happens in this thread; the others read what loa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import threading
 import time
@@ -19,7 +20,7 @@ from hsdns.load.api import ClusterApi
 from hsdns.load.churn import Churn
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Question, Questions
-from hsdns.load.truth import Truth
+from hsdns.load.truth import BEAT, Truth
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.synthetic import Synthetic
 
@@ -110,7 +111,11 @@ class LoadCluster:
             if self._api is not None:
                 await self._open_api(_only(blocks), *self._api)
             self._ready.set()
-            await self._over.wait()
+            while not self._over.is_set():
+                if self.truth is not None:
+                    self.truth.beat()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), BEAT)
         finally:
             if self.api is not None:
                 await self.api.stop()

@@ -11,6 +11,7 @@ Rule 3: what does not depend on one Service or one address has no truth here, an
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import repeat
 from typing import Final
@@ -34,6 +35,11 @@ log = logging.getLogger("hsdns.load")
 
 Pointers = tuple[Name, ...]
 Subject = Key | bytes | None  # a Service, an address, or nothing that changes
+BEAT: Final = 0.02  # seconds
+LATE: Final = (
+    0.05  # seconds between two turns of the watch's loop from which what it sees may be late
+)
+_MOST_STALLS: Final = 200
 _REMEMBERED: Final = 200_000  # answers
 _NAMES: Final = (RRType.CNAME, RRType.PTR, RRType.SRV, RRType.NS)
 
@@ -74,6 +80,10 @@ class Truth:
         self._services: dict[Key, Timeline[ServiceValue | None]] = {}
         self._addresses: dict[bytes, Timeline[Pointers]] = {}
         self._touched: dict[bytes, float] = {}
+        self._beaten = clock()
+        self._stalls: deque[tuple[float, float]] = deque(
+            maxlen=_MOST_STALLS
+        )  # the loop did not turn
         self._expected: dict[tuple[int, int], Answer | None] = {}
         self._scratch = Store(block.state.settings, wall=lambda: 0.0, warn=_ignore)
         self._scratch.namespaces = block.store.namespaces
@@ -89,6 +99,17 @@ class Truth:
     def is_away(self) -> bool:
         """Whether the cluster cannot be watched at the moment."""
         return bool(self._block.store.lost)
+
+    def beat(self) -> None:
+        """The loop of the watch has turned; to be called every BEAT seconds."""
+        now = self._clock()
+        if now - self._beaten > LATE:
+            self._stalls.append((self._beaten, now))
+        self._beaten = now
+
+    def was_late(self, begin: float, end: float) -> bool:
+        """Whether the watch may have seen something late that happened between two times."""
+        return any(first < end and last > begin for first, last in reversed(self._stalls))
 
     def states(self, question: int) -> tuple[Sequence[float], int] | None:
         """Since when each state of a question was true, and how many before these are forgotten.

@@ -3,7 +3,8 @@
 Path: run.py hands on outcomes and replies -> here -> judge.py, with the states of truth.py.
 Rule 1: a right answer is judged at once.  Any other one waits until the watch has had PATIENCE to see what the server
         may have seen before it.
-Rule 2: only what has an answer is judged: NOERROR and NXDOMAIN.  Other rcodes and lost queries are counted elsewhere.
+Rule 2: nothing is held against the server while the watch was away, and only a stale answer while it was late.
+Rule 3: only what has an answer is judged: NOERROR and NXDOMAIN.  Other rcodes and lost queries are counted elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Final, NamedTuple, Protocol
 
 from hsdns.load.judge import (
     AWAY,
+    EARLY,
     RIGHT,
+    STALE,
     TRUNCATED,
     UNDECIDED,
     UNKNOWN,
@@ -37,6 +40,9 @@ class SaysTruth(Protocol):
 
     def is_away(self) -> bool:
         """Whether the cluster cannot be watched at the moment."""
+
+    def was_late(self, begin: float, end: float) -> bool:
+        """Whether the watch may have seen something late that happened between two times."""
 
     def states(self, question: int) -> tuple[Sequence[float], int] | None:
         """Since when each state of a question was true, and how many are forgotten."""
@@ -111,9 +117,18 @@ class Verifier:
         while waiting and waiting[0].received + self.patience <= now:
             question, planned, asked, received, answer = waiting.popleft()
             verdict = self._judge(question, asked, received, answer)
-            if verdict.word != RIGHT and self._truth.is_away():
+            if self._is_doubtful(verdict, received):
                 verdict = Verdict(UNDECIDED, verdict.age, AWAY)
             yield Judged(question, planned, asked, verdict)
+
+    def _is_doubtful(self, verdict: Verdict, received: float) -> bool:
+        """Whether the watch was away or late: a late watch makes no answer stale, but any other verdict may be its own."""
+        if verdict.word in (RIGHT, UNDECIDED):
+            return False
+        if self._truth.is_away():
+            return True
+        end = received + (verdict.age if verdict.word == EARLY else self.patience)
+        return verdict.word != STALE and self._truth.was_late(received - self.slack, end)
 
     def _judge(self, question: int, asked: float, received: float, answer: Answer) -> Verdict:
         found = self._truth.states(question)

@@ -87,7 +87,7 @@ def test_states_of_a_change() -> None:
     ]
 
     async def test(block: Kubernetes) -> None:
-        times = iter((5.0, 6.0, 7.0))
+        times = iter((0.0, 5.0))
         truth = Truth(block, questions, lambda: next(times))
         put(block, moved())
         names = [f"svc-1-{number}.svc-1.{ZONE}" for number in range(2)]
@@ -116,7 +116,7 @@ def test_a_service_that_goes_and_comes() -> None:
     questions = [ask(f"svc-0.{ZONE}"), reverse("172.16.0.0")]
 
     async def test(block: Kubernetes) -> None:
-        times = iter((5.0, 6.0))
+        times = iter((0.0, 5.0, 6.0))
         truth = Truth(block, questions, lambda: next(times))
         service = OBJECTS["svc-0"]
         assert isinstance(service, Service)
@@ -164,6 +164,18 @@ def test_what_the_cluster_does_not_say(tmp_path: object) -> None:
         put(block, external)
         truth = Truth(block, [ask(f"far.{ZONE}")], lambda: 5.0)
         assert history(truth, 0) == [(BEGIN, None)]
+
+    with_block(test)
+
+
+def test_when_the_watch_was_late() -> None:
+    async def test(block: Kubernetes) -> None:
+        times = iter((1.0, 1.02, 1.5, 1.52))
+        truth = Truth(block, [], lambda: next(times))
+        for _ in range(3):
+            truth.beat()
+        spans = [(0.0, 1.0), (0.0, 1.03), (1.2, 1.3), (1.49, 2.0), (1.5, 9.0)]
+        assert [truth.was_late(*each) for each in spans] == [False, True, True, True, False]
 
     with_block(test)
 

@@ -6,6 +6,7 @@ from hsdns.load.judge import (
     AHEAD,
     AWAY,
     BEHIND,
+    EARLY,
     RIGHT,
     STALE,
     TRUNCATED,
@@ -34,9 +35,13 @@ class Said:
         self.base = 0
         self.away = False
         self.known = True
+        self.late: tuple[float, float] | None = None
 
     def is_away(self) -> bool:
         return self.away
+
+    def was_late(self, begin: float, end: float) -> bool:
+        return self.late is not None and self.late[0] < end and self.late[1] > begin
 
     def states(self, question: int) -> tuple[Sequence[float], int] | None:
         return (self.since, self.base) if self.known else None
@@ -99,6 +104,28 @@ def test_while_the_watch_is_away_nothing_is_stale() -> None:
     found.remember(1, 0, reply(1))
     assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is None
     assert [each.verdict for each in found.settled(16.0)] == [Verdict(UNDECIDED, 5.0, AWAY)]
+
+
+@pytest.mark.parametrize(
+    ("address", "late", "verdict"),
+    [
+        (3, (15.5, 19.0), Verdict(UNDECIDED, 5.0, AWAY)),
+        (3, (10.0, 12.0), Verdict(EARLY, 5.0)),
+        (3, (21.0, 22.0), Verdict(EARLY, 5.0)),
+        (9, (15.5, 15.6), Verdict(UNDECIDED, 0.0, AWAY)),
+        (9, (17.0, 18.0), Verdict(WRONG)),
+        (1, (10.0, 30.0), Verdict(STALE, 5.0)),
+    ],
+)
+def test_a_watch_that_was_late_itself(
+    address: int, late: tuple[float, float], verdict: Verdict
+) -> None:
+    said = Said()
+    said.late = late
+    found = verifier(said)
+    found.remember(1, 0, reply(address))
+    assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is None
+    assert [each.verdict for each in found.settled(100.0)] == [verdict]
 
 
 def test_what_is_truncated_or_not_known_is_undecided() -> None:

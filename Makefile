@@ -28,7 +28,7 @@ LOAD_ARGS ?=
 FUZZ_SECONDS ?= 20
 EXPLANATIONS ?= 5000
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door load-demo dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures scenario-pages changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door bench-fixtures load-demo dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run ev
 pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig and chromium)
 	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top docs.pictures.dashboard docs.pictures.load loadtest.summary; do $(BIN)/python -m $$each || exit; done
 
+scenario-pages: $(VENV)/run  ## Write the pages of the fault scenarios again
+	$(BIN)/python -m hsdns.fault_scenarios.page docs/fault-scenarios
+
 changelog: $(VENV)/test  ## Show the change notes as the next section of CHANGELOG.md
 	@$(BIN)/towncrier build --draft
 
@@ -125,6 +128,9 @@ bench-pressure: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS under att
 
 bench-door: $(VENV)/test $(VENV)/compiled  ## Measure what the control door costs, also while it explains (needs cc)
 	$(BIN)/python -m loadtest.door $(BENCH_ARGS)
+
+bench-fixtures: $(VENV)/test  ## Measure the pytest fixture hsdns_cluster: until it serves, and what 1,000 leave
+	$(BIN)/python -m loadtest.fixtures $(BENCH_ARGS)
 
 load-demo: $(VENV)/test $(VENV)/compiled  ## Load servers under a cluster that changes, with reports as pages (LOAD_ARGS)
 	$(BIN)/python -m loadtest.demo $(LOAD_ARGS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -11,15 +13,18 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import Configuration
+from hsdns.cluster.objects import Upserted
 from hsdns.faults.rule import RuleError
 from hsdns.metrics import Registry
+from hsdns.server import tcp_listener
 from hsdns.server.faults import StandingFaults
+from tests.server.loopback import fetch
 from tests.server.test_processors import Made, configured
 from tests.support.clients.messages import summary
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import DEADLINE, run, until
 from tests.support.servers.cluster_server import BlockingClient, ClusterServer
-from tests.support.servers.memory_server import KUBERNETES, cluster_objects
+from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
 from tests.support.servers.udp_listeners import KINDS, serving_with
 
 BLOCKS = f"""cluster.local:PORT {{
@@ -110,6 +115,75 @@ def test_only_the_block_of_a_rule_leaves_the_table(
 
 
 @pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_that_stands_still(kind: str, tmp_path: Path) -> None:
+    """Its block alone leaves the table; its end brings the newest state with the next query, and the table."""
+
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking = Asking(site, "udp")
+            await asking.ask(OUTSIDE)
+            asking.add("freeze named still")
+            for last in (2, 3):
+                changed = service("default/web", f"10.96.0.{last}", version=str(last))
+                site.apply(Upserted(changed))
+                assert await asking.ask(WEB) == ({"10.96.0.1"}, 0)
+            answers, hits = await asking.ask(OUTSIDE)
+            assert (answers, hits > 0) == ({RIGHT[OUTSIDE]}, True)
+            ((labels, seconds),) = site.value("hsdns_fault_behind_seconds", "gauge").items()
+            assert (labels, seconds > 0) == (("still",), True)
+            asking.clear()
+            answers, hits = await asking.ask(WEB)
+            assert (answers, hits > 0) == ({"10.96.0.3"}, True)
+            assert site.value("hsdns_fault_hits_total") == {("still",): 8}
+            assert site.value("hsdns_fault_behind_seconds", "gauge") == {}
+
+    with serving_with(kind):
+        run(test())
+
+
+@pytest.mark.sockets
+def test_a_frozen_state_outlives_a_reload(tmp_path: Path) -> None:
+    """If the kubernetes block is as it was; else the rule begins with what the new block reads."""
+
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking = Asking(site, "udp")
+            asking.add("freeze")
+            site.apply(Upserted(service("default/web", "10.96.0.2", version="2")))
+            site.write(BLOCKS.replace("192.0.2.1", "192.0.2.2"))
+            assert await site.server.reload()
+            assert await asking.ask(WEB) == ({"10.96.0.1"}, 0)
+            site.objects = cluster_objects(service("default/web", "10.96.0.3", version="3"))
+            site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
+            assert await site.server.reload()
+            assert await asking.ask(WEB) == ({"10.96.0.3"}, 0)
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_a_rule_that_another_thread_spends(tmp_path: Path) -> None:
+    """As rules about the watch are: what follows runs on the loop of the server."""
+
+    async def test() -> None:
+        async with ClusterServer(tmp_path, BLOCKS, cluster_objects(), faults=True) as site:
+            asking = Asking(site, "udp")
+            asking.add("rcode REFUSED times 1")
+            assert site.server.faults is not None
+            rules = site.server.faults.rules
+            (rule,) = rules.all
+            rule.hits = 1
+            await asyncio.to_thread(rules.on_spent)
+            await until(lambda: not rules.standing, "the rule ended")
+            assert all(each.fault is None for each in site.server.configuration.blocks)
+
+    run(test())
+
+
+@pytest.mark.sockets
 def test_a_reload_keeps_the_rules(tmp_path: Path) -> None:
     async def test() -> None:
         objects = cluster_objects(service("default/web", "10.96.0.1"))
@@ -180,6 +254,62 @@ class Timed:
         self.timers.clear()
 
 
+CLUSTERS = """cluster.local:53 shop.test:54 {
+    kubernetes cluster.local {
+        source synthetic services=1
+    }
+    template IN A shop.test
+}
+example.org:53 {
+    whoami
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "placed"),
+    [
+        ("freeze", "cluster.local:53"),
+        ("lag 5s client 10.0.0.7", "cluster.local:53"),
+        ("flap 5s flow first", "cluster.local:53 example.org:53"),
+    ],
+)
+def test_blocks_of_a_cluster(rule: str, placed: str) -> None:
+    timed = Timed(CLUSTERS)
+    timed.add(rule)
+    assert timed.placed == placed
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("freeze name www.example.org", "the rule can never match: no server block has a zone for its names; the zones are cluster.local."),
+        ("freeze listener dns://:54", "the rule can never match: its action and its selectors exclude each other"),
+        ("watch away", "the rule can never match: no kubernetes block watches an API server; what they read is synthetic Shape(services=1, endpoints=10, headless=0.5, dual_stack=0.0, seed=1)"),
+    ],
+)  # fmt: skip
+def test_refused_for_a_cluster(text: str, sentence: str) -> None:
+    timed = Timed(CLUSTERS)
+    with pytest.raises(RuleError) as caught:
+        timed.add(text)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("freeze", "lag 5s"), ("flap 1s type A", "freeze type A"), ("drop", "freeze")],
+)
+def test_rules_that_exclude_each_other(first: str, second: str) -> None:
+    timed = Timed(CLUSTERS)
+    timed.add(first)
+    with pytest.raises(RuleError) as caught:
+        timed.add(second)
+    action = first.removesuffix(" type A")
+    assert str(caught.value) == (
+        f'it excludes the rule "{action.split()[0]}-1" ({action}), which answers the same queries; remove one of the two'
+    )
+
+
 TWO = "a.org {\nwhoami\n}\nb.org:54 {\nwhoami\n}\nreload.org {\nreload\n}\n"
 
 
@@ -240,6 +370,7 @@ def test_lifetime() -> None:
         ("drop name below reload.org", "the rule can never match: no server block has a zone for its names; the zones are a.org., b.org."),
         ("drop listener dns://:55", '"dns://:55" is not a listener of this server; did you mean "dns://:54"?'),
         ("drop after 20m", "the rule can never match: its action and its selectors exclude each other"),
+        ("freeze", "the rule can never match: there is no kubernetes block, whose state it could be about"),
         ("drop pod shop/web-0", 'no kubernetes block knows pods; write "pods verified" in it, or "client ADDRESS" in the rule'),
     ],
 )  # fmt: skip
@@ -257,3 +388,118 @@ def test_a_rule_of_the_corefile_is_not_removed() -> None:
     with pytest.raises(RuleError) as caught:
         faults.remove("x", configuration)
     assert str(caught.value) == 'the rule "x" is written at Corefile:2:1; remove it there'
+
+
+# --- connections, misses, and the process ---
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_hung_connections_leave_the_table_as_it_is(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tcp_listener, "SWEEP_INTERVAL", 0.01)
+
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking = Asking(site, "udp")
+            await asking.ask(WEB)
+            asking.add("hang transport tcp")
+            reader, writer = await asyncio.open_connection(*site.address)
+            writer.write(b"\0\x0c" + bytes(12))
+            answers, hits = await asking.ask(WEB)
+            assert (answers, hits) == ({RIGHT[WEB]}, 4)
+            await until(lambda: site.total("hsdns_fault_hits_total") == 1, "a hit")
+            asking.clear()
+            assert await reader.read() == b""  # at the next look at connections
+            writer.close()
+            await writer.wait_closed()
+            answers, hits = await Asking(site, "tcp").ask(WEB)
+            assert (answers, hits) == ({RIGHT[WEB]}, 4)
+
+    with serving_with(kind):
+        run(test())
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_full_queue_sheds_what_the_table_does_not_know(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking = Asking(site, "udp")
+            await asking.ask(WEB)
+            asking.add("queue-full")
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+                client.sendto(ask(OUTSIDE), site.address)
+                await until(lambda: site.total("hsdns_fault_hits_total") == 1, "a hit")
+                assert await asking.ask(WEB) == ({RIGHT[WEB]}, 4)
+                assert site.total("hsdns_udp_queue_drops_total") == 1
+                with pytest.raises(BlockingIOError):
+                    client.recv(512, socket.MSG_DONTWAIT)
+            asking.clear()
+            answers, hits = await asking.ask(OUTSIDE)
+            assert (answers, hits > 0) == ({RIGHT[OUTSIDE]}, True)
+
+    with serving_with(kind):
+        run(test())
+
+
+PAGES = BLOCKS.replace("    bind", "    health 127.0.0.1:HTTP\n    bind", 1)
+
+
+async def refuses(site: ClusterServer) -> tuple[bool, bool, bool]:
+    """Whether UDP, TCP and HTTP are closed: the kernel says so."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.connect(site.address)
+        client.settimeout(DEADLINE)
+        with contextlib.suppress(ConnectionRefusedError):
+            client.send(ask(WEB))
+            await asyncio.to_thread(client.recv, 512)
+            return False, False, False
+    found = [True]
+    for port in (site.port, site.http):
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            found.append(True)
+        else:
+            writer.close()
+            found.append(False)
+    return found[0], found[1], found[2]
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dead_process_comes_back_cold(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, PAGES, objects, faults=True) as site:
+            for way in WAYS:
+                for name in (WEB, OUTSIDE):
+                    await Asking(site, way).ask(name)
+            reader, writer = await asyncio.open_connection(*site.address)
+            await until(lambda: len(site.server._opener._places) == 1, "a connection")
+            before, cached = site.server.instance, site.total("coredns_cache_hits_total")
+            site.objects[-1:] = [service("default/web", "10.96.0.9")]  # read anew
+            faults, asking = site.server.faults, Asking(site, "udp")
+            assert faults is not None
+            asking.add("die 1h named gone")
+            await until(lambda: faults.rules.standing["gone"].hits == 1, "killed")
+            assert await reader.read() == b""
+            writer.close()
+            assert await refuses(site) == (True, True, True)
+            assert faults.is_restarting
+            assert [each.name for each in faults.rules.all] == ["gone"]
+            assert faults.remove("gone", None).ended == "removed"
+            await until(lambda: not faults.is_restarting, "back")
+            assert site.server.instance is not before
+            answers, hits = await asking.ask(OUTSIDE, 1)
+            assert (answers, hits) == ({RIGHT[OUTSIDE]}, 0)  # the table, and `cache`, have nothing
+            assert (await asking.ask(WEB, 1))[0] == {"10.96.0.9"}
+            assert site.total("coredns_cache_hits_total") == cached
+            assert (await fetch(site.http, "/health")).endswith("200 OK")
+
+    with serving_with(kind):
+        run(test())

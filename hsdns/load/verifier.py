@@ -122,7 +122,7 @@ class Verifier:
             yield Judged(question, planned, asked, verdict)
 
     def _is_doubtful(self, verdict: Verdict, received: float) -> bool:
-        """Whether the watch was away or late; a late one makes no answer stale, but any other verdict may be its own."""
+        """Whether the watch was away or late; a late one makes no answer stale, but anything else may be its own."""
         if verdict.word in (RIGHT, UNDECIDED):
             return False
         if self._truth.is_away():

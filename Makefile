@@ -43,14 +43,14 @@ check: format-check lint types contracts docs docs-examples  ## Check format, li
 
 .PHONY: format-check
 format-check: $(VENV)/test
-	$(BIN)/ruff format --check setup.py hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff format --check setup.py hsdns tests loadtest deploy docs/hooks docs/pictures
 
 format: $(VENV)/test  ## Format the code and sort its imports
-	$(BIN)/ruff format setup.py hsdns tests loadtest deploy docs/pictures
-	$(BIN)/ruff check --fix-only --quiet setup.py hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff format setup.py hsdns tests loadtest deploy docs/hooks docs/pictures
+	$(BIN)/ruff check --fix-only --quiet setup.py hsdns tests loadtest deploy docs/hooks docs/pictures
 
 lint: $(VENV)/test  ## Check the code with ruff
-	$(BIN)/ruff check setup.py hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff check setup.py hsdns tests loadtest deploy docs/hooks docs/pictures
 
 types: $(VENV)/test  ## Check the types of code and tests
 	$(BIN)/mypy

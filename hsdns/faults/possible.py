@@ -43,7 +43,7 @@ def never_matches(wanted: Wanted, zones: Sequence[Zone]) -> str:
             return f"{wanted.action.text} is done once, not {wanted.times} times"
         ends = wanted.lifetime is not None and due_at(wanted.selector) >= wanted.lifetime
         return "it ends before it is due" if ends else ""
-    if about != "query":
+    if about not in ("query", "watch"):
         return ""
     parts = wanted.selector.parts()
     named = _names(part for part in parts if isinstance(part, NameIs))

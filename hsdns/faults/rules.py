@@ -136,10 +136,6 @@ class Rules:
                     self._count(bite)
         return bites
 
-    def strike(self, rule: Rule) -> None:
-        """Count that a rule is done to what is no query."""
-        self._count(rule.strike())
-
     def confirm(self, bite: Bite) -> None:
         """Count a bite that counts late, unless its rule has ended meanwhile."""
         rule = bite.rule
@@ -153,6 +149,10 @@ class Rules:
         if bite is not None:
             self._count(bite)
         return bite is not None
+
+    def strike(self, rule: Rule) -> None:
+        """Count that a rule is done to what is no query."""
+        self._count(rule.strike())
 
     def foresee(self, asked: Asked, now: float) -> list[tuple[Rule, bool]]:
         """Rules that would do something to a query, with True, and those that might, with False."""

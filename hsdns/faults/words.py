@@ -354,6 +354,10 @@ ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {
     "cut": lambda words: Cut(words.number("a number of records", 0, 65535)),
     "endpoints": lambda words: Endpoints(words.number("a number of endpoints", 0, 65535)),
     "answer": _Reader.answer,
+    "freeze": lambda words: Freeze(),
+    "lag": lambda words: Lag(words.seconds(MAX_LIFETIME, low=0.001)),
+    "flap": lambda words: Flap(words.seconds(MAX_LIFETIME, low=0.001)),
+    "watch": _Reader.watch,
     "refuse": lambda words: Refuse(),
     "hang": lambda words: Hang(),
     "slow": lambda words: Slow(words.number("a number of octets a second", 1, MAX_COUNT)),
@@ -363,10 +367,6 @@ ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {
     "queue-full": lambda words: QueueFull(),
     "restart": lambda words: Restart("restart"),
     "die": _Reader.die,
-    "freeze": lambda words: Freeze(),
-    "lag": lambda words: Lag(words.seconds(MAX_LIFETIME, low=0.001)),
-    "flap": lambda words: Flap(words.seconds(MAX_LIFETIME, low=0.001)),
-    "watch": _Reader.watch,
 }
 SELECTORS: Final[Mapping[str, Callable[[_Reader], Selector]]] = {
     "name": _Reader.name_is,

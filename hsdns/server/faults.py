@@ -41,6 +41,7 @@ _BESIDE: Final = {
     "connection": "to the connection of a query",
     "miss": "where the answer table has no reply",
     "process": "to the process",
+    "watch": "to requests to the API server",
 }
 LIFETIME: Final = 600.0  # seconds, of a rule that says nothing else
 
@@ -50,7 +51,7 @@ class StandingFaults:
 
     `rebuild` has the processors of the instance that serves made anew; `clock` gives monotonic seconds, `call_later`
     calls a function after some seconds.  `listeners` is what the listeners look at, `process` what rules may restart,
-    `configurations` those that run.
+    `configurations` are those that run.
     """
 
     def __init__(
@@ -69,12 +70,12 @@ class StandingFaults:
         self.rules.on_spent = self._spent
         self.pod_of: PodOf | None = None  # what finds pods, where no kubernetes block is asked
         self._clock, self._rebuild, self._call_later = clock, rebuild, call_later
+        self._configurations = configurations
         self._listeners = ListenerFaults() if listeners is None else listeners
         self._process = process
         self._restarts: Restarts | None = None
         if process is not None:
             self._restarts = Restarts(self.rules, process, clock, self._after, self.look)
-        self._configurations = configurations
         self._timer: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -182,7 +183,7 @@ class StandingFaults:
             self._timer = None
 
     def _change(self) -> None:
-        """After a change: clusters, processors and listeners, and when to look again."""
+        """After a change: the clusters, the processors, the listeners, and when to look again."""
         for configuration in self._configurations():
             hold(self, self.rules, configuration.plugins, self._clock)
         self._rebuild()
@@ -208,11 +209,10 @@ class StandingFaults:
         self._timer = self._after(seconds, self.look)
 
     def _after(self, seconds: float, call: Callable[[], None]) -> Any:
-        call_later = self._call_later
-        if call_later is None:
-            self._loop = asyncio.get_running_loop()
-            call_later = self._loop.call_later
-        return call_later(seconds, call)
+        if self._call_later is not None:
+            return self._call_later(seconds, call)
+        self._loop = asyncio.get_running_loop()
+        return self._loop.call_later(seconds, call)
 
     def _connect(self, listener: TcpListener) -> FaultyConnection:
         return FaultyConnection(listener, partial(self._decide, "connection", "tcp"))

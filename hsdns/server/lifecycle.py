@@ -118,11 +118,12 @@ class Server:
         self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
         self.faults: StandingFaults | None = None
         if faults:
+            listeners, place = self._opener.faults, self._place_faults
             self.faults = StandingFaults(
                 self.metrics,
                 clock,
-                self._place_faults,
-                listeners=self._opener.faults,
+                place,
+                listeners=listeners,
                 process=self,
                 configurations=self._configurations,
             )
@@ -256,7 +257,10 @@ class Server:
             return True
 
     async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
-        """Be killed, and start again when `dead` has returned; False if it ends.  The control door and counts stay."""
+        """Be as a process that is killed, and is started again when `dead` has returned; False if it ends.
+
+        The control door stays, and so does what has been counted.
+        """
         async with self._changing:
             old = self.instance
             if self.phase is not Phase.SERVING or old is None:

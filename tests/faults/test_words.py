@@ -45,6 +45,11 @@ ACTION_ROWS = [
     ("answer 192.0.2.1", "answer 192.0.2.1"),
     ("answer 2001:DB8::1", "answer 2001:db8::1"),
     ("answer api.shop.svc.cluster.local", "answer api.shop.svc.cluster.local."),
+    ("freeze", "freeze"),
+    ("lag 90s", "lag 1m30s"),
+    ("flap 500ms", "flap 500ms"),
+    ("watch away", "watch away"),
+    ("watch forbidden endpointslices", "watch forbidden endpointslices"),
     ("refuse", "refuse"),
     ("hang", "hang"),
     ("slow 100", "slow 100"),
@@ -55,11 +60,6 @@ ACTION_ROWS = [
     ("restart", "restart"),
     ("die 10s", "die 10s"),
     ("die 10s pending 500 after 1m", "die 10s pending 500 after 1m0s"),
-    ("freeze", "freeze"),
-    ("lag 90s", "lag 1m30s"),
-    ("flap 500ms", "flap 500ms"),
-    ("watch away", "watch away"),
-    ("watch forbidden endpointslices", "watch forbidden endpointslices"),
 ]
 SELECTOR_ROWS = [
     ("name Web.test", "name Web.test."),

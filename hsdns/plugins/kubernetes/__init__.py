@@ -158,8 +158,8 @@ class Kubernetes(Plugin):
         self._startup_timeout: float = options["startup_timeout"]
         self._servers = servers
         self._search: tuple[Name, ...] = ()
-        self._local: list[str] = []  # addresses
         self._runtime: Runtime | None = None
+        self._local_addresses: Sequence[str] = ()  # as they were when it started
         self._position: Position = options.get("position", Position("", 0, 0))
 
     @classmethod
@@ -238,7 +238,7 @@ class Kubernetes(Plugin):
             self._search = read_search_list(RESOLV_CONF)
         self._uses_watch = True
         self.watch.start(runtime)
-        self._local = runtime.local_addresses(self._servers)
+        self._local_addresses = runtime.local_addresses(self._servers)
         self.answers = self.answers_over(self.store)
         if self.show_changes is not None and self.watch.on_delivered is None:
             self.watch.on_delivered = partial(_show, Changes(self.answer_set()), self.show_changes)
@@ -408,7 +408,7 @@ class Kubernetes(Plugin):
             zonal=options["zonal"],
             multicluster=options["multicluster"],
         )
-        return ClusterAnswers(lookup, self._local)
+        return ClusterAnswers(lookup, self._local_addresses)
 
 
 def _show(changes: Changes, show: Callable[[list[str]], None]) -> None:

@@ -24,10 +24,11 @@ NATIVE := $(if $(CARGO),native/Cargo.toml native/Cargo.lock $(shell find native/
 HSDNS_ARGS ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+LOAD_ARGS ?=
 FUZZ_SECONDS ?= 20
 EXPLANATIONS ?= 5000
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures scenario-pages changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door bench-fixtures dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures scenario-pages changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door bench-fixtures load-demo dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,7 +99,7 @@ docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run ev
 	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
 
 pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig and chromium)
-	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top docs.pictures.dashboard loadtest.summary; do $(BIN)/python -m $$each || exit; done
+	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top docs.pictures.dashboard docs.pictures.load loadtest.summary; do $(BIN)/python -m $$each || exit; done
 
 scenario-pages: $(VENV)/run  ## Write the pages of the fault scenarios again
 	$(BIN)/python -m hsdns.fault_scenarios.page docs/fault-scenarios
@@ -130,6 +131,9 @@ bench-door: $(VENV)/test $(VENV)/compiled  ## Measure what the control door cost
 
 bench-fixtures: $(VENV)/test  ## Measure the pytest fixture hsdns_cluster: until it serves, and what 1,000 leave
 	$(BIN)/python -m loadtest.fixtures $(BENCH_ARGS)
+
+load-demo: $(VENV)/test $(VENV)/compiled  ## Load servers under a cluster that changes, with reports as pages (LOAD_ARGS)
+	$(BIN)/python -m loadtest.demo $(LOAD_ARGS)
 
 dist: $(VENV)/test  ## Build sdist and wheels into dist/, and check them on each Python found
 	$(BIN)/python deploy/distribution/build.py

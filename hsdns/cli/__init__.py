@@ -23,6 +23,7 @@ SUBCOMMANDS: Final = {
     "fault": "Make DNS misbehave on purpose: add, list, watch and remove rules",
     "lookup": "Query a DNS server, as the image has no other program that does",
     "resolve": "Show a whole lookup as the resolver of glibc, musl, Go or c-ares does it",
+    "load": "Load a DNS server, and tell whether its answers were right",
     "interface": "Create the network interface of a node-local server",
     "completion": "Print the completion of a shell: bash, zsh or fish",
     "man": "Print a manual page, for man",

@@ -1,6 +1,6 @@
 """What was true of each Service at which time, and what an answer at some time may have said; no clock and no socket.
 
-Path: judge.py -> here <- the changes of the API server (loadtest/apiserver/control.py).
+Path: judge.py -> here <- the changes of the API server (loadtest/apiserver/control.py); hsdns/load/judge.py judges.
 Rule 1: a state is true from the write of its event at the API server until the write of the next one.
 Rule 2: an answer is right if its addresses were true at some time between MARGIN before the query was sent and the
         arrival of the reply.  It is stale if they were true before, and wrong if they never were.
@@ -13,8 +13,11 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from hsdns.load.judge import BEHIND, RIGHT, STALE, WRONG, judge
+from hsdns.load.judge import Answer as Said
+
 MARGIN: Final = 0.1  # seconds
-RIGHT, STALE, WRONG, FAILED = "right", "stale", "wrong", "failed"
+FAILED: Final = "failed"
 _STATES = 200  # so many past states of a Service are remembered; older ones count as wrong
 
 
@@ -74,16 +77,26 @@ class History:
     def _judge(self, answer: Answer) -> tuple[str, list[float]]:
         if answer.addresses is None:
             return FAILED, []
-        later = float("inf")
-        for state in reversed(self._states[answer.service]):
-            if state.addresses == answer.addresses and state.since <= answer.received:
-                age = answer.asked - later
-                if age > MARGIN:
-                    self.worst_age = max(self.worst_age, age)
-                    return STALE, []
-                return RIGHT, self._shown(answer, state.number)
-            later = state.since
-        return WRONG, []
+        states = self._states[answer.service]
+        found = judge(
+            [state.since for state in states],
+            lambda number: _said(states[number].addresses),
+            answer.asked,
+            answer.received,
+            _said(answer.addresses),
+            MARGIN,
+        )
+        if found.word == STALE:
+            self.worst_age = max(self.worst_age, found.age)
+            return STALE, []
+        if found.word != RIGHT and found.reason != BEHIND:
+            return WRONG, []
+        number = next(
+            state.number
+            for state in reversed(states)
+            if state.addresses == answer.addresses and state.since <= answer.received
+        )
+        return RIGHT, self._shown(answer, number)
 
     def _shown(self, answer: Answer, number: int) -> list[float]:
         waiting = self._unshown.get(answer.service, [])
@@ -96,3 +109,7 @@ class History:
         return [
             now - time for waiting in self._unshown.values() for _, time in waiting if time < since
         ]
+
+
+def _said(addresses: frozenset[str]) -> Said:
+    return Said(0, frozenset((1, address.encode()) for address in addresses))

@@ -19,11 +19,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 
+from hsdns.load.judge import STALE, WRONG
 from loadtest.answering.programs import COREDNS, Program
 from loadtest.pressure.clients import Client, DohAttack, Flood, OverTcp, Presser, Silent
 from loadtest.pressure.corefile import Variation
 from loadtest.pressure.goals import EVENT_P99_MS, EVENT_WORST_MS, PROBES_ANSWERED
-from loadtest.pressure.history import FAILED, STALE, WRONG
+from loadtest.pressure.history import FAILED
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.probes import Probes, health_probe

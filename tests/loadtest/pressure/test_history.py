@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.pressure.history import FAILED, MARGIN, RIGHT, STALE, WRONG, Answer, History
+from hsdns.load.judge import RIGHT, STALE, WRONG
+from loadtest.pressure.history import FAILED, MARGIN, Answer, History
 
 OLD, NEW, NEWEST = frozenset("ab"), frozenset("bc"), frozenset("cd")
 

@@ -1,0 +1,238 @@
+"""`hsdns load`: load on a DNS server, and whether its answers were right.
+
+Path: argv -> here -> load_flags.py, load_cluster.py -> load/run.py -> the report.
+Rule 1: exit status 0: it ran, and all limits hold; 1: a limit of -fail-if is met; 2: bad input, no server, or a limit
+        that could not be told.
+Rule 2: standard output has the report only; the line of what goes on is on standard error.
+Rule 3: a run that is interrupted is reported, with status 2 unless a limit is met.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from hsdns import __version__
+from hsdns.cli.flags import FlagError, output_format, parse_flags, usage
+from hsdns.cli.load_flags import FLAGS, Flags, LoadSettings, read_settings
+from hsdns.corefile.tree import CorefileError
+from hsdns.load.errors import LoadError
+
+if TYPE_CHECKING:
+    from hsdns.cli.load_cluster import LoadCluster
+    from hsdns.load.questions import Question, Questions
+    from hsdns.load.report import Machine, PlanReport, Report
+    from hsdns.load.run import Ended
+    from hsdns.plugins.kubernetes import Kubernetes
+
+__all__ = ["FLAGS", "run"]
+
+USAGE: Final = """Usage: hsdns load -queries FILE [FLAG...]
+       hsdns load -source NAME [ARGUMENT...] [FLAG...]
+"""
+
+
+def run(words: list[str]) -> int:
+    """Run `hsdns load`; return the exit status."""
+    from hsdns.cli.offline import CannotTell
+
+    try:
+        flags = parse_flags(words, FLAGS, command="hsdns load")
+        if flags.get("h"):
+            print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
+            return 0
+        output = output_format(flags)
+        report = _run(read_settings(flags), flags)
+    except (FlagError, LoadError, CorefileError, CannotTell, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted before the load began", file=sys.stderr)
+        return 2
+    return _tell(report, flags, output)
+
+
+def _run(settings: LoadSettings, flags: Flags) -> Report:
+    from hsdns.load.report import Run, make_report
+
+    with ExitStack() as stack:
+        cluster = _cluster(settings, flags)
+        if cluster is not None:
+            stack.enter_context(cluster)
+            if cluster.api is not None:
+                print(f"the cluster is at {cluster.api.url}", file=sys.stderr)
+        questions = _questions(settings, cluster)
+        started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        ended, plan = _load(settings, questions, cluster)
+    seconds = round(ended.seconds, 3)
+    slack = settings.slack if settings.verifies else None
+    run = Run(started, ended.why, seconds, plan, _machine(), slack, settings.limits)
+    return make_report(ended.results, run)
+
+
+def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
+    from hsdns.cli.load_cluster import LoadCluster
+    from hsdns.cli.offline import configure
+    from hsdns.cli.source_flag import source_objects
+    from hsdns.load.cluster_names import cluster_questions
+    from hsdns.load.questions import Questions
+
+    if "source" not in flags and "conf" not in flags:
+        return None
+
+    def choose(blocks: Sequence[Kubernetes]) -> Questions:
+        if settings.queries:
+            return Questions(_read_queries(settings.queries), seed=settings.seed)
+        answer_sets = [block.answer_set() for block in blocks]
+        return cluster_questions(answer_sets, settings.mix, settings.zipf, settings.seed)
+
+    configuration, _ = configure(flags.get("conf"), source_objects(flags))
+    return LoadCluster(configuration, choose, verifies=settings.verifies, api=settings.api)
+
+
+def _questions(settings: LoadSettings, cluster: LoadCluster | None) -> Questions:
+    from hsdns.load.questions import Questions
+
+    if cluster is not None:
+        return cluster.questions
+    return Questions(_read_queries(settings.queries), seed=settings.seed)
+
+
+def _read_queries(path: str) -> list[Question]:
+    from hsdns.load.query_file import read_queries
+
+    if path == "-":
+        return read_queries(sys.stdin, "standard input")
+    with Path(path).open(encoding="utf-8", errors="replace") as file:
+        return read_queries(file, path)
+
+
+def _load(
+    settings: LoadSettings, questions: Questions, cluster: LoadCluster | None
+) -> tuple[Ended, PlanReport]:
+    from hsdns.cli.load_live import live
+    from hsdns.load.in_flight import sockets_for
+    from hsdns.load.plan import Plan
+    from hsdns.load.probe import find_target
+    from hsdns.load.report import PlanReport, StageReport
+    from hsdns.load.run import Watching, carry_out
+    from hsdns.load.sender_process import SenderProcess
+    from hsdns.load.verifier import Verifier
+
+    schedule = settings.schedule
+    family, address = find_target(settings.server, settings.port)
+    queries = [each.query(settings.edns) for each in questions.all]
+    _probe(settings, questions, cluster, family, address)
+    plan = Plan(
+        family,
+        address,
+        [each.octets(settings.edns) for each in questions.all],
+        list(questions.weights),
+        questions.seed,
+        [(each.seconds, each.first, each.last) for each in schedule.stages],
+        schedule.arrival,
+        schedule.burst,
+        round(settings.timeout * 1e9),
+        sockets_for(schedule.fastest, settings.timeout, settings.sockets),
+        settings.verifies,
+    )
+    truth = cluster.truth if cluster is not None else None
+    verifier = None if truth is None else Verifier(truth, queries, settings.slack)
+    with SenderProcess(plan) as sending, live(schedule.seconds) as show, _churning(settings, cluster):  # fmt: skip
+        watching = Watching(
+            verifier,
+            lambda: () if truth is None else truth.changes,
+            show,
+            settings.keeps_going,
+        )
+        ended = carry_out(
+            sending, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
+        )  # fmt: skip
+    groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
+    what = f"{len(questions.all)} questions of {settings.queries or f'the cluster: {groups}'}"
+    return ended, PlanReport(
+        f"{address[0]} port {address[1]}",
+        "UDP",
+        [StageReport(*stage) for stage in schedule.stages],
+        schedule.arrival,
+        schedule.burst,
+        settings.seed,
+        plan.sockets,
+        settings.timeout * 1000,
+        len(questions.all),
+        what,
+        settings.edns,
+        settings.churn,
+    )
+
+
+def _probe(
+    settings: LoadSettings,
+    questions: Questions,
+    cluster: LoadCluster | None,
+    family: int,
+    address: tuple[str | int, ...],
+) -> None:
+    """Wait for the server; one under a made-up cluster must have read that first."""
+    from hsdns.load.cluster_names import ABSENT
+    from hsdns.load.probe import probe
+
+    if cluster is not None and cluster.api is not None:
+        first = next(each for each in questions.all if each.group != ABSENT)
+        probe(family, address, first.query(), settings.wait, lambda reply: bool(reply.answer))
+    else:
+        probe(family, address, questions.all[0].query(), settings.wait)
+
+
+@contextlib.contextmanager
+def _churning(settings: LoadSettings, cluster: LoadCluster | None) -> Iterator[None]:
+    if cluster is None or not settings.churn:
+        yield
+        return
+    cluster.begin_churn(settings.churn)
+    try:
+        yield
+    finally:
+        cluster.end_churn()
+
+
+def _machine() -> Machine:
+    from hsdns.fastpath import IMPLEMENTATION
+    from hsdns.load.report import Machine
+
+    return Machine(
+        __version__,
+        platform.python_version(),
+        f"{platform.system()} {platform.release()} {platform.machine()}",
+        os.cpu_count() or 1,
+        IMPLEMENTATION,
+    )
+
+
+def _tell(report: Report, flags: Flags, output: str) -> int:
+    from hsdns.load.page import page
+    from hsdns.load.report import exit_status
+    from hsdns.load.text import lines
+
+    as_json = msgspec.json.format(msgspec.json.encode(report)).decode()
+    print(as_json if output == "json" else "\n".join(lines(report)))
+    try:
+        if "json" in flags:
+            Path(str(flags["json"])).write_text(f"{as_json}\n")
+        if "html" in flags:
+            Path(str(flags["html"])).write_text(page(report))
+    except OSError as error:
+        print(f"the report cannot be written: {error}", file=sys.stderr)
+        return 2
+    status = exit_status(report)
+    return status or (2 if report.ended else 0)

@@ -1,0 +1,188 @@
+"""The flags of `hsdns load`, and what they say.
+
+Path: cli/load.py -> here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from hsdns.cli import builtin
+from hsdns.cli.flags import Flag, FlagError
+from hsdns.corefile.properties import parse_duration
+from hsdns.load.cluster_names import KINDS, read_mix
+from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule, check_target
+from hsdns.load.schedule import Schedule, read_arrival, read_stages
+from hsdns.load.thresholds import Limit, read_limits
+from hsdns.load.verifier import SLACK
+
+PORT: Final = 53
+RATE: Final = "1000"
+TIMEOUT: Final = 2.0  # seconds
+SOCKETS: Final = 4
+Flags = Mapping[str, str | int | bool | list[str]]
+
+_MIX: Final = ",".join(f"{kind}={share}" for kind, share in KINDS.items() if share)
+_RATES: Final = (
+    "1000, 100..5000 (a ramp), or several with commas, each with :TIME or an equal part of -time"
+)
+_API: Final = (
+    "serve the made-up cluster of -source synthetic as a Kubernetes API, for the server to watch"
+)
+_NUMBER: Final = "number"
+
+FLAGS: Final = {
+    "server": Flag(str, "address of the server to load (default 127.0.0.1)", "ADDRESS"),
+    "p": Flag(int, f"port of the server (default {PORT})", "PORT", low=1),
+    "rate": Flag(str, f"queries a second: {_RATES} (default {RATE})", "RATE"),
+    "time": Flag(str, "how long (default 10s)", "TIME"),
+    "arrival": Flag(str, "how queries arrive: even (default), poisson, or burst=COUNT", "WAY"),
+    "queries": Flag(str, "file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE"),
+    "source": builtin.SOURCE,
+    "conf": Flag(str, "Corefile whose kubernetes block says the cluster, as the server's does", "FILE"),
+    "mix": Flag(str, f"shares of the kinds of names of the cluster (default {_MIX})", "KIND=SHARE,..."),
+    "zipf": Flag(str, "exponent of Zipf's law, by which names of a kind are drawn (default 0: all alike)", "NUMBER"),
+    "seed": Flag(int, "seed of all that is drawn (default 1)", "NUMBER", what=_NUMBER, high=999_999_999),
+    "edns": Flag(int, "payload size of an EDNS record (default: without one)", "OCTETS", what=_NUMBER, low=512),
+    "timeout": Flag(str, "when a query is lost (default 2s)", "TIME"),
+    "sockets": Flag(int, f"UDP ports that ask (default {SOCKETS})", "NUMBER", what=_NUMBER, low=1, high=900),
+    "verify": Flag(bool, "judge each answer by a watch of the same cluster"),
+    "slack": Flag(str, "how far apart the watches of server and generator may be (default 100ms)", "TIME"),
+    "api": Flag(str, _API, "HOST:PORT"),
+    "churn": Flag(str, "changes a second of the cluster of -api", "RATE"),
+    "wait": Flag(str, "how long to wait for the server to answer (default 0s: three queries)", "TIME"),
+    "fail-if": Flag(str, "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,..."),
+    "json": Flag(str, "write the report as JSON to a file", "FILE"),
+    "html": Flag(str, "write the report as a page to a file", "FILE"),
+    "o": Flag(str, "format of standard output: text (default) or json", "FORMAT"),
+    "i-own-this": Flag(list, "addresses of your own that are neither loopback nor private", "ADDRESS..."),
+    "max-rate": Flag(
+        int, f"ceiling of -rate (default {MOST_RATE:g})", "RATE", what=_NUMBER, low=1, high=HIGHEST_RATE
+    ),
+    "max-time": Flag(str, f"ceiling of -time (default {MOST_SECONDS / 3600:g}h)", "TIME"),
+    "keep-going": Flag(bool, "go on though every query fails"),
+    "h": Flag(bool, "show this help"),
+    "help": Flag(bool, "show this help", alias_of="h"),
+}  # fmt: skip
+
+
+class LoadSettings(NamedTuple):
+    """What the flags say, but for the questions; times in seconds.  `api` is host and port, if there is one."""
+
+    server: str
+    port: int
+    schedule: Schedule
+    seed: int
+    edns: int
+    timeout: float
+    sockets: int
+    verifies: bool
+    slack: float
+    api: tuple[str, int] | None
+    churn: float
+    wait: float
+    limits: list[Limit]
+    mix: dict[str, int] | None
+    zipf: float
+    queries: str
+    keeps_going: bool
+
+
+def read_settings(flags: Flags) -> LoadSettings:
+    """Read the flags; raise LoadError or FlagError."""
+    server = str(flags.get("server", "127.0.0.1"))
+    owned = flags.get("i-own-this", [])
+    assert isinstance(owned, list)
+    check_target(server, owned)
+    arrival, burst = read_arrival(str(flags.get("arrival", "even")))
+    seed = int(str(flags.get("seed", 1)))
+    length = _time(flags, "time", None)
+    stages = read_stages(str(flags.get("rate", RATE)), length)
+    schedule = Schedule(stages, arrival, burst, seed)
+    longest = _time(flags, "max-time", MOST_SECONDS)
+    assert longest is not None, "it has a default"
+    check_schedule(schedule, float(str(flags.get("max-rate", MOST_RATE))), longest)
+    _check_together(flags)
+    verifies = bool(flags.get("verify"))
+    limits = str(flags["fail-if"]) if "fail-if" in flags else ""
+    timeout, slack, wait = (
+        _time(flags, name, default) or 0.0
+        for name, default in (("timeout", TIMEOUT), ("slack", SLACK), ("wait", 0.0))
+    )
+    if not timeout:
+        raise FlagError("-timeout 0s: every query would be lost at once; give it a time such as 2s")
+    return LoadSettings(
+        server,
+        int(str(flags.get("p", PORT))),
+        schedule,
+        seed,
+        int(str(flags.get("edns", 0))),
+        timeout,
+        int(str(flags.get("sockets", SOCKETS))),
+        verifies,
+        slack,
+        _host_and_port(str(flags["api"])) if "api" in flags else None,
+        _number(flags, "churn", 0.0, 100_000.0),
+        wait,
+        read_limits(limits, verifies=verifies) if limits else [],
+        read_mix(str(flags["mix"])) if "mix" in flags else None,
+        _number(flags, "zipf", 0.0, 10.0),
+        str(flags.get("queries", "")),
+        bool(flags.get("keep-going")),
+    )
+
+
+# Flags that have no effect without another one, and which.
+_NEEDED: Final = (
+    ("slack", ("verify",)),
+    ("churn", ("api",)),
+    ("api", ("source", "conf")),
+    ("verify", ("source", "conf")),
+    ("mix", ("source", "conf")),
+    ("zipf", ("source", "conf")),
+)
+
+
+def _check_together(flags: Flags) -> None:
+    has_cluster = "source" in flags or "conf" in flags
+    if "queries" not in flags and not has_cluster:
+        raise FlagError(
+            "what is to be asked? add -queries FILE, or a cluster whose names are asked: -source or -conf"
+        )
+    for name, needed in _NEEDED:
+        if flags.get(name) and not any(flags.get(each) for each in needed):
+            raise FlagError(f"-{name} needs {' or '.join(f'-{each}' for each in needed)}")
+    for name in ("mix", "zipf"):
+        if name in flags and "queries" in flags:
+            raise FlagError(
+                f"-{name} draws names of a cluster, -queries asks those of a file in order; "
+                "leave one of them out"
+            )
+
+
+def _time(flags: Flags, name: str, default: float | None) -> float | None:
+    if name not in flags:
+        return default
+    seconds = parse_duration(str(flags[name]))
+    if seconds is None or seconds < 0:
+        raise FlagError(f'-{name} needs a time such as 10s, found "{flags[name]}"')
+    return seconds
+
+
+def _number(flags: Flags, name: str, low: float, high: float) -> float:
+    text = str(flags.get(name, low))
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not low <= number <= high:
+        raise FlagError(f'-{name} needs a number from {low:g} to {high:g}, found "{text}"')
+    return number
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise FlagError(f'-api needs an address and a port such as 127.0.0.1:8001, found "{text}"')
+    return host.removeprefix("[").removesuffix("]"), int(port)

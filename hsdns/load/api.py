@@ -1,0 +1,104 @@
+"""A Kubernetes API with a made-up cluster, for the DNS server under test to watch.
+
+Path: the server under test -> here (aiohttp) -> api_history.py; churn.py calls changed() after each change.
+Rule: it only lists and watches, without access control, and listens where its user says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from hsdns.cluster.objects import Object
+from hsdns.load.api_history import PATHS, ApiHistory
+from hsdns.load.errors import LoadError
+
+_EXPIRED = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "too old resource version",
+    "reason": "Expired",
+    "code": 410,
+}
+
+
+class ClusterApi:
+    """The API on an address; to be started and stopped in the loop that changes the history."""
+
+    def __init__(self, history: ApiHistory, host: str, port: int) -> None:
+        self.history = history
+        self.watches = 0  # that are open
+        self._host, self._port = host, port
+        self._changed = asyncio.Event()
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        """What `endpoint` in a Corefile takes."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._port}"
+
+    async def start(self) -> None:
+        """Listen; raise LoadError."""
+        app = web.Application()
+        app.add_routes([web.get(path, self._answer) for path in PATHS])
+        self._runner = web.AppRunner(
+            app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True
+        )
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        except OSError as error:
+            raise LoadError(
+                f"-api: {self._host}:{self._port} cannot be listened on: {error.strerror}"
+            ) from None
+        self._port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Close everything."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def changed(self) -> None:
+        """Let the watches see what has been put into the history."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        kind, query = PATHS[request.path], request.query
+        if query.get("watch") in ("true", "1"):
+            return await self._watch(request, kind)
+        return web.Response(body=self.history.listed(kind), content_type="application/json")
+
+    async def _watch(self, request: web.Request, kind: type[Object]) -> web.StreamResponse:
+        history, query = self.history, request.query
+        answer = web.StreamResponse(headers={"Content-Type": "application/json"})
+        version = int(query.get("resourceVersion") or 0)
+        is_initial = query.get("sendInitialEvents") == "true" or not version
+        lines = list(history.initial(kind)) if is_initial else history.since(kind, version)
+        if lines is None:
+            return web.json_response(_EXPIRED, status=410)
+        if is_initial and query.get("sendInitialEvents") != "true":
+            lines.pop()  # the bookmark belongs to streaming lists
+        version = history.version
+        self.watches += 1
+        try:
+            await answer.prepare(request)
+            while True:
+                changed = self._changed
+                if lines:
+                    await answer.write(b"".join(lines))
+                else:
+                    await changed.wait()
+                lines = history.since(kind, version)
+                if lines is None:  # the client reads too slowly: it is to list again
+                    break
+                version = history.version
+        except ConnectionError:
+            pass  # the client has gone
+        finally:
+            self.watches -= 1
+        return answer

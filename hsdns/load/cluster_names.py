@@ -1,0 +1,125 @@
+"""Questions about the names that a cluster has, by kind.
+
+Path: cli/load.py reads -mix and -zipf, truth.py the cluster -> here -> questions.py.
+Rule 1: names are those that the cluster's zones answer (cluster/answer_set.py), as they are when the test begins.
+Rule 2: a kind gets its share of all queries, whatever the number of its names; within it, names are drawn alike or by
+        Zipf's law, in an order that depends on the seed alone.
+Rule 3: a kind that the cluster has no names of leaves its share to the others, unless -mix asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Final
+
+from hsdns.cluster.answer_set import AnswerSet
+from hsdns.cluster.question import POD, SVC
+from hsdns.cluster.reverse import is_reverse
+from hsdns.cluster.value import HEADLESS
+from hsdns.corefile.tree import did_you_mean
+from hsdns.load.errors import LoadError
+from hsdns.load.questions import Question, Questions, zipf
+from hsdns.wire.iana import RRType
+from hsdns.wire.name import Name
+
+ABSENT: Final = "absent"
+# What each kind of name is for, and its share of all queries without -mix.
+KINDS: Final[Mapping[str, int]] = {
+    "service": 40,  # a Service with a cluster IP
+    "headless": 20,  # a headless Service
+    "srv": 10,  # the ports of a Service
+    "endpoint": 10,  # one endpoint of a Service
+    "pod": 0,  # a pod by its address; only where the Corefile has `pods`
+    "reverse": 10,  # an address
+    ABSENT: 10,  # a Service that does not exist
+}
+MOST: Final = 200_000  # names of each kind
+_ABSENT_NAMES: Final = 4  # in each namespace
+
+
+def read_mix(text: str) -> dict[str, int]:
+    """Read -mix: `KIND=SHARE` with commas; raise LoadError.  Shares are parts of their sum."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        kind, equals, share = part.strip().partition("=")
+        if kind not in KINDS:
+            meant = did_you_mean(kind, KINDS) or f"; there are {', '.join(KINDS)}"
+            raise LoadError(f'-mix: "{kind}" is no kind of name{meant}')
+        if not equals or not share.isascii() or not share.isdigit():
+            raise LoadError(f'-mix: {kind} needs a share, such as {kind}=20; found "{share}"')
+        if kind in found:
+            raise LoadError(f"-mix: {kind} is given twice; remove one of them")
+        found[kind] = int(share)
+    if not any(found.values()):
+        raise LoadError(f'-mix: the shares of "{text}" are all 0, so nothing would be asked')
+    return found
+
+
+def cluster_questions(
+    answer_sets: Sequence[AnswerSet], mix: Mapping[str, int] | None, exponent: float, seed: int
+) -> Questions:
+    """Questions about the names of some kubernetes blocks; raise LoadError.  `mix` None: that of KINDS."""
+    by_kind: dict[str, list[Question]] = {kind: [] for kind in KINDS}
+    for answer_set in answer_sets:
+        for question in _questions(answer_set):
+            if len(by_kind[question.group]) < MOST:
+                by_kind[question.group].append(question)
+    for kind, share in (mix or {}).items():
+        if share and not by_kind[kind]:
+            raise LoadError(f"-mix: the cluster has no names of the kind {kind}; leave it out")
+    if not any(len(found) for kind, found in by_kind.items() if kind != ABSENT):
+        raise LoadError(
+            "the cluster has no names, so there is nothing to ask; -queries FILE asks those of a file"
+        )
+    random = Random(seed)
+    found: list[Question] = []
+    weights: list[float] = []
+    for kind, share in (mix or KINDS).items():
+        names = by_kind[kind]
+        if not names or not share:
+            continue
+        random.shuffle(names)
+        ranks = list(zipf(len(names), exponent))
+        total = sum(ranks)
+        found += names
+        weights += [share * rank / total for rank in ranks]
+    return Questions(found, weights, seed)
+
+
+def _questions(answer_set: AnswerSet) -> Iterator[Question]:
+    pods = answer_set.lookup.pods != "disabled"
+    for zone in answer_set.zones:
+        values = answer_set.lookup.values(zone)
+        for rrset in answer_set.of_zone(zone):
+            owner, qtype = rrset[0].owner, rrset[0].rrtype
+            if qtype == RRType.PTR and is_reverse(owner):
+                yield Question(owner, qtype, "reverse")
+                continue
+            labels = owner.below(zone) if owner.is_at_or_below(zone) else ()
+            if len(labels) < 3 or labels[-1] != SVC:
+                continue
+            value = values.get((labels[-2], labels[-3]))
+            if value is None or qtype == RRType.CNAME:
+                continue
+            if qtype == RRType.SRV:
+                if len(labels) == 5:
+                    yield Question(owner, qtype, "srv")
+            elif qtype in (RRType.A, RRType.AAAA) and len(labels) == 3:
+                yield Question(owner, qtype, "headless" if value.kind == HEADLESS else "service")
+            elif qtype in (RRType.A, RRType.AAAA) and len(labels) == 4:
+                yield Question(owner, qtype, "endpoint")
+                if pods and qtype == RRType.A:
+                    yield _pod(rrset[0].rdata, labels[-2], zone)
+        if answer_set.forward_zones and zone in answer_set.forward_zones:
+            for namespace in sorted(answer_set.exposed_namespaces()):
+                for number in range(_ABSENT_NAMES):
+                    label = b"absent-%d" % number
+                    if (namespace, label) not in values:
+                        name = Name.from_labels((label, namespace, SVC, *zone.labels))
+                        yield Question(name, RRType.A, ABSENT)
+
+
+def _pod(address: bytes, namespace: bytes, zone: Name) -> Question:
+    label = b"-".join(b"%d" % octet for octet in address)
+    return Question(Name.from_labels((label, namespace, POD, *zone.labels)), RRType.A, "pod")

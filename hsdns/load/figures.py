@@ -1,0 +1,84 @@
+"""The percentiles of a run that can be stated, and which are refused because the generator was the limit.
+
+Path: results.py -> here -> report.py, thresholds.py, live.py.
+Rule 1: a latency has the generator's lateness in it.  A percentile stands only if the same percentile of the lateness
+        is at most half of it, or at most TRIFLE.
+Rule 2: a lost query is slower than any that was answered.
+Rule 3: where this machine could send fewer than ENOUGH of what was due, the rate was not that of the plan, and no
+        latency stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from hsdns.load.histogram import Histogram
+
+PERCENTS: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0)
+TRIFLE: Final = 50  # microseconds
+ENOUGH: Final = 0.99
+
+LOST: Final = "lost"
+LATE: Final = "generator"
+NOTHING: Final = "none"
+
+
+class Figure(NamedTuple):
+    """A percentile; `us` is None for the reason `why`: LOST, LATE (refused) or NOTHING (no query)."""
+
+    percent: float
+    us: int | None
+    why: str = ""
+
+
+def name_of(percent: float) -> str:
+    """p50, p99.9, max."""
+    return "max" if percent == 100 else f"p{percent:g}"
+
+
+def lateness_figures(lateness: Histogram) -> list[Figure]:
+    """The percentiles of the generator's own lateness."""
+    return [
+        Figure(percent, us, "" if us is not None else NOTHING)
+        for percent, us in zip(PERCENTS, lateness.percentiles(PERCENTS), strict=True)
+    ]
+
+
+def latency_figures(
+    latency: Histogram, lost: int, lateness: Histogram, *, refused: bool = False
+) -> list[Figure]:
+    """The percentiles of a latency; `refused`: none of them stands."""
+    late = lateness.percentiles(PERCENTS)
+    found = []
+    for percent, us, own in zip(PERCENTS, latency.percentiles(PERCENTS, lost), late, strict=True):
+        if us is None:
+            found.append(Figure(percent, None, LOST if lost else NOTHING))
+        elif refused or (own is not None and own > TRIFLE and own * 2 > us):
+            found.append(Figure(percent, None, LATE))
+        else:
+            found.append(Figure(percent, us))
+    return found
+
+
+def all_sent(sent: int, not_sent: int) -> bool:
+    """Whether enough of what was due was sent."""
+    return sent >= (sent + not_sent) * ENOUGH
+
+
+def refusal(figures: Sequence[Figure], lateness: Sequence[Figure], sent: int, not_sent: int) -> str:
+    """Why some latencies do not stand, as a sentence; "" if all do."""
+    if not all_sent(sent, not_sent):
+        return (
+            f"the generator was the limit: this machine could not send {not_sent} of {sent + not_sent} queries that "
+            "were due, so no latency of this run stands; give a lower -rate, or run it on a machine of its own"
+        )
+    refused = [figure.percent for figure in figures if figure.why == LATE]
+    if not refused:
+        return ""
+    own = next(each.us for each in lateness if each.percent == refused[0])
+    return (
+        f"the generator was the limit: it was late by {own} us at {name_of(refused[0])}, so the latency at "
+        f"{', '.join(map(name_of, refused))} would be its own and is left out; "
+        "give a lower -rate, or run it on a machine of its own"
+    )

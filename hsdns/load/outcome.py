@@ -1,0 +1,75 @@
+"""What became of a query, on its way from the process that asks to the one that counts.
+
+Path: sender.py packs -> a pipe -> sender_process.py -> here -> results.py, verifier.py.
+Rule 1: times are nanoseconds of the monotonic clock, which both processes share.
+Rule 2: replies go over the pipe once, under a number; outcomes refer to it.  So a reply that comes a thousand times is
+        read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+_OUTCOME: Final = Struct("=IIIqqq")
+_FRAME: Final = Struct("=cI")
+OUTCOMES: Final = b"o"
+REPLY: Final = b"r"
+FORGET: Final = b"f"  # replies before are not referred to any more
+READY: Final = b"b"
+END: Final = b"e"
+
+LOST: Final = 0  # in place of the time at which the reply came
+NOT_SENT: Final = -1
+
+
+class Outcome(NamedTuple):
+    """One query: the number of its question, the flags of its reply, and when it was due, was sent and was answered.
+
+    `received` is LOST or NOT_SENT without a reply; `reply` is its number, 0 if replies are not wanted.
+    """
+
+    question: int
+    flags: int
+    reply: int
+    planned: int
+    sent: int
+    received: int
+
+
+def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes:
+    """The octets of some outcomes."""
+    pack = _OUTCOME.pack
+    return b"".join([pack(*each) for each in found])
+
+
+def unpack_outcomes(octets: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """The outcomes, as plain tuples in the order of Outcome."""
+    return _OUTCOME.iter_unpack(octets)
+
+
+def frame(kind: bytes, octets: bytes = b"") -> bytes:
+    """A message on the pipe."""
+    return _FRAME.pack(kind, len(octets)) + octets
+
+
+class Frames:
+    """Takes messages from what a pipe gives."""
+
+    def __init__(self) -> None:
+        self._octets = bytearray()
+
+    def feed(self, octets: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Add octets; yield kind and content of each message that is whole."""
+        waiting = self._octets
+        waiting += octets
+        at = 0
+        while len(waiting) - at >= _FRAME.size:
+            kind, length = _FRAME.unpack_from(waiting, at)
+            if len(waiting) - at - _FRAME.size < length:
+                break
+            at += _FRAME.size
+            yield kind, bytes(waiting[at : at + length])
+            at += length
+        del waiting[:at]

@@ -1,0 +1,63 @@
+"""What is asked, in which order.
+
+Path: query_file.py or cluster_names.py makes the questions -> here -> sender.py takes the numbers one by one.
+Rule 1: an order depends on its arguments alone; two with the same seed are the same.
+Rule 2: a file is asked from its first line to its last and again, as dnsperf does; names of a cluster are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, count, cycle
+from random import Random
+from typing import Final, NamedTuple
+
+from hsdns.wire.edns import Edns
+from hsdns.wire.encode import encode_query
+from hsdns.wire.message import Query
+from hsdns.wire.name import Name
+
+AT_ONCE: Final = 1024  # numbers drawn together
+
+
+class Question(NamedTuple):
+    """One question; `group` is what kind of name it is, "file" for those of a file."""
+
+    name: Name
+    qtype: int
+    group: str
+
+    def query(self, edns: int = 0) -> Query:
+        """The query, with an EDNS record of that payload size unless it is 0."""
+        return Query.ask(self.name, self.qtype, edns=Edns(edns) if edns else None)
+
+    def octets(self, edns: int = 0) -> bytes:
+        """The query on the wire, without its ID."""
+        return encode_query(self.query(edns), 0)[2:]
+
+
+class Questions(NamedTuple):
+    """All questions; `weights` say how often each is asked, empty for one after the other."""
+
+    all: Sequence[Question]
+    weights: Sequence[float] = ()
+    seed: int = 0
+
+    def order(self) -> Iterator[int]:
+        """The numbers of the questions, as they are asked; without end."""
+        return order(len(self.all), self.weights, self.seed)
+
+
+def order(length: int, weights: Sequence[float], seed: int) -> Iterator[int]:
+    """Numbers below `length` without end: one after the other, or drawn by their weights if there are any."""
+    if not weights:
+        yield from cycle(range(length))
+        return
+    random, numbers, cumulated = Random(seed), range(length), list(accumulate(weights))
+    while True:
+        yield from random.choices(numbers, cum_weights=cumulated, k=AT_ONCE)
+
+
+def zipf(length: int, exponent: float) -> Iterator[float]:
+    """Weights by rank: 1, 1/2^s, 1/3^s ...; all alike for an exponent of 0."""
+    return (1.0 / rank**exponent for rank, _ in zip(count(1), range(length), strict=False))

@@ -1,0 +1,275 @@
+"""The report of a run, as values: what is written as JSON, and what text and page are made of.
+
+Path: run.py -> here (make_report) -> text.py, page.py, or JSON as docs/load.schema.json describes it.
+Rule: times in microseconds are whole numbers; None where a figure does not stand, and `why` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hsdns.load.figures import (
+    Figure,
+    all_sent,
+    latency_figures,
+    lateness_figures,
+    name_of,
+    refusal,
+)
+from hsdns.load.judge import VERDICTS
+from hsdns.load.results import Part, Results, Second
+from hsdns.load.thresholds import Limit, Measured, is_met
+from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
+
+FORMAT = "hsdns load 1"
+MOST_STALE = 20  # names that are told
+
+
+class Percentile(msgspec.Struct, frozen=True):
+    """`name` is p50 ... p99.99 or max; `why` there is no figure: lost, generator (it was the limit) or none."""
+
+    name: str
+    us: int | None
+    why: str = ""
+
+
+class StageReport(msgspec.Struct, frozen=True):
+    """A part of the schedule: seconds, and queries a second at its begin and its end."""
+
+    seconds: float
+    first: float
+    last: float
+
+
+class PlanReport(msgspec.Struct, frozen=True):
+    """What the run was to do; `what` says in words what was asked, `timeout_ms` is when a query is lost."""
+
+    target: str
+    transport: str
+    stages: list[StageReport]
+    arrival: str
+    burst: int
+    seed: int
+    sockets: int
+    timeout_ms: float
+    questions: int
+    what: str
+    edns: int
+    churn: float
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Where the generator ran."""
+
+    hsdns: str
+    python: str
+    system: str
+    processors: int
+    sockets_by: str  # rust or python: what sends and receives
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Queries; `due` are those that were sent and those that this machine could not send."""
+
+    due: int
+    sent: int
+    not_sent: int
+    answered: int
+    lost: int
+    truncated: int
+    rcodes: dict[str, int]
+
+
+class KindReport(msgspec.Struct, frozen=True):
+    """Queries of one kind of name and one type."""
+
+    group: str
+    type: str
+    counts: Counts
+    latency: list[Percentile]
+
+
+class StaleReport(msgspec.Struct, frozen=True):
+    """A name that had stale answers; the first was asked for so many seconds after the begin."""
+
+    name: str
+    type: str
+    count: int
+    worst_age_ms: float
+    first_s: float
+
+
+class VerdictReport(msgspec.Struct, frozen=True):
+    """Verdicts on the answers.  Ages of stale ones, and of those that were behind by less than the slack."""
+
+    counts: dict[str, int]
+    undecided: dict[str, int]
+    slack_ms: float
+    changes: int
+    stale_age: list[Percentile]
+    behind: list[Percentile]
+    stale_names: list[StaleReport]
+
+
+class SecondReport(msgspec.Struct, frozen=True):
+    """One second of the schedule; `slots` are those of the latency with their counts (docs/load.md)."""
+
+    second: int
+    counts: Counts
+    latency: list[Percentile]
+    lateness: list[Percentile]
+    verdicts: dict[str, int]
+    worst_age_ms: float
+    changes: int
+    slots: list[tuple[int, int]]
+
+
+class LimitReport(msgspec.Struct, frozen=True):
+    """A limit of -fail-if; `met` None: that could not be said."""
+
+    limit: str
+    met: bool | None
+
+
+class Report(msgspec.Struct, frozen=True):
+    """A run.  `ended` is "" if it is complete, else what ended it; `refused` why some latencies do not stand."""
+
+    format: str
+    started: str
+    ended: str
+    seconds: float
+    plan: PlanReport
+    machine: Machine
+    counts: Counts
+    latency: list[Percentile]
+    lateness: list[Percentile]
+    refused: str
+    kinds: list[KindReport]
+    verdicts: VerdictReport | None
+    limits: list[LimitReport]
+    per_second: list[SecondReport]
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What make_report() needs beside the measurements; `slack` None: answers were not judged."""
+
+    started: str
+    ended: str
+    seconds: float
+    plan: PlanReport
+    machine: Machine
+    slack: float | None
+    limits: list[Limit]
+
+
+def make_report(results: Results, run: Run) -> Report:
+    """The report of a run."""
+    whole = results.whole()
+    lateness = lateness_figures(whole.lateness)
+    latency = latency_figures(whole.latency, whole.lost, whole.lateness)
+    refused = not all_sent(whole.sent, whole.not_sent)
+    said = refusal(latency, lateness, whole.sent, whole.not_sent)
+    if refused:
+        latency = latency_figures(whole.latency, whole.lost, whole.lateness, refused=True)
+    measured = Measured(limit_counts(whole), latency, lateness)
+    return Report(
+        FORMAT,
+        run.started,
+        run.ended,
+        run.seconds,
+        run.plan,
+        run.machine,
+        _counts(whole),
+        _percentiles(latency),
+        _percentiles(lateness),
+        said,
+        [
+            KindReport(
+                group,
+                type_to_text(qtype),
+                _counts(part),
+                _percentiles(
+                    latency_figures(part.latency, part.lost, whole.lateness, refused=refused)
+                ),
+            )
+            for (group, qtype), part in sorted(results.kinds.items())
+            if part.sent or part.not_sent
+        ],
+        None if run.slack is None else _verdicts(results, whole, run.slack),
+        [LimitReport(limit.text, is_met(limit, measured)) for limit in run.limits],
+        [
+            _second(number, second, refused)
+            for number, second in sorted(results.seconds.items())
+            if second.sent or second.not_sent or second.changes
+        ],
+    )
+
+
+def exit_status(report: Report) -> int:
+    """0: all limits hold; 1: one is met; 2: one could not be told."""
+    met = [limit.met for limit in report.limits]
+    return 1 if True in met else 2 if None in met else 0
+
+
+def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:
+    """What limits can be about, each with what it is a share of."""
+    judged = whole.verdicts.total()
+    rcodes, answered = whole.rcodes, whole.answered
+    bad = sum(count for rcode, count in rcodes.items() if rcode not in (Rcode.NOERROR, Rcode.NXDOMAIN))  # fmt: skip
+    found = {
+        "loss": (whole.lost, whole.sent),
+        "errors": (bad, answered),
+        "servfail": (rcodes[Rcode.SERVFAIL], answered),
+        "refused": (rcodes[Rcode.REFUSED], answered),
+        "nxdomain": (rcodes[Rcode.NXDOMAIN], answered),
+        "truncated": (whole.truncated, answered),
+    }
+    return found | {word: (whole.verdicts[word], judged) for word in VERDICTS}
+
+
+def _percentiles(figures: Sequence[Figure]) -> list[Percentile]:
+    return [Percentile(name_of(each.percent), each.us, each.why) for each in figures]
+
+
+def _counts(part: Part) -> Counts:
+    rcodes = {rcode_to_text(rcode): count for rcode, count in sorted(part.rcodes.items())}
+    due = part.sent + part.not_sent
+    return Counts(due, part.sent, part.not_sent, part.answered, part.lost, part.truncated, rcodes)
+
+
+def _second(number: int, second: Second, refused: bool) -> SecondReport:
+    latency = latency_figures(second.latency, second.lost, second.lateness, refused=refused)
+    return SecondReport(
+        number,
+        _counts(second),
+        _percentiles(latency),
+        _percentiles(lateness_figures(second.lateness)),
+        {word: second.verdicts[word] for word in VERDICTS if second.verdicts[word]},
+        round(second.worst_age * 1000, 3),
+        second.changes,
+        second.latency.pairs(),
+    )
+
+
+def _verdicts(results: Results, whole: Second, slack: float) -> VerdictReport:
+    names = sorted(results.stale.items(), key=lambda each: (-each[1].worst_age, each[0]))
+    return VerdictReport(
+        {word: whole.verdicts[word] for word in VERDICTS},
+        dict(sorted(results.reasons.items())),
+        slack * 1000,
+        whole.changes,
+        _percentiles(lateness_figures(results.ages)),
+        _percentiles(lateness_figures(results.behind)),
+        [
+            StaleReport(
+                results.questions[question].name.to_text(),
+                type_to_text(results.questions[question].qtype),
+                found.count,
+                round(found.worst_age * 1000, 3),
+                round(found.first, 3),
+            )
+            for question, found in names[:MOST_STALE]
+        ],
+    )

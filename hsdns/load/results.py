@@ -1,0 +1,185 @@
+"""What a run has measured: counts and histograms, second by second and by kind of question.
+
+Path: run.py hands on outcomes and verdicts -> here -> report.py, live.py, thresholds.py.
+Rule 1: a query belongs to the second in which it was due.
+Rule 2: a latency runs from when the query was due, lateness from then until it was sent; microseconds.
+Rule 3: results of two runs are added without loss (`merge`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from hsdns.load.histogram import Histogram, slot_of
+from hsdns.load.judge import BEHIND, STALE, UNDECIDED
+from hsdns.load.outcome import NOT_SENT
+from hsdns.load.questions import Question
+from hsdns.load.schedule import SECOND
+from hsdns.load.verifier import Judged
+from hsdns.wire.message import TC
+
+MICROSECOND: Final = 1000  # nanoseconds
+Kind = tuple[str, int]  # group and type
+# Question, flags, reply, planned, sent, received: see outcome.Outcome.
+PlainOutcome = tuple[int, int, int, int, int, int]
+
+
+class Part:
+    """Counts of some of the queries; `rcodes` of those that were answered."""
+
+    __slots__ = ("latency", "lost", "not_sent", "rcodes", "truncated")
+
+    def __init__(self) -> None:
+        self.rcodes: Counter[int] = Counter()
+        self.lost = 0
+        self.not_sent = 0
+        self.truncated = 0
+        self.latency = Histogram()
+
+    @property
+    def answered(self) -> int:
+        """How many were answered."""
+        return self.rcodes.total()
+
+    @property
+    def sent(self) -> int:
+        """How many were sent."""
+        return self.answered + self.lost
+
+    def merge(self, other: Part) -> None:
+        """Add the counts of another one."""
+        self.rcodes.update(other.rcodes)
+        self.lost += other.lost
+        self.not_sent += other.not_sent
+        self.truncated += other.truncated
+        self.latency.merge(other.latency)
+
+
+class Second(Part):
+    """A second of the schedule; `worst_age` is that of its stalest answer, in seconds."""
+
+    __slots__ = ("changes", "lateness", "verdicts", "worst_age")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lateness = Histogram()
+        self.verdicts: Counter[str] = Counter()
+        self.worst_age = 0.0
+        self.changes = 0
+
+    def merge(self, other: Part) -> None:
+        """Add the counts of another one."""
+        super().merge(other)
+        if isinstance(other, Second):
+            self.lateness.merge(other.lateness)
+            self.verdicts.update(other.verdicts)
+            self.worst_age = max(self.worst_age, other.worst_age)
+            self.changes += other.changes
+
+
+class StaleName:
+    """A question that had stale answers: how many, the worst age, and when the first one was asked for (seconds)."""
+
+    __slots__ = ("count", "first", "worst_age")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.worst_age = 0.0
+        self.first = float("inf")
+
+
+class Results:
+    """The measurements of a run that began at `begin`, nanoseconds of the monotonic clock."""
+
+    def __init__(self, questions: Sequence[Question], begin: int) -> None:
+        self.questions = questions
+        self.begin = begin
+        self.seconds: dict[int, Second] = {}
+        self.kinds: dict[Kind, Part] = {}
+        self.reasons: Counter[str] = Counter()  # of what is undecided
+        self.ages = Histogram()  # of stale answers, microseconds
+        self.behind = Histogram()  # of answers that are behind by less than the slack
+        self.stale: dict[int, StaleName] = {}  # by question
+        self._kinds = [self._kind(each) for each in questions]
+
+    def _kind(self, question: Question) -> Part:
+        return self.kinds.setdefault((question.group, question.qtype), Part())
+
+    def second(self, number: int) -> Second:
+        """A second of the schedule."""
+        found = self.seconds.get(number)
+        if found is None:
+            found = self.seconds[number] = Second()
+        return found
+
+    def add(self, found: Iterable[PlainOutcome]) -> None:
+        """Count outcomes."""
+        begin, kinds = self.begin, self._kinds
+        for question, flags, _, planned, sent, received in found:
+            second, kind = self.second((planned - begin) // SECOND), kinds[question]
+            if received == NOT_SENT:
+                second.not_sent += 1
+                kind.not_sent += 1
+                continue
+            second.lateness.slots[slot_of((sent - planned) // MICROSECOND)] += 1
+            if received <= 0:
+                second.lost += 1
+                kind.lost += 1
+                continue
+            rcode = flags & 15
+            slot = slot_of((received - planned) // MICROSECOND)
+            second.rcodes[rcode] += 1
+            second.latency.slots[slot] += 1
+            kind.rcodes[rcode] += 1
+            kind.latency.slots[slot] += 1
+            if flags & TC:
+                second.truncated += 1
+                kind.truncated += 1
+
+    def add_verdict(self, judged: Judged) -> None:
+        """Count a verdict."""
+        second = self.second(int(judged.planned * SECOND - self.begin) // SECOND)
+        word, age, reason = judged.verdict
+        second.verdicts[word] += 1
+        if word == UNDECIDED:
+            self.reasons[reason] += 1
+            if reason == BEHIND:
+                self.behind.record(round(age * 1e6))
+        elif word == STALE:
+            self.ages.record(round(age * 1e6))
+            second.worst_age = max(second.worst_age, age)
+            name = self.stale.setdefault(judged.question, StaleName())
+            name.count += 1
+            name.worst_age = max(name.worst_age, age)
+            name.first = min(name.first, judged.asked - self.begin / SECOND)
+
+    def add_changes(self, times: Iterable[float]) -> None:
+        """Count changes of the cluster, by monotonic seconds; those from before the run are left out."""
+        for time in times:
+            number = int(time * SECOND - self.begin) // SECOND
+            if number >= 0:
+                self.second(number).changes += 1
+
+    def whole(self) -> Second:
+        """All seconds together."""
+        found = Second()
+        for second in self.seconds.values():
+            found.merge(second)
+        return found
+
+    def merge(self, other: Results) -> None:
+        """Add the measurements of another run of the same questions, each by the seconds of its own schedule."""
+        for number, second in other.seconds.items():
+            self.second(number).merge(second)
+        for kind, part in other.kinds.items():
+            self.kinds.setdefault(kind, Part()).merge(part)
+        self.reasons.update(other.reasons)
+        self.ages.merge(other.ages)
+        self.behind.merge(other.behind)
+        for question, theirs in other.stale.items():
+            mine = self.stale.setdefault(question, StaleName())
+            mine.count += theirs.count
+            mine.worst_age = max(mine.worst_age, theirs.worst_age)
+            mine.first = min(mine.first, theirs.first)

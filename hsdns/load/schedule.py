@@ -1,0 +1,158 @@
+"""When each query is to be sent, made before the first one is.
+
+Path: cli/load.py reads -rate, -time and -arrival -> here -> sender.py takes the times one by one.
+Rule 1: a schedule depends on its arguments alone; two with the same seed are the same.
+Rule 2: the rate of a stage is a line from `first` to `last`.  A query is due when the area below that line reaches its
+        number (even), the sum of so many exponential steps (poisson), or the number of its burst's first query (burst).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from math import sqrt
+from random import Random
+from typing import Final, NamedTuple
+
+from hsdns.corefile.properties import duration_to_text, parse_duration
+from hsdns.corefile.tree import did_you_mean
+from hsdns.load.errors import LoadError
+
+EVEN: Final = "even"
+POISSON: Final = "poisson"
+BURST: Final = "burst"
+SECOND: Final = 1_000_000_000  # nanoseconds
+
+
+class Stage(NamedTuple):
+    """A part of a schedule: seconds, and queries a second at its begin and its end."""
+
+    seconds: float
+    first: float
+    last: float
+
+    @property
+    def area(self) -> float:
+        """How many queries it has."""
+        return (self.first + self.last) / 2 * self.seconds
+
+    def time_of(self, number: float) -> float:
+        """Seconds from the begin of the stage until the area below its line is `number`."""
+        if number <= 0:
+            return 0.0
+        slope = (self.last - self.first) / self.seconds
+        root = sqrt(max(0.0, self.first * self.first + 2 * slope * number))
+        return min(self.seconds, 2 * number / (self.first + root))
+
+
+class Schedule(NamedTuple):
+    """Stages one after another; `arrival` is EVEN, POISSON or BURST, with `burst` queries at once."""
+
+    stages: tuple[Stage, ...]
+    arrival: str = EVEN
+    burst: int = 1
+    seed: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return sum(stage.seconds for stage in self.stages)
+
+    @property
+    def area(self) -> float:
+        """How many queries it has, but for chance and rounding."""
+        return sum(stage.area for stage in self.stages)
+
+    @property
+    def fastest(self) -> float:
+        """The highest rate, in queries a second."""
+        return max(max(stage.first, stage.last) for stage in self.stages)
+
+    def times(self) -> Iterator[int]:
+        """When each query is due, in nanoseconds from the begin; they never fall."""
+        numbers = self._numbers()
+        number = next(numbers)
+        began = passed = 0.0
+        for stage in self.stages:
+            area = stage.area
+            while number < passed + area:
+                yield round((began + stage.time_of(number - passed)) * SECOND)
+                number = next(numbers)
+            began += stage.seconds
+            passed += area
+
+    def _numbers(self) -> Iterator[float]:
+        """The areas at which queries are due."""
+        if self.arrival == POISSON:
+            random, number = Random(self.seed), 0.0
+            while True:
+                number += random.expovariate(1.0)
+                yield number
+        elif self.arrival == BURST:
+            for first in count(0, self.burst):
+                for _ in range(self.burst):
+                    yield first
+        else:
+            yield from count()
+
+
+def read_stages(text: str, seconds: float | None) -> tuple[Stage, ...]:
+    """Read -rate: `RATE`, `RATE..RATE` (a ramp) or several with commas, each with `:TIME` or an equal part of -time.
+
+    Raise LoadError.  `seconds` is -time; None if it was not given.
+    """
+    parts = [_read_part(part.strip()) for part in text.split(",")]
+    given = sum(time for *_, time in parts if time is not None)
+    shared = sum(time is None for *_, time in parts)
+    if seconds is not None and not shared:
+        raise LoadError(
+            f'-time {duration_to_text(seconds)}: each rate of "{text}" has a time of its own; leave -time out'
+        )
+    total = 10.0 if seconds is None else seconds
+    rest = total if seconds is None else total - given
+    if shared and rest <= 0:
+        raise LoadError(
+            f'-time {duration_to_text(total)}: the times in "{text}" leave nothing for the rates without one'
+        )
+    stages = [
+        Stage(rest / shared if time is None else time, first, last) for first, last, time in parts
+    ]
+    if not any(stage.area >= 1 for stage in stages):
+        raise LoadError(
+            f'-rate "{text}": that is not one query; give a higher rate or a longer time'
+        )
+    return tuple(stages)
+
+
+def read_arrival(text: str) -> tuple[str, int]:
+    """Read -arrival: `even`, `poisson` or `burst=COUNT`; raise LoadError."""
+    word, equals, value = text.partition("=")
+    if word in (EVEN, POISSON) and not equals:
+        return word, 1
+    if word == BURST and value.isascii() and value.isdigit() and int(value) > 0:
+        return word, int(value)
+    meant = (
+        did_you_mean(word, (EVEN, POISSON, BURST)) or "; there are even, poisson and burst=COUNT"
+    )
+    raise LoadError(f'-arrival: "{text}" is no way for queries to arrive{meant}')
+
+
+def _read_part(part: str) -> tuple[float, float, float | None]:
+    rates, colon, time = part.partition(":")
+    first, dots, last = rates.partition("..")
+    seconds = parse_duration(time) if colon else None
+    if colon and (seconds is None or seconds <= 0):
+        raise LoadError(f'-rate: "{time}" in "{part}" is no time; write one such as 10s')
+    return _read_rate(first, part), _read_rate(last if dots else first, part), seconds
+
+
+def _read_rate(text: str, part: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate <= 1e9:
+        raise LoadError(
+            f'-rate: "{text}" in "{part}" is no rate; write queries a second, such as 1000, 100..5000 or 1000:30s'
+        )
+    return rate

@@ -1,0 +1,174 @@
+"""The process that only sends and receives, so that counting, judging and drawing do not delay it.
+
+Path: run.py starts it -> main() in the other process -> sender.py; what it emits comes back over a pipe.
+Rule 1: it ends when it has sent everything, or when its standard input is closed: Ctrl-C is for the other process.
+Rule 2: it never waits for the pipe; what does not fit stays in its memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from hsdns.load.errors import LoadError
+from hsdns.load.in_flight import InFlight
+from hsdns.load.outcome import END, READY, Frames, frame
+from hsdns.load.plan import Plan, read_plan, write_plan
+from hsdns.load.questions import order
+from hsdns.load.sender import Sender
+from hsdns.load.udp import UdpWire
+
+AHEAD: Final = 50_000_000  # nanoseconds from the order to begin to the begin
+_PIPE: Final = 1 << 20  # octets
+_SET_PIPE_SIZE: Final = 1031  # F_SETPIPE_SZ
+_SET_TIMER_SLACK: Final = 29  # PR_SET_TIMERSLACK
+_SLACK: Final = 1_000  # nanoseconds
+
+
+class SenderProcess:
+    """The other process; a context manager.  `clock` is nanoseconds of the monotonic clock."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from hsdns.load.sender_process import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._frames = Frames()
+        self._plan = plan
+
+    def __enter__(self) -> SenderProcess:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+        assert self._process.stdout is not None, "a pipe"
+        self._process.stdout.close()
+        if self._process.poll() is None:
+            self._process.terminate()
+        self._process.wait()
+
+    def begin(self) -> int:
+        """Give it the plan, wait until it is ready, and say when it begins; raise LoadError."""
+        stdin = self._process.stdin
+        assert stdin is not None, "a pipe"
+        plan = write_plan(self._plan)
+        try:
+            stdin.write(len(plan).to_bytes(8, "big") + plan)
+            stdin.flush()
+            found = next(self.messages(None), (b"", b""))
+            if found[0] != READY:
+                raise LoadError(
+                    "the process that sends has ended before it began; standard error says why"
+                )
+            begin = time.monotonic_ns() + AHEAD
+            stdin.write(begin.to_bytes(8, "big"))
+            stdin.flush()
+        except BrokenPipeError:
+            raise LoadError(
+                "the process that sends has ended before it began; standard error says why"
+            ) from None
+        return begin
+
+    def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
+        """Kinds and contents of the messages that come within so many seconds, at least one read; END with the end."""
+        stdout = self._process.stdout
+        assert stdout is not None, "a pipe"
+        if not select.select([stdout], [], [], timeout)[0]:
+            return
+        octets = os.read(stdout.fileno(), _PIPE)
+        yield from self._frames.feed(octets)
+        if not octets:
+            yield END, b""
+
+    def stop(self) -> None:
+        """Have it send nothing more; what it has still to tell can be read."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            with suppress(OSError):
+                self._process.stdin.close()
+
+
+class _Pipe:
+    """Standard output, without waiting."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._waiting = bytearray()
+        os.set_blocking(number, False)
+        if sys.platform == "linux":
+            import fcntl  # noqa: PLC0415 - not on every platform
+
+            with suppress(OSError):
+                fcntl.fcntl(number, _SET_PIPE_SIZE, _PIPE)
+
+    def emit(self, octets: bytes) -> None:
+        """Write, as far as there is room."""
+        self._waiting += octets
+        with suppress(BlockingIOError):
+            while self._waiting:
+                written = os.write(self._number, self._waiting)
+                del self._waiting[:written]
+
+    def finish(self) -> None:
+        """Wait until all is written."""
+        os.set_blocking(self._number, True)
+        self.emit(b"")
+
+
+def main() -> None:
+    """Read a plan and the time to begin from standard input, and carry it out."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stdin, stdout = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
+    os.dup2(2, 1)  # nothing else may write there
+    length = int.from_bytes(_read(stdin, 8), "big")
+    plan = read_plan(_read(stdin, length))
+    wires = [UdpWire(plan.family, plan.address) for _ in range(plan.sockets)]
+    numbers = {wire.socket.fileno(): number for number, wire in enumerate(wires)}
+    watched = [stdin, *numbers]
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
+
+    def wait(nanoseconds: int) -> list[int] | None:
+        ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
+        if stdin in ready:
+            return None
+        return [numbers[each] for each in ready]
+
+    pipe = _Pipe(stdout)
+    sender = Sender(
+        wires,
+        plan.queries,
+        plan.schedule.times(),
+        order(len(plan.queries), plan.weights, plan.seed),
+        InFlight(plan.sockets, plan.timeout),
+        clock=time.monotonic_ns,
+        wait=wait,
+        emit=pipe.emit,
+        replies=plan.replies,
+    )
+    pipe.emit(frame(READY))
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # nothing here has cycles, and a collection would be lateness
+    with suppress(BrokenPipeError):
+        sender.run(int.from_bytes(_read(stdin, 8), "big"))
+        pipe.finish()
+
+
+def _read(number: int, length: int) -> bytes:
+    found = b""
+    while len(found) < length:
+        octets = os.read(number, length - len(found))
+        if not octets:
+            raise SystemExit(0)  # the other process has given up
+        found += octets
+    return found

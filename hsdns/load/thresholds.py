@@ -1,0 +1,102 @@
+"""Limits that a run must hold: `p99>5ms,stale>0,loss>0.1%`.
+
+Path: cli/load.py reads -fail-if -> here -> report.py states which are met, and with them the exit status.
+Rule 1: a limit is met if its comparison holds; the run has failed then.
+Rule 2: a percentile that was lost is above every limit; one that is refused decides nothing (`unknown`).
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from hsdns.corefile.properties import parse_duration
+from hsdns.corefile.tree import did_you_mean
+from hsdns.load.errors import LoadError
+from hsdns.load.figures import LOST, PERCENTS, Figure, name_of
+from hsdns.load.judge import VERDICTS
+
+_FORM: Final = re.compile(r"\s*([a-z0-9_.]+)\s*(<=|>=|<|>)\s*(\S+)\s*")
+_OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+LATENCIES: Final = tuple(map(name_of, PERCENTS))
+LATENESS: Final = tuple(f"late.{name}" for name in LATENCIES)
+COUNTS: Final = ("loss", "errors", "servfail", "refused", "nxdomain", "truncated")
+METRICS: Final = (*LATENCIES, *LATENESS, *COUNTS, *VERDICTS)
+
+
+class Limit(NamedTuple):
+    """One limit; `unit` is "us" (microseconds), "%" (of all that counts) or "" (a number)."""
+
+    text: str
+    metric: str
+    sign: str
+    value: float
+    unit: str
+
+
+class Measured(NamedTuple):
+    """What limits are about: counts with what they are a share of, and percentiles."""
+
+    counts: Mapping[str, tuple[int, int]]
+    latency: Sequence[Figure]
+    lateness: Sequence[Figure]
+
+
+def read_limits(text: str, *, verifies: bool) -> list[Limit]:
+    """Read -fail-if; raise LoadError.  `verifies`: whether answers are judged, so that verdicts can be limited."""
+    return [_read(part, verifies) for part in text.split(",")]
+
+
+def is_met(limit: Limit, measured: Measured) -> bool | None:
+    """Whether a limit's comparison holds; None if that cannot be said."""
+    compare = _OPERATORS[limit.sign]
+    if limit.unit == "us":
+        figures = measured.lateness if limit.metric.startswith("late.") else measured.latency
+        name = limit.metric.removeprefix("late.")
+        figure = next(each for each in figures if name_of(each.percent) == name)
+        if figure.us is not None:
+            return compare(figure.us, limit.value)
+        return compare(float("inf"), limit.value) if figure.why == LOST else None
+    count, whole = measured.counts[limit.metric]
+    if limit.unit == "%":
+        return compare(count * 100, round(limit.value * whole, 6)) if whole else None
+    return compare(count, limit.value)
+
+
+def _read(part: str, verifies: bool) -> Limit:
+    match = _FORM.fullmatch(part)
+    if match is None:
+        raise LoadError(
+            f'-fail-if: "{part.strip()}" is no limit; write a name, a comparison and a value, such as p99>5ms'
+        )
+    metric, sign, value = match.groups()
+    if metric not in METRICS:
+        meant = did_you_mean(metric, METRICS) or f"; there are {', '.join(METRICS)}"
+        raise LoadError(
+            f'-fail-if: "{metric}" in "{part.strip()}" is nothing that is measured{meant}'
+        )
+    if metric in VERDICTS and not verifies:
+        raise LoadError(f'-fail-if: "{metric}" needs -verify, which judges the answers')
+    text = f"{metric}{sign}{value}"
+    if metric in LATENCIES or metric in LATENESS:
+        seconds = parse_duration(value)
+        if seconds is None:
+            raise LoadError(f'-fail-if: "{value}" in "{text}" is no time; write one such as 5ms')
+        return Limit(text, metric, sign, round(seconds * 1e6, 3), "us")
+    digits = value.removesuffix("%")
+    try:
+        number = float(digits)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise LoadError(
+            f'-fail-if: "{value}" in "{text}" is neither a number nor a share such as 0.1%'
+        )
+    return Limit(text, metric, sign, number, "%" if digits != value else "")

@@ -1,0 +1,272 @@
+"""What the cluster said is right, at any time: the states of all Services and addresses that are asked for.
+
+Path: the watch of a kubernetes block (plugins/kubernetes/watch.py) -> here -> verifier.py.
+Rule 1: a state is noted when the event is applied, in the thread of the watch: its value alone, which never changes.
+Rule 2: what is right for a question is made of the state by what answers queries (cluster/answer.py), when an answer
+        is compared with it for the first time.
+Rule 3: what does not depend on one Service or one address has no truth here, and is not judged: names outside the
+        cluster, those of an ExternalName, pods that are verified, and names that fall through.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from itertools import repeat
+from typing import Final
+
+from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
+from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.question import POD, SVC
+from hsdns.cluster.reverse import address_of
+from hsdns.cluster.store import Store
+from hsdns.cluster.value import EXTERNAL_NAME, Key, ServiceValue
+from hsdns.load.judge import Answer
+from hsdns.load.questions import Question
+from hsdns.load.timeline import Timeline
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Reply
+from hsdns.wire.name import Name
+
+log = logging.getLogger("hsdns.load")
+
+Pointers = tuple[Name, ...]
+Subject = Key | bytes | None  # a Service, an address, or nothing that changes
+BEAT: Final = 0.02  # seconds
+LATE: Final = (
+    0.05  # seconds between two turns of the watch's loop from which what it sees may be late
+)
+_MOST_STALLS: Final = 200
+_REMEMBERED: Final = 200_000  # answers
+_NAMES: Final = (RRType.CNAME, RRType.PTR, RRType.SRV, RRType.NS)
+
+
+class OutsideZone(Exception):
+    """The answer needs a name that the cluster does not say."""
+
+
+def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
+    """What a reply says; names in RDATA in lower case, SRV without its weight, which no specification defines."""
+    found = []
+    for record in records:
+        rdata = record.rdata
+        if record.rrtype in _NAMES:
+            rdata = rdata.lower()
+            if record.rrtype == RRType.SRV:
+                rdata = rdata[:2] + rdata[4:]
+        found.append((record.rrtype, rdata))
+    return Answer(rcode, frozenset(found))
+
+
+class Truth:
+    """What is right for each of some questions, over a kubernetes block that has started and read its cluster.
+
+    To be made in the thread of the watch.  `clock` is monotonic seconds.
+    """
+
+    def __init__(
+        self, block: Kubernetes, questions: Sequence[Question], clock: Callable[[], float]
+    ) -> None:
+        self._block = block
+        self._clock = clock
+        self._live = block.answers
+        self.questions = questions
+        self.changes: list[float] = []  # when each event was applied that changed what is asked for
+        self.subjects: list[Subject] = []
+        self._zones: list[Name | None] = []
+        self._services: dict[Key, Timeline[ServiceValue | None]] = {}
+        self._addresses: dict[bytes, Timeline[Pointers]] = {}
+        self._touched: dict[bytes, float] = {}
+        self._beaten = clock()
+        self._stalls: deque[tuple[float, float]] = deque(
+            maxlen=_MOST_STALLS
+        )  # the loop did not turn
+        self._expected: dict[tuple[int, int], Answer | None] = {}
+        self._scratch = Store(block.state.settings, wall=lambda: 0.0, warn=_ignore)
+        self._scratch.namespaces = block.store.namespaces
+        self._scratch.pods = block.store.pods
+        self._scratch.synced = True
+        self._answers: ClusterAnswers = block.answers_over(self._scratch)
+        for question in questions:
+            zone = question.name.longest_of(block.zones)
+            self._zones.append(zone)
+            self.subjects.append(self._subject(question, zone))
+        self._follow()
+
+    def is_away(self) -> bool:
+        """Whether the cluster cannot be watched at the moment."""
+        return bool(self._block.store.lost)
+
+    def beat(self) -> None:
+        """The loop of the watch has turned; to be called every BEAT seconds."""
+        now = self._clock()
+        if now - self._beaten > LATE:
+            self._stalls.append((self._beaten, now))
+        self._beaten = now
+
+    def was_late(self, begin: float, end: float) -> bool:
+        """Whether the watch may have seen something late that happened between two times."""
+        return any(first < end and last > begin for first, last in reversed(self._stalls))
+
+    def states(self, question: int) -> tuple[Sequence[float], int] | None:
+        """Since when each state of a question was true, and how many before these are forgotten.
+
+        None if the cluster does not say.
+        """
+        subject = self.subjects[question]
+        if subject is None:
+            return None if self._zones[question] is None else ((float("-inf"),), 0)
+        base, since, _ = (
+            self._addresses[subject] if isinstance(subject, bytes) else self._services[subject]
+        ).states
+        return since, base
+
+    def expected(self, question: int, state: int) -> Answer | None:
+        """What is right for a question in a state, by its number with the forgotten ones; None if that is not known."""
+        found = self._expected.get((question, state), _MISSING)
+        if found is _MISSING:
+            if len(self._expected) >= _REMEMBERED:
+                self._expected.clear()
+            found = self._expected[question, state] = self._make(question, state)
+        return found
+
+    def _subject(self, question: Question, zone: Name | None) -> Subject:
+        if zone is None:
+            return None
+        lookup = self._live.lookup
+        address = address_of(question.name)
+        if address is not None and question.qtype == RRType.PTR:
+            if address not in self._addresses:
+                self._addresses[address] = Timeline(tuple(lookup.pointers(address, None)))
+            return address
+        parsed = lookup.parse(question.name, zone)
+        if parsed is None or parsed.kind != SVC or not parsed.name:
+            return None
+        key = (parsed.namespace, parsed.name)
+        if key not in self._services:
+            self._services[key] = Timeline(lookup.values(zone).get(key))
+        return key
+
+    def _follow(self) -> None:
+        watch, services = self._block.watch, self._block.store.services
+        services.history = _Notes(self._note)
+        services.history.is_open = True
+        before = watch.on_delivered
+
+        def delivered() -> None:
+            self._point()
+            if before is not None:
+                before()
+
+        watch.on_delivered = delivered
+
+    def _note(self, noted: Noted) -> None:
+        now = self._clock()
+        timeline = self._services.get(noted.service)
+        if timeline is not None:
+            timeline.add(now, self._block.store.services.values.get(noted.service))
+            self.changes.append(now)
+        if self._addresses:
+            for address in _places(noted.before) ^ _places(noted.after):
+                if address[0] in self._addresses:
+                    self._touched.setdefault(address[0], now)
+
+    def _point(self) -> None:
+        """Note the names of addresses that a batch of events has changed."""
+        touched, self._touched = self._touched, {}
+        for address, time in touched.items():
+            pointers = tuple(self._live.lookup.pointers(address, None))
+            timeline = self._addresses[address]
+            if pointers != timeline.latest:
+                timeline.add(time, pointers)
+
+    def _make(self, question: int, state: int) -> Answer | None:
+        subject, (name, qtype, _) = self.subjects[question], self.questions[question]
+        zone = self._zones[question]
+        assert zone is not None, "states() says so"
+        if isinstance(subject, bytes):
+            base, _, pointers = self._addresses[subject].states
+            if state < base:  # forgotten just now
+                return None
+            targets = pointers[state - base]
+            if targets:
+                records = [RR(name, RRType.PTR, 0, target.wire) for target in targets]
+                return answer_of(Rcode.NOERROR, records)
+            return self._absent(zone)
+        values = self._scratch.services.values
+        values.clear()
+        if subject is None:
+            parsed = self._live.lookup.parse(name, zone)
+            if parsed is not None and parsed.kind == POD and self._live.lookup.pods == "verified":
+                return None
+        else:
+            base, _, found = self._services[subject].states
+            if state < base:
+                return None
+            value = found[state - base]
+            if value is not None:
+                if value.kind == EXTERNAL_NAME or any(part.targets for part in value.slices):
+                    return None
+                values[subject] = value
+        try:
+            reply = _run(self._answers, name, qtype, zone)
+        except NoSuchName:
+            return self._absent(zone)
+        except OutsideZone:
+            return None
+        return answer_of(reply.rcode, reply.answer)
+
+    def _absent(self, zone: Name) -> Answer | None:
+        return Answer(Rcode.NXDOMAIN) if self._block.tells_absence(zone) else None
+
+
+class _Notes(History):
+    """Tells each change, and remembers none."""
+
+    def __init__(self, note: Callable[[Noted], None]) -> None:
+        super().__init__(0)
+        self._tell = note
+
+    def note(self, noted: Noted) -> None:
+        """Tell a change; what goes wrong is logged, for the watch must go on."""
+        try:
+            self._tell(noted)
+        except Exception:
+            log.exception("the truth about %s was not noted", noted.service)
+
+
+def _places(packed: Packed) -> set[tuple[bytes, bytes | None]]:
+    """Addresses with their labels."""
+    if isinstance(packed, ServiceFacts):
+        return {(address, None) for address in packed.cluster_ips}
+    return {
+        place
+        for part in packed
+        for place in zip(part.separate, part.labels or repeat(None), strict=False)
+    }
+
+
+def _run(answers: ClusterAnswers, name: Name, qtype: int, zone: Name) -> Reply:
+    """The reply; it waits for nothing but turns of a loop that there is not."""
+    answering = answers.answer(name, qtype, zone, _outside)
+    assert isinstance(answering, Coroutine)
+    while True:
+        try:
+            answering.send(None)
+        except StopIteration as done:
+            found: Reply = done.value
+            return found
+
+
+async def _outside(qname: Name, qtype: int) -> Reply:
+    raise OutsideZone
+
+
+def _ignore(sentence: str) -> None:
+    """The source itself has told it."""
+
+
+_MISSING: Final = Answer(-1)

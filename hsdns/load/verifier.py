@@ -1,0 +1,156 @@
+"""Judges the answers of a run, as they come.
+
+Path: run.py hands on outcomes and replies -> here -> judge.py, with the states of truth.py.
+Rule 1: a right answer is judged at once.  Any other one waits until the watch has had PATIENCE to see what the server
+        may have seen before it.
+Rule 2: nothing is held against the server while the watch was away, and only a stale answer while it was late.
+Rule 3: only what has an answer is judged: NOERROR and NXDOMAIN.  Other rcodes and lost queries are counted elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from hsdns.load.judge import (
+    AWAY,
+    EARLY,
+    RIGHT,
+    STALE,
+    TRUNCATED,
+    UNDECIDED,
+    UNKNOWN,
+    Answer,
+    Verdict,
+    judge,
+)
+from hsdns.load.truth import answer_of
+from hsdns.wire.decode_reply import BadReply, decode_reply
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import TC, Query
+
+PATIENCE: Final = 1.0  # seconds
+SLACK: Final = 0.1  # seconds
+JUDGED: Final = (Rcode.NOERROR, Rcode.NXDOMAIN)
+
+
+class SaysTruth(Protocol):
+    """What truth.Truth does."""
+
+    def is_away(self) -> bool:
+        """Whether the cluster cannot be watched at the moment."""
+
+    def was_late(self, begin: float, end: float) -> bool:
+        """Whether the watch may have seen something late that happened between two times."""
+
+    def states(self, question: int) -> tuple[Sequence[float], int] | None:
+        """Since when each state of a question was true, and how many are forgotten."""
+
+    def expected(self, question: int, state: int) -> Answer | None:
+        """What is right for a question in a state."""
+
+
+class Judged(NamedTuple):
+    """A verdict about a question's answer; times in seconds of the monotonic clock."""
+
+    question: int
+    planned: float
+    asked: float
+    verdict: Verdict
+
+
+class _Waiting(NamedTuple):
+    question: int
+    planned: float
+    asked: float
+    received: float
+    answer: Answer
+
+
+class Verifier:
+    """Judges answers to `queries` (in the order of the questions); `slack` in seconds."""
+
+    def __init__(self, truth: SaysTruth, queries: Sequence[Query], slack: float = SLACK) -> None:
+        self.slack = slack
+        self.patience = max(PATIENCE, 2 * slack)
+        self._truth = truth
+        self._queries = queries
+        self._replies: dict[int, tuple[int, bytes]] = {}
+        self._answers: dict[int, Answer | None] = {}
+        self._waiting: deque[_Waiting] = deque()
+
+    def remember(self, number: int, question: int, content: bytes) -> None:
+        """A reply, without its ID, that outcomes may refer to."""
+        self._replies[number] = question, content
+
+    def forget(self) -> None:
+        """Outcomes do not refer to the replies from before any more."""
+        self._replies.clear()
+        self._answers.clear()
+
+    def judge(
+        self, question: int, flags: int, reply: int, planned: float, asked: float, received: float
+    ) -> Judged | None:
+        """Judge an answer; None if it is none, or is judged later."""
+        if flags & 15 not in JUDGED:
+            return None
+        if flags & TC:
+            return Judged(question, planned, asked, Verdict(UNDECIDED, reason=TRUNCATED))
+        answer = self._answer(reply)
+        if answer is None:
+            return None
+        verdict = self._judge(question, asked, received, answer)
+        if verdict.word == RIGHT or verdict.reason == UNKNOWN:
+            return Judged(question, planned, asked, verdict)
+        self._waiting.append(_Waiting(question, planned, asked, received, answer))
+        return None
+
+    @property
+    def waits(self) -> bool:
+        """Whether answers wait to be judged."""
+        return bool(self._waiting)
+
+    def settled(self, now: float) -> Iterator[Judged]:
+        """Judge what has waited long enough; `now` may be infinite, at the end."""
+        waiting = self._waiting
+        while waiting and waiting[0].received + self.patience <= now:
+            question, planned, asked, received, answer = waiting.popleft()
+            verdict = self._judge(question, asked, received, answer)
+            if self._is_doubtful(verdict, received):
+                verdict = Verdict(UNDECIDED, verdict.age, AWAY)
+            yield Judged(question, planned, asked, verdict)
+
+    def _is_doubtful(self, verdict: Verdict, received: float) -> bool:
+        """Whether the watch was away or late; a late one makes no answer stale, but anything else may be its own."""
+        if verdict.word in (RIGHT, UNDECIDED):
+            return False
+        if self._truth.is_away():
+            return True
+        end = received + (verdict.age if verdict.word == EARLY else self.patience)
+        return verdict.word != STALE and self._truth.was_late(received - self.slack, end)
+
+    def _judge(self, question: int, asked: float, received: float, answer: Answer) -> Verdict:
+        found = self._truth.states(question)
+        if found is None:
+            return Verdict(UNDECIDED, reason=UNKNOWN)
+        since, base = found
+
+        def expected(state: int) -> Answer | None:
+            return self._truth.expected(question, base + state)
+
+        return judge(since, expected, asked, received, answer, self.slack, forgotten=base > 0)
+
+    def _answer(self, reply: int) -> Answer | None:
+        """What a reply says; None if it is no reply to its question."""
+        if reply in self._answers:
+            return self._answers[reply]
+        question, content = self._replies[reply]
+        try:
+            found = decode_reply(b"\0\0" + content, self._queries[question])
+        except BadReply:
+            answer = None
+        else:
+            answer = answer_of(found.rcode, found.answer)
+        self._answers[reply] = answer
+        return answer

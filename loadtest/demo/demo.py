@@ -1,0 +1,136 @@
+"""Loads hsdns, hsdns with a frozen state, and CoreDNS without and with `cache 30`, each under the same changes.
+
+Path: __main__.py -> here -> `hsdns load`, which makes the cluster up and serves it to the server under test.
+Rule 1: the servers get the same queries at the same times, and the same changes.
+Rule 2: hsdns must have no answer that is not right, and what is frozen must be found: else the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from loadtest.answering.programs import ROOT, which
+from loadtest.ports import free_port
+from loadtest.process import Process
+
+HSDNS: Final = (sys.executable, "-m", "hsdns")
+BAD: Final = ("stale", "early", "missing", "extra", "wrong")
+
+
+class Subject(NamedTuple):
+    """A server under test; `directives` are added to its Corefile, `is_stale`: whether it is meant to be."""
+
+    name: str
+    title: str
+    words: tuple[str, ...]
+    directives: tuple[str, ...] = ()
+    is_stale: bool = False
+
+
+def subjects(coredns: str | None) -> list[Subject]:
+    """The servers, as far as their programs are there."""
+    found = [
+        Subject("hsdns", "hsdns", HSDNS),
+        Subject("frozen", "hsdns, fault freeze", HSDNS, ("fault freeze",), is_stale=True),
+    ]
+    if coredns is not None:
+        found += [
+            Subject("coredns", "CoreDNS", (coredns,)),
+            Subject("cache", "CoreDNS, cache 30", (coredns,), ("cache 30",), is_stale=True),
+        ]
+    return found
+
+
+def corefile(port: int, api: int, directives: Sequence[str]) -> str:
+    """The Corefile of a server on a port, over the API on another one."""
+    lines = [
+        f"cluster.local:{port} in-addr.arpa:{port} {{",
+        "    bind 127.0.0.1",
+        *(f"    {each}" for each in directives),
+        "    kubernetes cluster.local in-addr.arpa {",
+        f"        endpoint http://127.0.0.1:{api}",
+        "        pods insecure",
+        "        ttl 30",
+        "    }",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def load_words(
+    port: int, api: int, folder: Path, name: str, options: argparse.Namespace
+) -> list[str]:
+    """The command that loads a server."""
+    return [
+        *HSDNS,
+        "load",
+        *("-p", str(port), "-rate", options.rate, "-time", options.time, "-seed", "1"),
+        *("-source", "synthetic", "services=100", "endpoints=5"),
+        *("-api", f"127.0.0.1:{api}", "-churn", str(options.churn), "-wait", "30s", "-verify"),
+        *("-json", str(folder / f"{name}.json"), "-html", str(folder / f"{name}.html")),
+    ]
+
+
+def judged(subject: Subject, report: dict[str, Any]) -> tuple[str, bool]:
+    """A line about a report, and whether it is what is expected of the server."""
+    verdicts = report["verdicts"]
+    counts: dict[str, int] = verdicts["counts"]
+    stalest = next((each["us"] for each in verdicts["stale_age"] if each["name"] == "max"), None)
+    age = "" if stalest is None else f", by up to {stalest / 1e6:.1f} s"
+    words = (
+        ", ".join(f"{counts[word]} {word}" for word in BAD if counts[word]) or "none that was not"
+    )
+    line = f"{subject.title}: {counts['right']} answers right, {words}{age}; under {verdicts['changes']} changes"
+    is_good = counts["right"] > 0 and (
+        counts["stale"] > 0 if subject.is_stale else not any(counts[word] for word in BAD)
+    )
+    return line, is_good
+
+
+def run(subject: Subject, folder: Path, options: argparse.Namespace) -> tuple[str, bool]:
+    """Load a server; return a line about it, and whether it is what is expected."""
+    port, api = free_port(), free_port()
+    file = folder / f"{subject.name}.Corefile"
+    file.write_text(corefile(port, api, subject.directives))
+    with tempfile.TemporaryDirectory(prefix="load-demo-") as logs:
+        words = (*subject.words, "-conf", str(file))
+        with Process(subject.name, words, Path(logs), cwd=ROOT) as server:
+            done = subprocess.run(
+                load_words(port, api, folder, subject.name, options),
+                cwd=ROOT,
+                check=False,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            if done.returncode:
+                return f"{subject.title}: no report\n{server.printed()[-500:]}", False
+    print(f"\n{subject.title}\n{done.stdout}", end="", flush=True)
+    return judged(subject, json.loads((folder / f"{subject.name}.json").read_text()))
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Load all servers; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest.demo")
+    parser.add_argument("--rate", default="1000", help="queries a second (default 1000)")
+    parser.add_argument("--time", default="10s", help="for each server (default 10s)")
+    parser.add_argument("--churn", type=int, default=50, help="changes a second (default 50)")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "load-demo", help="folder")
+    options = parser.parse_args(args)
+    options.out.mkdir(parents=True, exist_ok=True)
+    folder: Path = options.out.resolve()
+    found = [
+        run(each, folder, options)
+        for each in subjects(os.environ.get("HSDNS_PEER") or which("coredns"))
+    ]
+    print(f"\nreports in {folder}")
+    for line, _ in found:
+        print(line)
+    return 0 if all(is_good for _, is_good in found) else 1

@@ -1,0 +1,87 @@
+"""The command against servers on loopback; no load of more than 0.2 s."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hsdns import cli
+from hsdns.cli import load
+from hsdns.load import probe
+from hsdns.load.report import FORMAT, Report
+from loadtest.ports import free_port
+from tests.load.servers import server
+
+WEB = """
+apiVersion: v1
+kind: Service
+metadata:
+  name: web
+spec:
+  clusterIP: 10.96.0.1
+  ports: [{port: 80}]
+"""
+SHORT = ("-rate", "200", "-time", "100ms")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(probe, "EACH", 0.05)
+    monkeypatch.setattr(probe, "PAUSE", 0.0)
+    Path("web.yaml").write_text(WEB)
+    Path("q.txt").write_text("www.a.test A\n; nothing\nwww.b.test A\n")
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with server() as port:
+        words = ["load", "-p", str(port), "-queries", "q.txt", *SHORT, "-o", "json", "-json", "r.json"]  # fmt: skip
+        assert cli.main([*words, "-fail-if", "loss>0"]) == 0
+    printed = capsys.readouterr().out
+    assert printed == Path("r.json").read_text()
+    report = msgspec.json.decode(printed, type=Report)
+    assert (report.format, report.ended, report.verdicts) == (FORMAT, "", None)
+    assert report.plan.target == f"127.0.0.1 port {port}"
+    assert report.plan.what == "2 questions of q.txt"
+    assert (report.counts.sent, report.counts.answered, report.counts.lost) == (20, 20, 0)
+    assert report.counts.rcodes == {"NOERROR": 20}
+    assert [(limit.limit, limit.met) for limit in report.limits] == [("loss>0", False)]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_answers_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    """The server says 10.0.0.1 to everything, which no Service of the cluster has."""
+    with server() as port:
+        words = ["load", "-p", str(port), "-source", "synthetic", "services=2", "endpoints=1", "headless=0", "-mix", "service=1"]  # fmt: skip
+        assert cli.main([*words, "-verify", *SHORT, "-o", "json", "-fail-if", "wrong>0"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["verdicts"]["counts"]["wrong"] == 20
+    assert report["kinds"][0]["group"] == "service"
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["-queries", "q.txt"], "nothing listens on UDP at 127.0.0.1 port {}; check -server and -p, or give it more time with -wait"),
+        (["-queries", "none.txt"], "[Errno 2] No such file or directory: 'none.txt'"),
+        (["-source", "synthetic", "-api", "127.0.0.1:0", "-conf", "none"], "none:1:1: cannot read the Corefile: No such file or directory"),
+        (["-source", "manifests", "web.yaml", "-api", "127.0.0.1:0"], "-api serves a made-up cluster: add -source synthetic, without changes; -churn makes them"),
+        (["-o", "xml"], '-o needs text or json, found "xml"'),
+    ],
+)  # fmt: skip
+def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port()
+    assert load.run([*words, "-p", str(port)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == sentence.format(port)
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert load.run(["-h"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: hsdns load -queries FILE [FLAG...]\n")

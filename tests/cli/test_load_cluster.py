@@ -1,0 +1,84 @@
+"""The thread of a cluster: its questions, its truth, and its changes in both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from hsdns.cli.load_cluster import LoadCluster
+from hsdns.cli.offline import CannotTell, configure
+from hsdns.corefile.tree import Position, Token
+from hsdns.load.cluster_names import cluster_questions
+from hsdns.load.errors import LoadError
+from hsdns.load.questions import Questions
+from hsdns.plugins.kubernetes import Kubernetes
+
+SYNTHETIC = ("synthetic", "services=2", "endpoints=2", "headless=1")
+
+
+def choose(blocks: Sequence[Kubernetes]) -> Questions:
+    return cluster_questions([block.answer_set() for block in blocks], None, 0.0, 1)
+
+
+def cluster(*words: str, verifies: bool = True, api: bool = True) -> LoadCluster:
+    tokens = tuple(Token(word, Position("-source", 0, 0)) for word in words or SYNTHETIC)
+    configuration, _ = configure(None, tokens)
+    address = ("127.0.0.1", 0) if api else None
+    return LoadCluster(configuration, choose, verifies=verifies, api=address)
+
+
+@pytest.mark.sockets
+def test_changes_are_in_the_truth_and_in_the_api() -> None:
+    with cluster() as found:
+        assert {each.group for each in found.questions.all} == {"headless", "endpoint", "srv", "reverse", "absent"}  # fmt: skip
+        assert found.truth is not None
+        assert found.api is not None
+        assert found.truth.changes == []
+        before = version(found.api.url)
+        found.begin_churn(500.0)
+        while len(found.truth.changes) < 3:
+            version(found.api.url)
+        found.end_churn()
+        after = version(found.api.url)
+        assert after - before == len(found.truth.changes)
+
+
+def version(url: str) -> int:
+    """That of a list of the API."""
+    with urlopen(f"{url}/apis/discovery.k8s.io/v1/endpointslices") as answer:
+        return int(json.load(answer)["metadata"]["resourceVersion"])
+
+
+def test_without_truth_and_api() -> None:
+    with cluster(verifies=False, api=False) as found:
+        assert (found.truth, found.api) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "sentence"),
+    [
+        (("synthetic", "services=2", "changes=5"), LoadError, "-api serves a made-up cluster: add -source synthetic, without changes; -churn makes them"),
+        (("synthetic", "services=0"), LoadError, "the cluster has no names, so there is nothing to ask; -queries FILE asks those of a file"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_is_raised_here(
+    words: tuple[str, ...], error: type[Exception], sentence: str
+) -> None:
+    with pytest.raises(error) as raised, cluster(*words):
+        pass
+    assert str(raised.value) == sentence
+
+
+def test_a_corefile_without_a_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "Corefile"
+    file.write_text(". {\n    bind 127.0.0.1\n    whoami\n}\n")
+    configuration, _ = configure(str(file), None)
+    with (
+        pytest.raises(CannotTell, match="there is no kubernetes block, so there is no cluster"),
+        LoadCluster(configuration, choose, verifies=False),
+    ):
+        pass

@@ -1,0 +1,96 @@
+import pytest
+
+from hsdns.cli.flags import FlagError, parse_flags
+from hsdns.cli.load_flags import FLAGS, LoadSettings, read_settings
+from hsdns.load.errors import LoadError
+from hsdns.load.schedule import Schedule, Stage
+from hsdns.load.thresholds import Limit
+
+
+def settings(text: str) -> LoadSettings:
+    return read_settings(parse_flags(text.split(), FLAGS))
+
+
+def test_defaults() -> None:
+    assert settings("-queries q.txt") == LoadSettings(
+        server="127.0.0.1",
+        port=53,
+        schedule=Schedule((Stage(10, 1000, 1000),), "even", 1, 1),
+        seed=1,
+        edns=0,
+        timeout=2.0,
+        sockets=4,
+        verifies=False,
+        slack=0.1,
+        api=None,
+        churn=0.0,
+        wait=0.0,
+        limits=[],
+        mix=None,
+        zipf=0.0,
+        queries="q.txt",
+        keeps_going=False,
+    )
+
+
+def test_all() -> None:
+    found = settings(
+        "-server 192.0.2.1 -i-own-this 192.0.2.1 -p 1053 -rate 5..10:1s,7 -time 3s -arrival burst=2 -seed 9 -edns 1232 "
+        "-timeout 1s -sockets 2 -verify -slack 50ms -source synthetic -api [::1]:8001 -churn 2.5 -wait 4s "
+        "-fail-if stale>0 -mix srv=1 -zipf 1.5 -keep-going"
+    )
+    assert found == LoadSettings(
+        server="192.0.2.1",
+        port=1053,
+        schedule=Schedule((Stage(1, 5, 10), Stage(2, 7, 7)), "burst", 2, 9),
+        seed=9,
+        edns=1232,
+        timeout=1.0,
+        sockets=2,
+        verifies=True,
+        slack=0.05,
+        api=("::1", 8001),
+        churn=2.5,
+        wait=4.0,
+        limits=[Limit("stale>0", "stale", ">", 0.0, "")],
+        mix={"srv": 1},
+        zipf=1.5,
+        queries="",
+        keeps_going=True,
+    )
+
+
+NEEDS = "-source synthetic"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "what is to be asked? add -queries FILE, or a cluster whose names are asked: -source or -conf"),
+        ("-queries q -verify", "-verify needs -source or -conf"),
+        ("-queries q -slack 1s", "-slack needs -verify"),
+        (f"{NEEDS} -churn 5", "-churn needs -api"),
+        ("-queries q -mix srv=1", "-mix needs -source or -conf"),
+        (f"{NEEDS} -queries q -zipf 1", "-zipf draws names of a cluster, -queries asks those of a file in order; leave one of them out"),
+        (f"{NEEDS} -zipf x", '-zipf needs a number from 0 to 10, found "x"'),
+        (f"{NEEDS} -api 8001", '-api needs an address and a port such as 127.0.0.1:8001, found "8001"'),
+        (f"{NEEDS} -api x:99999", '-api needs an address and a port such as 127.0.0.1:8001, found "x:99999"'),
+        ("-queries q -timeout 0", "-timeout 0s: every query would be lost at once; give it a time such as 2s"),
+        ("-queries q -time soon", '-time needs a time such as 10s, found "soon"'),
+        ("-queries q -server 8.8.8.8", "8.8.8.8 is neither loopback nor private: load there is an attack unless the server is yours; if it is, add -i-own-this 8.8.8.8"),
+        ("-queries q -rate 200000", "-rate: 200000 queries a second are above the ceiling of 100000; -max-rate 200000 lifts it"),
+        ("-queries q -time 2h", "-time: 2h0m0s is above the ceiling of 1h0m0s; -max-time 2h0m0s lifts it"),
+        ("-queries q -fail-if stale>0", '-fail-if: "stale" needs -verify, which judges the answers'),
+        ("-queries q -sockets 0", '-sockets needs a number from 1 to 900, found "0"'),
+        ("-quereis q", 'unknown flag -quereis; did you mean "-queries"?'),
+    ],
+)  # fmt: skip
+def test_bad_input(text: str, sentence: str) -> None:
+    with pytest.raises((FlagError, LoadError)) as error:
+        settings(text)
+    assert str(error.value) == sentence
+
+
+def test_ceilings_are_lifted() -> None:
+    found = settings("-queries q -rate 200000 -max-rate 200000 -time 2h -max-time 2h")
+    assert found.schedule.stages == (Stage(7200, 200_000, 200_000),)

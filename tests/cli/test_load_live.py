@@ -1,0 +1,55 @@
+import io
+import sys
+
+import pytest
+
+from hsdns.cli.load_live import line, live
+from hsdns.load.judge import RIGHT, STALE
+from hsdns.load.results import Results
+from tests.load.test_report import results
+
+
+def test_line() -> None:
+    found = results(lost=2, stale=True)
+    assert line(found, 1.2, 2.0) == (
+        "1/2 s, 98 answers/s, p50 1.00 ms p99 1.00 ms (late 0 us), NOERROR 198, lost 2, stale 10, 189 right"
+    )
+    assert RIGHT in line(found, 1.2, 2.0)
+    assert STALE in line(found, 1.2, 2.0)
+
+
+def test_line_of_the_first_second() -> None:
+    assert line(Results([], 0), 0.3, 10.0) == "0/10 s"
+
+
+def test_without_a_terminal_there_is_a_line_every_five_seconds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with live(12.0) as show:
+        for tenth in range(130):
+            show(Results([], 0), tenth / 10)
+    assert capsys.readouterr().err == "5/12 s\n10/12 s\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("has_rich", [True, False])
+def test_on_a_terminal_the_line_is_written_over(
+    has_rich: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    if not has_rich:
+        monkeypatch.setattr("hsdns.cli.load_live.LIBRARY", "no_such_library")
+    with live(12.0) as show:
+        show(Results([], 0), 1.0)
+        show(Results([], 0), 2.0)
+    written = terminal.getvalue()
+    assert written.index("1/12 s") < written.index("2/12 s")
+    assert "\n1/12" not in written
+    assert written.rstrip().endswith(("\x1b[K", "\x1b[2K", "\x1b[?25h"))

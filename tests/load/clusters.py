@@ -1,0 +1,44 @@
+"""A cluster for tests: a kubernetes block over manifests, started without ports in a loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hsdns.cli.offline import configure, kubernetes_blocks, make_runtime, wait_for_clusters
+from hsdns.cluster.objects import Deleted, EndpointSlice, Object, Service, Upserted
+from hsdns.corefile.tree import Position, Token
+from hsdns.plugins.kubernetes import Kubernetes
+
+SERVICES, ENDPOINTS = 4, 2  # half of the Services are headless
+SYNTHETIC = ("synthetic", f"services={SERVICES}", f"endpoints={ENDPOINTS}", "seed=1")
+
+
+def with_block(test: Callable[[Kubernetes], Awaitable[Any]], *words: str) -> Any:
+    """Run a test with the kubernetes block of the built-in Corefile over a source."""
+
+    async def run() -> Any:
+        tokens = tuple(Token(word, Position("-source", 0, 0)) for word in words or SYNTHETIC)
+        configuration, _ = configure(None, tokens)
+        (block,) = kubernetes_blocks(configuration)
+        runtime = make_runtime(configuration)
+        await block.start(runtime)
+        try:
+            await wait_for_clusters(runtime, [block])
+            return await test(block)
+        finally:
+            await block.stop()
+            await runtime.tasks.cancel()
+
+    return asyncio.run(run())
+
+
+def put(block: Kubernetes, *objects: Object) -> None:
+    """Add or replace objects, as an event of the source would."""
+    block.watch.deliver([Upserted(each) for each in objects])
+
+
+def remove(block: Kubernetes, *objects: Service | EndpointSlice) -> None:
+    """Delete objects, as an event of the source would."""
+    block.watch.deliver([Deleted(each) for each in objects])

@@ -1,0 +1,61 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.load.in_flight import IDS, InFlight, sockets_for
+
+
+@given(
+    sockets=st.integers(1, 3),
+    events=st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.integers(0, 40)), max_size=40),
+)
+def test_each_query_is_answered_or_lost_once(
+    sockets: int, events: list[tuple[int, bool, int]]
+) -> None:
+    in_flight = InFlight(sockets, timeout=10)
+    now, count, waiting, lost, answered = 0, 0, {}, [], []
+    for passed, sends, which in events:
+        now += passed
+        lost += in_flight.lost(now)
+        if sends:
+            place = in_flight.place()
+            assert in_flight.begin(*place, (count, now, now)) is None
+            waiting[count] = place
+            count += 1
+        elif which in waiting:
+            found = in_flight.answered(*waiting[which])
+            if found is not None:
+                answered.append(found)
+                assert now - found[2] < 10
+    lost += in_flight.rest()
+    assert sorted(number for number, _, _ in lost + answered) == list(range(count))
+    assert len(in_flight) == 0
+
+
+def test_places() -> None:
+    in_flight = InFlight(2, 10)
+    assert [in_flight.place() for _ in range(4)] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+
+
+def test_an_id_that_is_used_again() -> None:
+    in_flight = InFlight(1, 10)
+    places = [in_flight.place() for _ in range(IDS + 1)]
+    assert places[0] == places[IDS]
+    assert in_flight.begin(*places[0], (1, 0, 0)) is None
+    assert in_flight.begin(*places[IDS], (2, 5, 5)) == (1, 0, 0)
+    assert in_flight.answered(*places[0]) == (2, 5, 5)
+    assert in_flight.rest() == []
+
+
+def test_a_reply_to_nothing() -> None:
+    in_flight = InFlight(1, 10)
+    assert in_flight.answered(0, 7) is None
+    assert in_flight.late == 1
+
+
+@pytest.mark.parametrize(
+    ("fastest", "timeout", "least", "sockets"),
+    [(100, 2, 1, 1), (100, 2, 4, 4), (30_000, 2, 1, 3), (100_000, 2, 4, 10)],
+)
+def test_sockets(fastest: float, timeout: float, least: int, sockets: int) -> None:
+    assert sockets_for(fastest, timeout, least) == sockets

@@ -1,0 +1,42 @@
+from collections import Counter
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.load.questions import Question, Questions, order, zipf
+from hsdns.wire.decode import decode
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import Query
+from hsdns.wire.name import Name
+
+WWW = Question(Name.from_text("www.a.test."), RRType.SRV, "file")
+
+
+@pytest.mark.parametrize("edns", [0, 1232])
+def test_query(edns: int) -> None:
+    wire = b"\x12\x34" + WWW.octets(edns)
+    query = decode(wire)
+    assert isinstance(query, Query)
+    assert (query.id, query.qname, query.qtype, query.flags) == (0x1234, WWW.name, WWW.qtype, 0x100)
+    assert (query.edns.payload_size if query.edns else 0) == edns
+
+
+def test_without_weights_one_after_the_other() -> None:
+    assert list(islice(Questions([WWW] * 3).order(), 7)) == [0, 1, 2, 0, 1, 2, 0]
+
+
+@given(weights=st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any), seed=st.integers())
+def test_drawn_by_weight(weights: list[int], seed: int) -> None:
+    drawn = list(islice(order(len(weights), weights, seed), 1000))
+    assert drawn == list(islice(order(len(weights), weights, seed), 1000))
+    for number, count in Counter(drawn).items():
+        share = weights[number] / sum(weights)
+        assert share > 0
+        assert abs(count - 1000 * share) <= 6 * (1000 * share * (1 - share)) ** 0.5 + 6
+
+
+def test_zipf() -> None:
+    assert list(zipf(4, 1.0)) == [1, 1 / 2, 1 / 3, 1 / 4]
+    assert list(zipf(3, 0.0)) == [1, 1, 1]

@@ -1,0 +1,123 @@
+"""A report of few queries, as values and as text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hsdns.load.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
+from hsdns.load.outcome import LOST
+from hsdns.load.questions import Question
+from hsdns.load.report import (
+    FORMAT,
+    Machine,
+    PlanReport,
+    Report,
+    Run,
+    StageReport,
+    exit_status,
+    make_report,
+)
+from hsdns.load.results import Results
+from hsdns.load.schedule import SECOND
+from hsdns.load.thresholds import read_limits
+from hsdns.load.verifier import Judged
+from hsdns.wire.iana import RRType
+from hsdns.wire.name import Name
+
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "load.schema.json"
+MS = SECOND // 1000
+NAME = Name.from_text("web.shop.svc.cluster.local.")
+PLAN = PlanReport(
+    "127.0.0.1 port 53", "UDP", [StageReport(2, 100, 100)], "even", 1, 7, 4, 2000, 2, "2 questions", 0, 10
+)  # fmt: skip
+MACHINE = Machine("1.0", "3.11.2", "Linux", 2, "rust")
+
+
+def results(*, lost: int = 0, late: int = 0, stale: bool = False) -> Results:
+    found = Results([Question(NAME, RRType.A, "service"), Question(NAME, RRType.SRV, "srv")], 0)
+    for number in range(200):
+        planned = number * 10 * MS
+        received = LOST if number < lost else planned + late * MS + 1 * MS
+        found.add([(number % 2, 0x8400, 0, planned, planned + late * MS, received)])
+        verdict = Verdict(RIGHT)
+        if stale and number >= 190:
+            verdict = Verdict(STALE, (number - 189) / 10)
+        elif stale and number == 0:
+            verdict = Verdict(UNDECIDED, 0.01, BEHIND)
+        found.add_verdict(Judged(number % 2, planned / SECOND, planned / SECOND, verdict))
+    found.add_changes([0.5, 1.5])
+    return found
+
+
+def report(found: Results, limits: str = "", ended: str = "", slack: float | None = 0.1) -> Report:
+    read = read_limits(limits, verifies=True) if limits else []
+    return make_report(found, Run("2026-01-01T00:00:00.000Z", ended, 2.0, PLAN, MACHINE, slack, read))  # fmt: skip
+
+
+def test_report() -> None:
+    found = report(results(lost=2, stale=True), "p50>1s,stale>0,loss>1%")
+    assert (found.format, found.ended, found.refused) == (FORMAT, "", "")
+    counts = found.counts
+    assert (counts.due, counts.sent, counts.answered, counts.lost) == (200, 200, 198, 2)
+    assert counts.rcodes == {"NOERROR": 198}
+    assert {each.name: each.us or each.why for each in found.latency} == {
+        "p50": 1000, "p90": 1000, "p95": 1000, "p99": 1000, "p99.9": "lost", "p99.99": "lost", "max": "lost",
+    }  # fmt: skip
+    assert [(kind.group, kind.type, kind.counts.sent) for kind in found.kinds] == [
+        ("service", "A", 100),
+        ("srv", "SRV", 100),
+    ]
+    verdicts = found.verdicts
+    assert verdicts is not None
+    assert (verdicts.counts[RIGHT], verdicts.counts[STALE]) == (189, 10)
+    assert (verdicts.undecided, verdicts.changes, verdicts.slack_ms) == ({BEHIND: 1}, 2, 100)
+    assert [(each.type, each.count, each.worst_age_ms) for each in verdicts.stale_names] == [
+        ("SRV", 5, 1100.0 - 100),
+        ("A", 5, 900.0),
+    ]
+    assert [(each.second, each.counts.sent, each.changes, each.worst_age_ms) for each in found.per_second] == [
+        (0, 100, 1, 0),
+        (1, 100, 1, 1000),
+    ]  # fmt: skip
+    assert [(limit.limit, limit.met) for limit in found.limits] == [
+        ("p50>1s", False),
+        ("stale>0", True),
+        ("loss>1%", False),
+    ]
+    assert exit_status(found) == 1
+
+
+@pytest.mark.parametrize(("limits", "status"), [("", 0), ("stale>0", 0), ("p50>1h", 2), ("p50>1h,right>0", 1)])  # fmt: skip
+def test_a_generator_that_was_the_limit(limits: str, status: int) -> None:
+    found = report(results(late=5), limits)
+    assert {each.why for each in found.latency} == {"generator"}
+    assert found.refused.startswith("the generator was the limit: it was late by 5003 us at p50, ")
+    assert exit_status(found) == status
+
+
+def test_what_could_not_be_sent() -> None:
+    few = results()
+    few.second(0).not_sent = 20
+    found = report(few)
+    assert (found.counts.due, found.counts.sent, found.counts.not_sent) == (220, 200, 20)
+    assert {each.why for each in found.latency} == {"generator"}
+    assert "could not send 20 of 220 queries" in found.refused
+
+
+def test_without_a_judge() -> None:
+    assert report(results(), slack=None).verdicts is None
+
+
+def test_schema() -> None:
+    """docs/load.schema.json is what the report is written by; print it anew if it is not."""
+    schema = json.loads(json.dumps(msgspec.json.schema(Report)))
+    assert json.loads(SCHEMA.read_text()) == schema
+
+
+def test_what_is_written_can_be_read() -> None:
+    found = report(results(lost=2, stale=True), "p50>1h")
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Report) == found

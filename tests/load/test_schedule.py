@@ -1,0 +1,124 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.load.errors import LoadError
+from hsdns.load.schedule import (
+    BURST,
+    EVEN,
+    POISSON,
+    SECOND,
+    Schedule,
+    Stage,
+    read_arrival,
+    read_stages,
+)
+
+MS = SECOND // 1000
+
+
+@pytest.mark.parametrize(
+    ("schedule", "times"),
+    [
+        (Schedule((Stage(1, 4, 4),)), [0, 250, 500, 750]),
+        (Schedule((Stage(1, 2, 2), Stage(1, 0, 0), Stage(1, 1, 1))), [0, 500, 2000]),
+        (Schedule((Stage(1, 4, 4),), BURST, 2), [0, 0, 500, 500]),
+        (Schedule((Stage(2, 0, 4),)), [0, 1000, 1414, 1732]),
+        (Schedule((Stage(2, 4, 0),)), [0, 268, 586, 1000]),
+        (Schedule((Stage(0.5, 3, 3),)), [0, 333]),
+    ],
+    ids=["even", "steps", "bursts", "up", "down", "a part of a query"],
+)
+def test_times(schedule: Schedule, times: list[int]) -> None:
+    assert [round(time / MS) for time in schedule.times()] == times
+
+
+STAGES = st.lists(
+    st.builds(Stage, st.floats(0.01, 20), st.floats(0, 300), st.floats(0, 300)),
+    min_size=1,
+    max_size=4,
+).map(tuple)
+
+
+@given(stages=STAGES, burst=st.integers(1, 7), arrival=st.sampled_from([EVEN, BURST]))
+def test_as_many_as_the_area_at_any_time(
+    stages: tuple[Stage, ...], burst: int, arrival: str
+) -> None:
+    schedule = Schedule(stages, arrival, burst if arrival == BURST else 1)
+    times = list(schedule.times())
+    assert times == sorted(times)
+    assert all(0 <= time <= round(schedule.seconds * SECOND) for time in times)
+    assert abs(len(times) - schedule.area) <= schedule.burst + 1e-6
+    begin = area = 0.0
+    for stage in stages:
+        begin, area = begin + stage.seconds, area + stage.area
+        before = sum(time <= begin * SECOND for time in times)
+        assert abs(before - area) <= schedule.burst + 1
+
+
+@given(rate=st.integers(1, 2000), seed=st.integers(0, 1000))
+def test_poisson_has_the_rate_and_depends_on_the_seed_alone(rate: int, seed: int) -> None:
+    schedule = Schedule((Stage(1, rate, rate),), POISSON, seed=seed)
+    times = list(schedule.times())
+    assert times == sorted(times)
+    assert times == list(schedule.times())
+    assert abs(len(times) - rate) <= 8 * rate**0.5 + 8  # eight standard deviations
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "stages"),
+    [
+        ("1000", None, [(10, 1000, 1000)]),
+        ("1000", 3.0, [(3, 1000, 1000)]),
+        ("10..50", 2.0, [(2, 10, 50)]),
+        ("1,2,3", 30.0, [(10, 1, 1), (10, 2, 2), (10, 3, 3)]),
+        ("5:20s, 5..0", 30.0, [(20, 5, 5), (10, 5, 0)]),
+        ("5:1m,0:2s", None, [(60, 5, 5), (2, 0, 0)]),
+        ("0.5:10s", None, [(10, 0.5, 0.5)]),
+    ],
+)
+def test_rates(text: str, seconds: float | None, stages: list[tuple[float, ...]]) -> None:
+    assert read_stages(text, seconds) == tuple(Stage(*each) for each in stages)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "sentence"),
+    [
+        ("fast", None, '-rate: "fast" in "fast" is no rate; write queries a second, such as 1000, 100..5000 or 1000:30s'),
+        ("1..", None, '-rate: "" in "1.." is no rate; write queries a second, such as 1000, 100..5000 or 1000:30s'),
+        ("-5", None, '-rate: "-5" in "-5" is no rate; write queries a second, such as 1000, 100..5000 or 1000:30s'),
+        ("nan", None, '-rate: "nan" in "nan" is no rate; write queries a second, such as 1000, 100..5000 or 1000:30s'),
+        ("5:soon", None, '-rate: "soon" in "5:soon" is no time; write one such as 10s'),
+        ("5:0s", None, '-rate: "0s" in "5:0s" is no time; write one such as 10s'),
+        ("5:10s", 10.0, '-time 10s: each rate of "5:10s" has a time of its own; leave -time out'),
+        ("5:10s,6", 10.0, '-time 10s: the times in "5:10s,6" leave nothing for the rates without one'),
+        ("0", None, '-rate "0": that is not one query; give a higher rate or a longer time'),
+    ],
+)  # fmt: skip
+def test_bad_rates(text: str, seconds: float | None, sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        read_stages(text, seconds)
+    assert str(error.value) == sentence
+
+
+def test_arrivals() -> None:
+    assert [read_arrival(text) for text in ("even", "poisson", "burst=64")] == [
+        (EVEN, 1),
+        (POISSON, 1),
+        (BURST, 64),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("poison", '-arrival: "poison" is no way for queries to arrive; did you mean "poisson"?'),
+        ("burst", '-arrival: "burst" is no way for queries to arrive; did you mean "burst"?'),
+        ("burst=0", '-arrival: "burst=0" is no way for queries to arrive; did you mean "burst"?'),
+        ("x", '-arrival: "x" is no way for queries to arrive; there are even, poisson and burst=COUNT'),
+    ],
+)  # fmt: skip
+def test_bad_arrivals(text: str, sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        read_arrival(text)
+    assert str(error.value) == sentence

@@ -1,0 +1,62 @@
+import socket
+
+import pytest
+
+from hsdns.load.outcome import END, OUTCOMES, REPLY, Outcome, unpack_outcomes
+from hsdns.load.plan import Plan
+from hsdns.load.sender_process import SenderProcess
+from tests.load.servers import answer, server
+
+QUERY = b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
+
+
+def plan(port: int, seconds: float) -> Plan:
+    return Plan(
+        socket.AF_INET,
+        ("127.0.0.1", port),
+        [QUERY],
+        [],
+        1,
+        [(seconds, 200.0, 200.0)],
+        "even",
+        1,
+        1_000_000_000,
+        2,
+        True,
+    )
+
+
+def take(process: SenderProcess) -> tuple[list[Outcome], list[bytes]]:
+    outcomes: list[Outcome] = []
+    replies: list[bytes] = []
+    while True:
+        for kind, content in process.messages(10.0):
+            if kind == OUTCOMES:
+                outcomes += [Outcome(*each) for each in unpack_outcomes(content)]
+            elif kind == REPLY:
+                replies.append(content[8:])
+            elif kind == END:
+                return outcomes, replies
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_plan_is_carried_out() -> None:
+    with server() as port, SenderProcess(plan(port, 0.05)) as process:
+        begin = process.begin()
+        outcomes, replies = take(process)
+    planned = sorted(each.planned - begin for each in outcomes)
+    assert planned == [at * 5_000_000 for at in range(10)]
+    assert all(each.planned <= each.sent < each.received for each in outcomes)
+    assert {(each.flags, each.reply, each.question) for each in outcomes} == {(0x8400, 1, 0)}
+    assert replies == [answer(b"\0\0" + QUERY)[2:]]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_it_ends_when_it_is_told_to() -> None:
+    with server() as port, SenderProcess(plan(port, 60.0)) as process:
+        process.begin()
+        process.stop()
+        outcomes, _ = take(process)
+    assert len(outcomes) < 2000

@@ -1,0 +1,54 @@
+import pytest
+
+from hsdns.load.report import Percentile
+from hsdns.load.text import arrival, duration, lines, percentiles, share, us_to_text
+from tests.load.test_report import report, results
+
+WHOLE = """\
+127.0.0.1 port 53 over UDP, 2 questions
+plan       100/s for 2 s, even, seed 7
+queries    200 due, 200 sent, 198 answered, 2 (1.000%) lost
+answers    NOERROR 198
+latency    p50 1.00 ms  p90 1.00 ms  p95 1.00 ms  p99 1.00 ms  p99.9 lost  p99.99 lost  max lost
+generator  late by p50 0 us  p90 0 us  p95 0 us  p99 0 us  p99.9 0 us  p99.99 0 us  max 0 us
+kinds      service A  99 answered, 1 lost, p50 1.00 ms  p99 1.00 ms  max lost
+           srv SRV    99 answered, 1 lost, p50 1.00 ms  p99 1.00 ms  max lost
+verdicts   right 189, stale 10, early 0, missing 0, extra 0, wrong 0, undecided 1; of 200 answers, under 2 changes
+           undecided: behind 1; slack 100 ms
+           behind by p50 10.0 ms  p99 10.0 ms  max 10.0 ms
+STALE      by p50 500 ms  p90 900 ms  p95 1.00 s  p99 1.00 s  p99.9 1.00 s  p99.99 1.00 s  max 1.00 s
+           web.shop.svc.cluster.local. SRV: 5, by 1.00 s at most, first at 1.9 s
+           web.shop.svc.cluster.local. A: 5, by 900 ms at most, first at 1.9 s
+limit      stale>0: FAILED
+limit      p50>1s: held"""
+
+
+def test_whole() -> None:
+    assert "\n".join(lines(report(results(lost=2, stale=True), "stale>0,p50>1s"))) == WHOLE
+
+
+def test_refused_and_not_whole() -> None:
+    found = lines(report(results(late=5), "p50>1s", ended="interrupted"))
+    assert found[2] == "NOT WHOLE  interrupted after 2.0 s; what was measured until then:"
+    assert found[5] == "latency    p50 -  p90 -  p95 -  p99 -  p99.9 -  p99.99 -  max -"
+    assert found[7].startswith(
+        "REFUSED    the generator was the limit: it was late by 5003 us at p50"
+    )
+    assert found[-1] == "limit      p50>1s: UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [(0, "0 us"), (999, "999 us"), (1000, "1.00 ms"), (54_321, "54.3 ms"), (543_210, "543 ms"), (2_000_000, "2.00 s")],
+)  # fmt: skip
+def test_times(us: float, text: str) -> None:
+    assert us_to_text(us) == text
+
+
+def test_words() -> None:
+    figures = [Percentile("p50", 5), Percentile("max", None, "lost")]
+    assert percentiles(figures) == "p50 5 us  max lost"
+    assert percentiles(figures, ("max",)) == "max lost"
+    assert duration(Percentile("p50", None, "none")) == "-"
+    assert (share(0, 10), share(1, 8)) == ("0", "1 (12.500%)")
+    assert (arrival("burst", 5), arrival("poisson", 1)) == ("bursts of 5", "poisson")

@@ -1,0 +1,77 @@
+import pytest
+
+from hsdns.load.errors import LoadError
+from hsdns.load.figures import LATE, LOST, PERCENTS, Figure
+from hsdns.load.thresholds import METRICS, Measured, is_met, read_limits
+
+WORDS = ", ".join(METRICS)
+# p50 100 us, p90 200 us ...; p99.99 is lost, the highest is refused.
+LATENCY = [Figure(percent, 100 * at) for at, percent in enumerate(PERCENTS, 1)]
+LATENCY[-2] = Figure(99.99, None, LOST)
+LATENCY[-1] = Figure(100.0, None, LATE)
+LATENESS = [Figure(percent, 10) for percent in PERCENTS]
+MEASURED = Measured(
+    {"loss": (1, 1000), "stale": (0, 500), "right": (490, 500), "servfail": (0, 0)},
+    LATENCY,
+    LATENESS,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [
+        ("p50>99us", True),
+        ("p50>100us", False),
+        ("p50>=100us", True),
+        ("p50<1ms", True),
+        ("p50<=0.1ms", True),
+        ("p99>0.4ms", False),
+        ("p99.99>1h", True),  # lost: above everything
+        ("p99.99<1h", False),
+        ("max>1ms", None),
+        ("late.p99>5us", True),
+        ("late.max > 10us", False),
+        ("loss>0", True),
+        ("loss>1", False),
+        ("loss>0.05%", True),
+        ("loss>0.1%", False),
+        ("loss>=0.1%", True),
+        ("stale>0", False),
+        ("right<100%", True),
+        ("servfail>1%", None),  # nothing was answered
+        ("servfail>0", False),
+    ],
+)
+def test_limit(text: str, met: bool | None) -> None:
+    (limit,) = read_limits(text, verifies=True)
+    assert is_met(limit, MEASURED) is met
+
+
+def test_several() -> None:
+    texts = [limit.text for limit in read_limits("p99>5ms, stale > 0,loss>0.1%", verifies=True)]
+    assert texts == ["p99>5ms", "stale>0", "loss>0.1%"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("p99", '-fail-if: "p99" is no limit; write a name, a comparison and a value, such as p99>5ms'),
+        ("p99=5ms", '-fail-if: "p99=5ms" is no limit; write a name, a comparison and a value, such as p99>5ms'),
+        ("p99>5ms,", '-fail-if: "" is no limit; write a name, a comparison and a value, such as p99>5ms'),
+        ("stael>0", '-fail-if: "stael" in "stael>0" is nothing that is measured; did you mean "stale"?'),
+        ("mean>5ms", f'-fail-if: "mean" in "mean>5ms" is nothing that is measured; there are {WORDS}'),
+        ("p99>5", '-fail-if: "5" in "p99>5" is no time; write one such as 5ms'),
+        ("loss>some", '-fail-if: "some" in "loss>some" is neither a number nor a share such as 0.1%'),
+        ("loss>nan", '-fail-if: "nan" in "loss>nan" is neither a number nor a share such as 0.1%'),
+    ],
+)  # fmt: skip
+def test_bad_limits(text: str, sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        read_limits(text, verifies=True)
+    assert str(error.value) == sentence
+
+
+def test_verdicts_need_a_judge() -> None:
+    with pytest.raises(LoadError) as error:
+        read_limits("stale>0", verifies=False)
+    assert str(error.value) == '-fail-if: "stale" needs -verify, which judges the answers'

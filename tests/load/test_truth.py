@@ -1,0 +1,189 @@
+"""What was right at which time, over a synthetic cluster of four Services: svc-1 and svc-3 are headless."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+import pytest
+from msgspec import structs
+
+from hsdns.cluster.objects import EndpointSlice, Object, ObjectMeta, Service
+from hsdns.load.judge import Answer
+from hsdns.load.questions import Question
+from hsdns.load.truth import Truth, answer_of
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR
+from hsdns.wire.name import Name
+from hsdns.wire.rdata import srv
+from tests.load.clusters import ENDPOINTS, SERVICES, put, remove, with_block
+
+ZONE = "ns-0.svc.cluster.local."
+NXDOMAIN = Answer(3)
+
+
+def objects() -> dict[str, Object]:
+    cluster = SyntheticCluster(Shape(SERVICES, ENDPOINTS, seed=1))
+    return {each.metadata.name: each for each in cluster.objects()}
+
+
+OBJECTS = objects()
+SLICE = OBJECTS["svc-1-v4-0"]
+assert isinstance(SLICE, EndpointSlice)
+assert SLICE.endpoints is not None
+ADDRESSES = [(each.addresses or [""])[0] for each in SLICE.endpoints]
+NEW = "10.99.0.1"
+
+
+def moved(version: str = "900", address: str = NEW) -> EndpointSlice:
+    """The slice of svc-1, with another first address."""
+    assert isinstance(SLICE, EndpointSlice)
+    assert SLICE.endpoints is not None
+    first, *rest = SLICE.endpoints
+    return structs.replace(
+        SLICE,
+        metadata=structs.replace(SLICE.metadata, resource_version=version),
+        endpoints=[structs.replace(first, addresses=[address]), *rest],
+    )
+
+
+def ask(name: str, qtype: int = RRType.A) -> Question:
+    return Question(Name.from_text(name), qtype, "x")
+
+
+def reverse(address: str) -> Question:
+    return ask(f"{ip_address(address).reverse_pointer}.", RRType.PTR)
+
+
+def a(*addresses: str) -> Answer:
+    return Answer(0, frozenset((RRType.A, ip_address(each).packed) for each in addresses))
+
+
+def ptr(name: str) -> Answer:
+    return Answer(0, frozenset({(RRType.PTR, Name.from_text(name).wire)}))
+
+
+def history(truth: Truth, question: int) -> list[tuple[float, Answer | None]]:
+    states = truth.states(question)
+    assert states is not None
+    since, base = states
+    return [(time, truth.expected(question, base + at)) for at, time in enumerate(since)]
+
+
+BEGIN = float("-inf")
+
+
+def test_states_of_a_change() -> None:
+    questions = [
+        ask(f"svc-1.{ZONE}"),
+        ask(f"svc-1-0.svc-1.{ZONE}"),
+        ask(f"svc-1-1.svc-1.{ZONE}"),
+        reverse(ADDRESSES[0]),
+        reverse(NEW),
+        ask(f"svc-3.{ZONE}"),
+        ask(f"_http._tcp.svc-1.{ZONE}", RRType.SRV),
+        ask(f"svc-1.{ZONE}", RRType.AAAA),
+    ]
+
+    async def test(block: Kubernetes) -> None:
+        times = iter((0.0, 5.0))
+        truth = Truth(block, questions, lambda: next(times))
+        put(block, moved())
+        names = [f"svc-1-{number}.svc-1.{ZONE}" for number in range(2)]
+        targets = Answer(
+            0,
+            frozenset(
+                (RRType.SRV, b"\0\0" + srv(0, 50, 8080, Name.from_text(name))[4:]) for name in names
+            ),
+        )
+        assert [history(truth, at) for at in range(len(questions))] == [
+            [(BEGIN, a(*ADDRESSES)), (5.0, a(NEW, ADDRESSES[1]))],
+            [(BEGIN, a(ADDRESSES[0])), (5.0, a(NEW))],
+            [(BEGIN, a(ADDRESSES[1])), (5.0, a(ADDRESSES[1]))],
+            [(BEGIN, ptr(names[0])), (5.0, NXDOMAIN)],
+            [(BEGIN, NXDOMAIN), (5.0, ptr(names[0]))],
+            [(BEGIN, history(truth, 5)[0][1])],
+            [(BEGIN, targets), (5.0, targets)],
+            [(BEGIN, Answer(0)), (5.0, Answer(0))],
+        ]
+        assert truth.changes == [5.0]
+
+    with_block(test)
+
+
+def test_a_service_that_goes_and_comes() -> None:
+    questions = [ask(f"svc-0.{ZONE}"), reverse("172.16.0.0")]
+
+    async def test(block: Kubernetes) -> None:
+        times = iter((0.0, 5.0, 6.0))
+        truth = Truth(block, questions, lambda: next(times))
+        service = OBJECTS["svc-0"]
+        assert isinstance(service, Service)
+        remove(block, Service(ObjectMeta(name="svc-0", namespace="ns-0")))
+        put(block, service)
+        address, name = a("172.16.0.0"), ptr(f"svc-0.{ZONE}")
+        assert history(truth, 0) == [(BEGIN, address), (5.0, NXDOMAIN), (6.0, address)]
+        assert history(truth, 1) == [(BEGIN, name), (5.0, NXDOMAIN), (6.0, name)]
+
+    with_block(test)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (ask("www.example.com."), None),
+        (ask(f"absent.{ZONE}"), NXDOMAIN),
+        (ask("absent.absent.svc.cluster.local."), NXDOMAIN),
+        (ask("10-1-2-3.ns-0.pod.cluster.local."), a("10.1.2.3")),
+        (ask("svc.cluster.local."), Answer(0)),
+        (ask("nowhere.cluster.local."), NXDOMAIN),
+    ],
+)
+def test_what_does_not_change(question: Question, answer: Answer | None) -> None:
+    async def test(block: Kubernetes) -> None:
+        truth = Truth(block, [question], lambda: 5.0)
+        if answer is None:
+            assert truth.states(0) is None
+        else:
+            assert history(truth, 0) == [(BEGIN, answer)]
+        assert not truth.is_away()
+
+    with_block(test)
+
+
+def test_what_the_cluster_does_not_say(tmp_path: object) -> None:
+    """An ExternalName leads to other names."""
+    service = Service(ObjectMeta(name="far", namespace="ns-0", resource_version="1"))
+    external = structs.replace(
+        service,
+        spec=structs.replace(service.spec, type="ExternalName", external_name="example.com"),
+    )
+
+    async def test(block: Kubernetes) -> None:
+        put(block, external)
+        truth = Truth(block, [ask(f"far.{ZONE}")], lambda: 5.0)
+        assert history(truth, 0) == [(BEGIN, None)]
+
+    with_block(test)
+
+
+def test_when_the_watch_was_late() -> None:
+    async def test(block: Kubernetes) -> None:
+        times = iter((1.0, 1.02, 1.5, 1.52))
+        truth = Truth(block, [], lambda: next(times))
+        for _ in range(3):
+            truth.beat()
+        spans = [(0.0, 1.0), (0.0, 1.03), (1.2, 1.3), (1.49, 2.0), (1.5, 9.0)]
+        assert [truth.was_late(*each) for each in spans] == [False, True, True, True, False]
+
+    with_block(test)
+
+
+def test_an_answer_in_any_case_and_with_any_weight() -> None:
+    target, same = Name.from_text("A.B."), Name.from_text("a.b.")
+    one = RR(same, RRType.SRV, 5, srv(1, 7, 80, target))
+    other = RR(target, RRType.SRV, 30, srv(1, 100, 80, same))
+    assert answer_of(0, [one]) == answer_of(0, [other])
+    assert answer_of(0, [one]) != answer_of(0, [RR(same, RRType.SRV, 5, srv(2, 7, 80, target))])
+    assert answer_of(0, [one]) != answer_of(0, [RR(same, RRType.SRV, 5, srv(1, 7, 81, target))])

@@ -1,0 +1,42 @@
+import select
+import socket
+
+import pytest
+
+from hsdns.load.udp import UdpWire
+from tests.load.servers import answer, server
+
+QUERIES = [bytes((0, number)) + b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1" for number in range(70)]
+
+
+@pytest.mark.sockets
+def test_queries_and_replies() -> None:
+    with server() as port:
+        wire = UdpWire(socket.AF_INET, ("127.0.0.1", port))
+        assert wire.receive() == []
+        assert wire.send(QUERIES) == 0
+        found: list[bytes] = []
+        while len(found) < len(QUERIES):
+            assert select.select([wire.socket], [], [], 5.0)[0]
+            found += wire.receive()
+        assert sorted(found) == sorted(map(answer, QUERIES))
+        wire.close()
+
+
+@pytest.mark.sockets
+def test_what_another_one_sends_is_dropped() -> None:
+    with server() as port, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        wire = UdpWire(socket.AF_INET, ("127.0.0.1", port))
+        other.sendto(answer(QUERIES[0]), ("127.0.0.1", wire.socket.getsockname()[1]))
+        assert select.select([wire.socket], [], [], 5.0)[0]
+        assert wire.receive() == []
+        wire.close()
+
+
+@pytest.mark.sockets
+def test_what_cannot_be_sent_is_told() -> None:
+    wire = UdpWire(socket.AF_INET, ("127.0.0.1", 9))
+    too_long = bytes(70_000)
+    assert wire.send([QUERIES[0], too_long]) == 1
+    assert wire.send([QUERIES[0]]) == 0
+    wire.close()

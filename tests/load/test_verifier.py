@@ -1,0 +1,162 @@
+from collections.abc import Sequence
+
+import pytest
+
+from hsdns.load.judge import (
+    AHEAD,
+    AWAY,
+    BEHIND,
+    EARLY,
+    RIGHT,
+    STALE,
+    TRUNCATED,
+    UNDECIDED,
+    UNKNOWN,
+    WRONG,
+    Answer,
+    Verdict,
+)
+from hsdns.load.verifier import Judged, Verifier
+from hsdns.wire.encode import encode_query
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import Query
+from hsdns.wire.name import Name
+
+NAME = Name.from_text("web.shop.svc.cluster.local.")
+QUERY = Query.ask(NAME, RRType.A)
+TC = 0x200
+
+
+class Said:
+    """What is true: address 1, from 10.0 on address 2, and from 20.0 on address 3."""
+
+    def __init__(self) -> None:
+        self.since: list[float] = [float("-inf"), 10.0, 20.0]
+        self.base = 0
+        self.away = False
+        self.known = True
+        self.late: tuple[float, float] | None = None
+
+    def is_away(self) -> bool:
+        return self.away
+
+    def was_late(self, begin: float, end: float) -> bool:
+        return self.late is not None and self.late[0] < end and self.late[1] > begin
+
+    def states(self, question: int) -> tuple[Sequence[float], int] | None:
+        return (self.since, self.base) if self.known else None
+
+    def expected(self, question: int, state: int) -> Answer | None:
+        return Answer(0, frozenset({(RRType.A, bytes((10, 0, 0, state + 1)))}))
+
+
+def reply(*last: int, flags: int = 0x8400) -> bytes:
+    """A reply without its ID, with these addresses."""
+    question = encode_query(QUERY, 0)[12:]
+    records = b"".join(b"\xc0\x0c\0\1\0\1\0\0\0\5\0\4" + bytes((10, 0, 0, each)) for each in last)
+    header = flags.to_bytes(2, "big") + b"\0\1" + len(last).to_bytes(2, "big") + b"\0\0\0\0"
+    return header + question + records
+
+
+def verifier(said: Said) -> Verifier:
+    return Verifier(said, [QUERY], slack=0.1)
+
+
+@pytest.mark.parametrize(
+    ("address", "asked", "verdict"),
+    [
+        (2, 15.0, Verdict(RIGHT)),
+        (1, 10.0625, Verdict(UNDECIDED, 0.0625, BEHIND)),
+        (1, 15.0, Verdict(STALE, 5.0)),
+        (3, 19.9375, Verdict(UNDECIDED, 0.0625, AHEAD)),
+        (9, 15.0, Verdict(WRONG)),
+    ],
+)
+def test_verdicts(address: int, asked: float, verdict: Verdict) -> None:
+    found = verifier(Said())
+    found.remember(1, 0, reply(address))
+    at_once = found.judge(0, 0x8400, 1, asked - 1, asked, asked)
+    if verdict.word == RIGHT:
+        assert at_once == Judged(0, asked - 1, asked, verdict)
+        assert not found.waits
+    else:
+        assert at_once is None
+        assert list(found.settled(asked + 0.9)) == []
+        assert list(found.settled(asked + 1.0)) == [Judged(0, asked - 1, asked, verdict)]
+    assert list(found.settled(float("inf"))) == []
+
+
+def test_the_watch_that_sees_a_change_after_the_answer() -> None:
+    said = Said()
+    said.since = said.since[:2]
+    found = verifier(said)
+    found.remember(1, 0, reply(3))
+    assert found.judge(0, 0x8400, 1, 19.9, 19.9, 19.95) is None
+    said.since.append(20.0)
+    (judged,) = found.settled(21.0)
+    assert (judged.verdict.word, judged.verdict.reason) == (UNDECIDED, AHEAD)
+
+
+def test_while_the_watch_is_away_nothing_is_stale() -> None:
+    said = Said()
+    said.away = True
+    found = verifier(said)
+    found.remember(1, 0, reply(1))
+    assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is None
+    assert [each.verdict for each in found.settled(16.0)] == [Verdict(UNDECIDED, 5.0, AWAY)]
+
+
+@pytest.mark.parametrize(
+    ("address", "late", "verdict"),
+    [
+        (3, (15.5, 19.0), Verdict(UNDECIDED, 5.0, AWAY)),
+        (3, (10.0, 12.0), Verdict(EARLY, 5.0)),
+        (3, (21.0, 22.0), Verdict(EARLY, 5.0)),
+        (9, (15.5, 15.6), Verdict(UNDECIDED, 0.0, AWAY)),
+        (9, (17.0, 18.0), Verdict(WRONG)),
+        (1, (10.0, 30.0), Verdict(STALE, 5.0)),
+    ],
+)
+def test_a_watch_that_was_late_itself(
+    address: int, late: tuple[float, float], verdict: Verdict
+) -> None:
+    said = Said()
+    said.late = late
+    found = verifier(said)
+    found.remember(1, 0, reply(address))
+    assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is None
+    assert [each.verdict for each in found.settled(100.0)] == [verdict]
+
+
+def test_what_is_truncated_or_not_known_is_undecided() -> None:
+    said = Said()
+    found = verifier(said)
+    found.remember(1, 0, reply(1))
+    cut = found.judge(0, 0x8400 | TC, 1, 1.0, 1.0, 1.0)
+    assert cut == Judged(0, 1.0, 1.0, Verdict(UNDECIDED, reason=TRUNCATED))
+    said.known = False
+    unknown = found.judge(0, 0x8400, 1, 1.0, 1.0, 1.0)
+    assert unknown == Judged(0, 1.0, 1.0, Verdict(UNDECIDED, reason=UNKNOWN))
+
+
+@pytest.mark.parametrize("rcode", [1, 2, 5])
+def test_errors_are_no_answers(rcode: int) -> None:
+    found = verifier(Said())
+    assert found.judge(0, 0x8400 | rcode, 1, 1.0, 1.0, 1.0) is None
+    assert not found.waits
+
+
+def test_a_reply_to_another_question_is_none() -> None:
+    found = verifier(Said())
+    found.remember(1, 0, reply(1).replace(b"\3web", b"\3wxb"))
+    assert found.judge(0, 0x8400, 1, 1.0, 1.0, 1.0) is None
+    assert not found.waits
+
+
+def test_numbers_that_are_used_again() -> None:
+    found = verifier(Said())
+    found.remember(1, 0, reply(1))
+    assert found.judge(0, 0x8400, 1, 1.0, 1.0, 1.0) is not None
+    found.forget()
+    found.remember(1, 0, reply(2))
+    assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is not None

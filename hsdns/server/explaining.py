@@ -14,6 +14,7 @@ from hsdns.cluster.reading import Reading
 from hsdns.explanation.edges import Edges
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
+from hsdns.fastpath import Peeked
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.runtime import ServerRuntime, begin
 from hsdns.wire.iana import Rcode
@@ -41,11 +42,16 @@ def make_explainer(
         for plugin in configuration.plugins
         if isinstance(plugin, Kubernetes)
     }
-    counters = runtime.counters if asks else None
-    edges = Edges(
-        runtime.queries.spawn, asks, partial(_run, runtime), pause, runtime.clock, counters
-    )
+    edges = Edges(runtime.queries.spawn, asks, partial(_run, runtime), pause, runtime.clock)
+    if asks:
+        edges = edges._replace(counters=runtime.counters, peek=partial(_peek, runtime))
     return Explainer(configuration, seeing, edges)
+
+
+def _peek(runtime: ServerRuntime, server: str, query: bytes, now: float) -> Peeked | None:
+    processor = runtime.processors.get(server)
+    table = processor.table if processor is not None else None
+    return table.peek(query, now=now) if table is not None else None
 
 
 async def _run(runtime: ServerRuntime, asking: Coroutine[Any, Any, Reply]) -> Reply:

@@ -10,12 +10,14 @@ from urllib.parse import quote
 
 import pytest
 
+from hsdns.cluster.objects import Deleted
 from hsdns.http_page import Asked
 from hsdns.server import runtime
 from hsdns.server.control.explain import explain
 from loadtest.ports import free_port
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.server.control.served import BLOCK, MORE, Beside, Served, served
+from tests.support.cluster.objects import service as clustered
 from tests.support.coroutines.event_loops import run, until
 from tests.support.upstreams.dns_upstream import answer, serve
 
@@ -49,6 +51,25 @@ def test_from_manifests() -> None:
             )
             assert (await ask(server, "10.96.7.7"))["type"] == "PTR"
             assert (await ask(server, "a.test"))["rcode"] == "REFUSED"
+
+    run(case())
+
+
+def test_what_the_answer_table_has() -> None:
+    """Once it was asked for, until an event; to explain it neither stores nor counts anything."""
+
+    async def case() -> None:
+        async with served() as server:
+            table = server.table
+            assert (await ask(server, WEB))["inTable"]["forms"] == []
+            assert await server.reloadable.ask(WEB)
+            before = table.statistics()
+            assert (await ask(server, WEB))["inTable"] == {
+                "forms": ["without EDNS"], "isDenial": False, "age": None, "left": None
+            }  # fmt: skip
+            assert table.statistics() == before
+            server.apply(Deleted(clustered("shop/web", "10.96.7.7")))
+            assert (await ask(server, WEB))["inTable"]["forms"] == []
 
     run(case())
 

@@ -96,13 +96,17 @@ class Explainer:
             resolver=processor,
         )
         reply = await edges.run(processor.resolve(request))
+        await edges.pause()
         visits = [each for each in visits if each.request.depth == 0]
         blocks = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
         question = _Question(query, reply, visits, blocks, edges.pause)
         question.problems = problems
         if question.block is not None:
             seeing = self._seeing[id(question.block)]
-            question.look(question.block, await seeing.see(question.lead))
+            seen = await seeing.see(question.lead)
+            await edges.pause()
+            question.look(question.block, seen)
+            await edges.pause()
         explanation = await question.explanation(*self._block(listener, qname, visits))
         self.lacking = question.lacking
         if counted is None or not visits:
@@ -259,6 +263,7 @@ class _Question:
         if self._is_missing and not (self.block and not self.block.store.serves):
             needed = await self._needed()
         self.lacking = Lacking(self.scene, needed)
+        await self._pause()
         outcome, cause = self._cause(blind, needed, service)
         near = []
         if outcome != "resolves" and self.reply.rcode:
@@ -268,6 +273,7 @@ class _Question:
                     near += await nearest(block, self.asked, self.asked_type, self._pause)
         if near and not needed and (self._is_missing or not self.visits):
             cause = f"{cause}; {near[0].why}"
+        await self._pause()
         rcode = rcode_to_text(self.reply.rcode)
         return Explanation(
             VERSION,

@@ -23,6 +23,7 @@ from hsdns.wire.name import Name
 
 MOST: Final = 4  # names told
 MOST_ASKED: Final = 200  # names asked for
+KEYS: Final = 2000  # Services whose names are looked at between two pauses
 PIECE: Final = 20  # Services whose labels are looked at between two pauses
 Guess = tuple[tuple[bytes, ...], str]  # labels below the zone, and how they differ
 
@@ -102,8 +103,12 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
     *left, name, namespace, _ = labels
     before = tuple(left)
     yield (*before, namespace, name, SVC), "Service and namespace are exchanged"
-    keys = list(values)  # events come meanwhile
-    own = [service for place, service in keys if place == namespace]
+    own: list[bytes] = []
+    if namespace in block.store.namespaces:
+        keys = list(values)  # events come meanwhile
+        for at in range(0, len(keys), KEYS):
+            yield None
+            own += [service for place, service in keys[at : at + KEYS] if place == namespace]
     if before:
         for number, service in enumerate(own):
             if number % PIECE == 0:
@@ -135,8 +140,8 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
     for match in close_words(text(namespace), places, 3):
         why = f'namespace "{text(namespace)}" is misspelt'
         yield None if match is None else ((*before, name, match.encode(), SVC), why)
-    for place, service in keys:
-        if service == name and place != namespace:
+    for place in block.store.namespaces.copy():
+        if place != namespace and (place, name) in values:
             yield (*before, name, place, SVC), f"in namespace {text(place)}"
     for match in close_words(text(name), dict.fromkeys(map(text, own)), 3):
         why = f'Service "{text(name)}" is misspelt'

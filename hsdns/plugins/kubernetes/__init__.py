@@ -155,6 +155,7 @@ class Kubernetes(Plugin):
         self._servers = servers
         self._search: tuple[Name, ...] = ()
         self._runtime: Runtime | None = None
+        self._local_addresses: Sequence[str] = ()  # as they were when it started
         self._position: Position = options.get("position", Position("", 0, 0))
 
     @classmethod
@@ -233,6 +234,7 @@ class Kubernetes(Plugin):
             self._search = read_search_list(RESOLV_CONF)
         self._uses_watch = True
         self.watch.start(runtime)
+        self._local_addresses = runtime.local_addresses(self._servers)
         self.answers = self.answers_over(self.store)
         if self.show_changes is not None and self.watch.on_delivered is None:
             self.watch.on_delivered = partial(_show, Changes(self.answer_set()), self.show_changes)
@@ -378,7 +380,6 @@ class Kubernetes(Plugin):
 
     def answers_over(self, store: Store, **changed: Any) -> ClusterAnswers:
         """What it answers from a store; `changed` are options other than those of the Corefile.  Only after start()."""
-        assert self._runtime is not None, "started"
         options = self._options | changed
         lookup = NameLookup(
             store,
@@ -390,7 +391,7 @@ class Kubernetes(Plugin):
             zonal=options["zonal"],
             multicluster=options["multicluster"],
         )
-        return ClusterAnswers(lookup, self._runtime.local_addresses(self._servers))
+        return ClusterAnswers(lookup, self._local_addresses)
 
 
 def _show(changes: Changes, show: Callable[[list[str]], None]) -> None:

@@ -1,18 +1,23 @@
 """Why a question has the answer that it has: /v1/explain.
 
 Path: routes.py -> here -> explanation/explain.py, over the handlers and stores of the instance that serves.
-Rule: between two steps, queries are answered.  An explanation is none of the queries that metrics and logs count, but a
-      plugin that asks another server asks it.
+Rule 1: between two steps, queries are answered.  After LONGEST the thread rests, because a thread that answers queries
+        waits for a processor about as long as this one has had it without a break.
+Rule 2: an explanation is none of the queries that metrics and logs count, but a plugin that asks another server asks it.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from typing import Final
 
 from hsdns.explanation.asked import read_question
 from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import Door, to_line
 from hsdns.server.runtime import Turn
+
+LONGEST: Final = 0.0002  # seconds of work without a break
+REST: Final = 0.001  # seconds of a break: the shortest that the event loop makes
 
 
 async def explain(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
@@ -28,6 +33,6 @@ async def explain(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - as said
 
     instance = door.serving()
-    pause = Turn(door.clock).end_if_long
+    pause = Turn(door.clock, LONGEST, REST).end_if_long
     explainer = make_explainer(instance.configuration, instance.runtime, asks=True, pause=pause)
     yield to_line(await explainer.explain(qname, qtype, door.clock()))

@@ -12,7 +12,7 @@ import pytest
 
 from hsdns.cluster.objects import Deleted
 from hsdns.http_page import Asked
-from hsdns.server import runtime
+from hsdns.server.control import explain as explain_module
 from hsdns.server.control.explain import explain
 from loadtest.ports import free_port
 from tests.plugins.kubernetes.test_watch import ApiThread, service
@@ -163,7 +163,8 @@ def test_from_an_api_server() -> None:
 
 
 def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "MAX_TURN", -1.0)
+    monkeypatch.setattr(explain_module, "LONGEST", -1.0)
+    monkeypatch.setattr(explain_module, "REST", 0.0)
 
     async def case() -> None:
         text = BLOCK.replace("manifests shop.yaml", "synthetic services=9 endpoints=200 headless=1")

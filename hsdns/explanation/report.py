@@ -89,7 +89,7 @@ class AskerReport(msgspec.Struct, frozen=True, rename="camel"):
     """Who asked, and the whole lookup of each resolver.
 
     `decisive` is the query that the rest of the explanation is about, `cause` says what in the asker keeps the name
-    from resolving, and is empty where nothing does.
+    from resolving, and is empty where nothing does.  `remarks` say what was taken from where, and what was not seen.
     """
 
     pod: str
@@ -99,6 +99,7 @@ class AskerReport(msgspec.Struct, frozen=True, rename="camel"):
     decisive: str
     cause: str
     lookups: list[LookupReport]
+    remarks: list[str] = []
 
 
 class ChangeReport(msgspec.Struct, frozen=True, rename="camel"):

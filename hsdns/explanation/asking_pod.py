@@ -139,7 +139,7 @@ def _cluster_dns(block: Kubernetes, given: str) -> tuple[str, str]:
             "there is no Service kube-system/kube-dns with a cluster IP, so the address that the kubelet writes "
             "is not known; give it with -cluster-dns ADDRESS"
         )
-    return USUAL_DNS, "as usual: the source has no Service kube-system/kube-dns"
+    return USUAL_DNS, "as usual: no Service kube-system/kube-dns"
 
 
 def _dns_of(spec: PodSpec, namespace: str, path: str) -> PodDns:

@@ -56,7 +56,7 @@ kind: Service
 metadata: {name: kube-dns, namespace: kube-system}
 spec: {clusterIP: 10.43.0.10, ports: [{port: 53}]}
 """
-USUAL = "the cluster's DNS is 10.96.0.10, as usual: the source has no Service kube-system/kube-dns"
+USUAL = "the cluster's DNS is 10.96.0.10, as usual: no Service kube-system/kube-dns"
 
 
 def configuration(
@@ -113,7 +113,7 @@ def test_other_sources_have_no_pods(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "given", "address", "told"),
     [
-        ("", "", "10.96.0.10", "as usual: the source has no Service kube-system/kube-dns"),
+        ("", "", "10.96.0.10", "as usual: no Service kube-system/kube-dns"),
         (KUBE_DNS, "", "10.43.0.10", "the cluster IP of Service kube-system/kube-dns"),
         (KUBE_DNS, "169.254.20.10", "169.254.20.10", "as given"),
     ],

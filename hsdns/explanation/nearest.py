@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from difflib import get_close_matches
+from itertools import chain
 from typing import Final
 
 from hsdns.cluster.pods import address_in
@@ -37,7 +38,9 @@ async def nearest(
     if is_reverse(home) or qtype in (RRType.AXFR, RRType.IXFR):
         return []
     found: dict[str, NearName] = {}
-    guesses: Iterator[Guess | None] = _of_other_domain(qname, home)
+    guesses: Iterator[Guess | None] = chain(
+        _of_other_domain(qname, home), _short(block, qname, home)
+    )
     if zone is not None:
         guesses = _guesses(block, qname.below(zone), home)
     asked = 0
@@ -73,6 +76,18 @@ def _of_other_domain(qname: Name, home: Name) -> Iterator[Guess]:
             yield labels[: at + 1], told if other else "the cluster domain is missing"
     yield labels, "the cluster domain is missing"
     yield (*labels, SVC), "the labels svc and the cluster domain are missing"
+
+
+def _short(block: Kubernetes, qname: Name, home: Name) -> Iterator[Guess]:
+    """What a name of one label may stand for: a Service, which only a search list finds by that."""
+    if len(qname.labels) == 1:
+        name, values = qname.labels[0].lower(), block.answers.lookup.values(home)
+        for place in sorted(block.store.namespaces.copy()):
+            if (place, name) in values:
+                yield (
+                    (name, place, SVC),
+                    f"only the search list of a Pod in namespace {text(place)} makes the name whole",
+                )
 
 
 def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterator[Guess | None]:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from hsdns import collector
+from hsdns import allocator, collector
 from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.chain import Endpoint
 from hsdns.corefile.errors import Errors
@@ -138,6 +138,7 @@ def serve(
     from hsdns.server.log_writer import queued_output
 
     raise_limit()
+    allocator.set_up()
     collector.set_up()
     with queued_output() as output:
         set_up_logging(output.refuses)

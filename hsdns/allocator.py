@@ -1,10 +1,10 @@
 """How glibc's malloc keeps memory that has been freed: one policy for the process.
 
 Path: cli/launch.py sets it, before there are threads.
-Rule 1: what has LARGE octets or more is a mapping of its own, which goes back to the kernel when it is freed.  By itself
-        glibc raises that bound up to 32 MiB as soon as something larger has been freed, such as the text of a Corefile
-        or the answer table of a listener that has stopped.  From then on replies of 64 KB, headers of HTTP/2 and buffers
-        share a heap that only grows: docs/performance.md has what that costs in a soak.
+Rule 1: what has LARGE octets or more is a mapping of its own, which goes back to the kernel when it is freed.  Alone,
+        glibc raises that bound up to 32 MiB as soon as something larger has been freed, such as the text of a
+        Corefile or the answer table of a listener that has stopped.  From then on replies of 64 KB, headers of HTTP/2
+        and buffers share a heap that only grows: docs/performance.md has what that costs in a soak.
 Rule 2: threads share ARENAS heaps, as what one has freed is of no use to another with a heap of its own.
 Rule 3: who has set glibc's own variables knows better.
 Source: mallopt(3).
@@ -34,7 +34,10 @@ def set_up(environ: Mapping[str, str] = os.environ, mallopt: Mallopt | None = No
     if any(name.startswith(_VARIABLES) for name in environ):
         return False
     mallopt = mallopt or _find_mallopt()
-    return mallopt is not None and all([mallopt(*each) for each in _PARAMETERS.items()])
+    if mallopt is None:
+        return False
+    done = [mallopt(*each) for each in _PARAMETERS.items()]
+    return all(done)
 
 
 def _find_mallopt() -> Mallopt | None:

@@ -6,7 +6,7 @@ Path: explanation/asking_pod.py -> the source's read_pod() -> resolver/pod.py ma
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from hsdns.cluster.controllers.kinds import PodSpec
 
@@ -25,11 +25,3 @@ class PodReading(NamedTuple):
     spec: PodSpec
     addresses: tuple[str, ...]
     denied: Mapping[str, str] | None
-
-
-@runtime_checkable
-class ReadsPods(Protocol):
-    """A source that has pods."""
-
-    async def read_pod(self, namespace: str, name: str) -> PodReading:
-        """Read a pod; raise PodUnreadable.  To be called where the source is watched."""

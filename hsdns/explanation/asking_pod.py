@@ -12,10 +12,9 @@ from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
 from hsdns.assemble import Configuration
-from hsdns.capability import has
 from hsdns.cluster.controllers.kinds import PodSpec
 from hsdns.cluster.pack import pack_label
-from hsdns.cluster.pod_reading import PodReading, PodUnreadable, ReadsPods
+from hsdns.cluster.pod_reading import PodReading, PodUnreadable
 from hsdns.cluster.reverse import is_reverse
 from hsdns.corefile.tree import did_you_mean
 from hsdns.explanation.asker_causes import Asker
@@ -24,6 +23,7 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver.pod import POLICIES, PodDns, pod_resolv_conf
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.manifest_pods import USUAL_DNS
+from hsdns.sources.manifests import Manifests
 from hsdns.wire.rdata import address_to_text
 
 Tried = PodReading | PodUnreadable
@@ -58,14 +58,15 @@ async def find_pod(
     if not (namespace and slash and name):
         raise AskingError(f'-from needs a namespace and a pod, as in shop/web-0, found "{path}"')
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
-    block, source = next(
-        ((each, each.source) for each in blocks if has(each.source, ReadsPods)), (None, None)
-    )
-    if block is None or source is None:
+    with_pods = [each for each in blocks if isinstance(each.source, ApiServer | Manifests)]
+    if not with_pods:
         found = " and ".join(str(each.source) for each in blocks) or "nothing of a cluster"
         raise AskingError(
             f"-from needs a source with pods, manifests or an API server, and here is {found}"
         )
+    block = with_pods[0]
+    source = block.source
+    assert isinstance(source, ApiServer | Manifests), "as it was chosen"
     try:
         reading = await in_watch(_tried(source, namespace, name))
     except TimeoutError:
@@ -87,7 +88,7 @@ async def find_pod(
     )
 
 
-async def _tried(source: ReadsPods, namespace: str, name: str) -> Tried:
+async def _tried(source: ApiServer | Manifests, namespace: str, name: str) -> Tried:
     """The error is a result: a task that fails is one for the log."""
     try:
         return await source.read_pod(namespace, name)

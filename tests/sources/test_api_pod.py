@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hsdns.apiserver.obstacle import Refusal
 from hsdns.cluster.pod_reading import PodReading, PodUnreadable
 from hsdns.sources.api_pod import read_pod
 from tests.sources.test_api_reading import cluster, manifest
@@ -82,7 +83,9 @@ class SilentApi(MemoryApi):
     """Answers nothing."""
 
     @asynccontextmanager
-    async def get(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[MemoryAnswer]:
+    async def get(
+        self, path: str, query: Mapping[str, str]
+    ) -> AsyncGenerator[MemoryAnswer | Refusal]:
         await asyncio.Event().wait()
         async with super().get(path, query) as found:
             yield found

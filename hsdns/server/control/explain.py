@@ -15,7 +15,7 @@ from hsdns.explanation.asked import read_question
 from hsdns.explanation.asking import PARAMETERS as ASKING
 from hsdns.explanation.asking import AskingError, from_parameters
 from hsdns.explanation.edges import Pause
-from hsdns.explanation.report import Explanation
+from hsdns.explanation.report import Explanation, PluginStep
 from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import Door, to_line
 from hsdns.server.runtime import Turn
@@ -48,7 +48,10 @@ async def _question(door: Door, given: Mapping[str, str], pause: Pause) -> Expla
 
     instance = door.serving()
     explainer = make_explainer(instance.configuration, instance.runtime, asks=True, pause=pause)
-    return await explainer.explain(qname, qtype, door.clock())
+    found = await explainer.explain(qname, qtype, door.clock())
+    beside = [] if door.faults is None else door.faults.beside_the_chain()
+    found.plugins[:0] = [PluginStep("fault", words) for words in beside]
+    return found
 
 
 async def _lookup(door: Door, given: Mapping[str, str], pause: Pause) -> Explanation:

@@ -19,6 +19,8 @@ from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse
 from hsdns.cli.running_server import NotRunning, ServerError, find_by
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
+from hsdns.explanation.asking import AskingError
+from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
     from hsdns.explanation.report import Explanation
@@ -73,7 +75,11 @@ def run(words: list[str]) -> int:
             from hsdns.cli.explain_running import explain_running
 
             running = find_by(flags)
-            found = explain_running(running, qname, qtype)
+            if asks is None:
+                parameters = {"name": qname.to_text(), "type": type_to_text(qtype)}
+            else:
+                parameters = asks.parameters()
+            found = explain_running(running, parameters)
         else:
             from hsdns.cli.explain_offline import explain_offline
 
@@ -81,7 +87,7 @@ def run(words: list[str]) -> int:
     except NotRunning as error:
         print(f"{error}, or read a source with -source or -conf", file=sys.stderr)
         return UNKNOWN
-    except (FlagError, ServerError, CorefileError, OSError) as error:
+    except (AskingError, ServerError, CorefileError, OSError) as error:
         print(error, file=sys.stderr)
         return UNKNOWN
     if server is not None:

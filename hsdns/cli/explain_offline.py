@@ -10,11 +10,11 @@ import asyncio
 from typing import Final
 
 from hsdns.assemble import Configuration
-from hsdns.cli.asker_flags import Asks
 from hsdns.cli.offline import Problems, configure, kubernetes_blocks, make_runtime, read_clusters
 from hsdns.corefile.tree import Token
+from hsdns.explanation.asking import Asking
 from hsdns.explanation.report import Explanation
-from hsdns.server.explaining import make_explainer
+from hsdns.server.explaining import explain_lookup, make_explainer
 from hsdns.wire.name import Name
 
 # What runs beside the queries, or asks other servers: not started.
@@ -28,9 +28,9 @@ def explain_offline(
     objects: tuple[Token, ...] | None,
     qname: Name,
     qtype: int,
-    asks: Asks | None = None,
+    asks: Asking | None = None,
 ) -> tuple[Explanation, bool]:
-    """Explain a question, and tell whether all could be read; raise CorefileError, FlagError or OSError.
+    """Explain a question, and tell whether all could be read; raise CorefileError, AskingError or OSError.
 
     `conf` is the flag, `objects` are the words of -source, `asks` is a lookup of a program.
     """
@@ -44,11 +44,10 @@ async def _explain(
     qname: Name,
     qtype: int,
     problems: Problems,
-    asks: Asks | None,
+    asks: Asking | None,
 ) -> Explanation:
     runtime = make_runtime(configuration)
     blocks = kubernetes_blocks(configuration)
-    explainer = make_explainer(configuration, runtime, asks=False, pause=_go_on)
     plugins = [each for each in configuration.plugins if each.name not in NOT_STARTED]
     started = []
     try:
@@ -57,7 +56,10 @@ async def _explain(
             await plugin.start(runtime)
         await read_clusters(runtime, blocks, lambda: problems.is_denied)
         if asks is not None:
-            return await asks.explain(explainer, configuration, runtime.clock(), problems.sentences)
+            return await explain_lookup(
+                configuration, runtime, asks, pause=_go_on, problems=problems.sentences
+            )
+        explainer = make_explainer(configuration, runtime, asks=False, pause=_go_on)
         return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
     finally:
         for plugin in started:

@@ -7,24 +7,22 @@ Rule: a server without the page, or with other explanations, is told with a sent
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 import msgspec
 
 from hsdns.cli.running_server import NoSuchPage, RunningServer, ServerError
 from hsdns.explanation.report import VERSION, Explanation
-from hsdns.wire.iana import type_to_text
-from hsdns.wire.name import Name
 
 
-def explain_running(server: RunningServer, qname: Name, qtype: int) -> Explanation:
-    """Have a server explain a question; raise ServerError."""
+def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Explanation:
+    """Have a server explain a question or a lookup, as parameters of its page; raise ServerError."""
     print(
         f"explained by the server with process ID {server.pid}, at {server.path}", file=sys.stderr
     )
-    asked = urlencode({"name": qname.to_text(), "type": type_to_text(qtype)})
     try:
-        found = server.get(f"/v1/explain?{asked}")
+        found = server.get(f"/v1/explain?{urlencode(parameters)}")
     except NoSuchPage:
         raise ServerError(
             f"the server at {server.path} is hsdns {server.version}, which cannot explain; "

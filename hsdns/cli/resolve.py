@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from random import Random
 from typing import Final
@@ -20,6 +20,7 @@ from hsdns.cli import asker_flags, builtin
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
+from hsdns.explanation.asking import AskingError, overridden
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Model, Step, steps
 from hsdns.resolver.pod import pod_resolv_conf
@@ -52,7 +53,7 @@ def run(words: list[str]) -> int:
             print(f"Usage: hsdns resolve NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         return _run(plain, flags)
-    except (FlagError, CorefileError, OSError, CannotTell) as error:
+    except (FlagError, AskingError, CorefileError, OSError, CannotTell) as error:
         print(error, file=sys.stderr)
         return 2
 
@@ -63,12 +64,12 @@ def _run(plain: list[str], flags: dict[str, str | int | bool | list[str]]) -> in
     output = output_format(flags)
 
     if server := str(flags.get("server", "")):
-        for flag in ("source", "conf", "forward", "from"):
+        for flag in ("source", "conf", "forward", "from", "cluster-dns"):
             if flag in flags:
                 raise FlagError(
                     f"-server asks a running server, so -{flag} has no effect; leave one of them out"
                 )
-        text = asker_flags.overridden(asker_flags.resolv_conf(flags), flags)
+        text = _overridden(asker_flags.resolv_conf(flags), flags)
         lookups = list(_ask_server(names, name, types, server, int(str(flags.get("p", PORT))), text))  # fmt: skip
         if not any(each.has_reply for each in lookups):
             print(f"no reply from {server}, so its answers are not known", file=sys.stderr)
@@ -100,7 +101,6 @@ def _ask_chain(
 ) -> tuple[str, list[LookupReport]]:
     from hsdns.cli.offline import configure
     from hsdns.cli.resolve_chain import Chain
-    from hsdns.cli.resolve_pod import cluster_dns, find_pod
 
     conf = flags.get("conf")
     forward = flags.get("forward", [])
@@ -111,18 +111,22 @@ def _ask_chain(
     objects = source_objects(flags)
     node = asker_flags.resolv_conf(flags)
     configuration, _ = configure(conf, objects, forward)
-    pod = find_pod(configuration, str(flags["from"])) if "from" in flags else None
-    with Chain(configuration, pod.address if pod and pod.address else "127.0.0.1") as chain:
-        if pod is None:
-            text = node
-        else:
-            text = pod_resolv_conf(pod.dns, cluster_dns(configuration), pod.domain, node)
-        text = asker_flags.overridden(text, flags)
+    asked = asker_flags.asking(name, types, flags)
+    with Chain(configuration) as chain:
+        text = node
+        if asked.pod:
+            pod = chain.find_pod(asked.pod, asked.cluster_dns)
+            text = pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
+        text = _overridden(text, flags)
 
         def look_up(model: Model) -> Iterator[Step]:
             return steps(model, name, types, chain.ask)
 
         return text, list(_look_up(names, text, look_up))
+
+
+def _overridden(text: str, flags: Mapping[str, object]) -> str:
+    return overridden(text, str(flags.get("search", "")), str(flags.get("ndots", "")))
 
 
 def _ask_server(

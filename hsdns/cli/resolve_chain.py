@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint
 from hsdns.cli.offline import CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
+from hsdns.explanation.asking_pod import AskingPod, Tried, find_pod
 from hsdns.plugin import Plugin
 from hsdns.query import QueryProcessor
 from hsdns.resolver.message import answer_of, wire_of
@@ -31,7 +33,7 @@ class Chain:
     Raises CannotTell when it is entered and the cluster cannot be read.
     """
 
-    def __init__(self, configuration: Configuration, client: str) -> None:
+    def __init__(self, configuration: Configuration, client: str = "127.0.0.1") -> None:
         self._configuration = configuration
         self._client = Endpoint(client, 40000)
         self._runner = asyncio.Runner()
@@ -56,6 +58,18 @@ class Chain:
         """Stop them."""
         self._runner.run(self._stop())
         self._runner.close()
+
+    def find_pod(self, path: str, cluster_dns: str) -> AskingPod:
+        """Read a pod, which is who asks from now on; raise AskingError."""
+        runtime = self._runtime
+
+        async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:
+            return await runtime.in_watch(reading, LONGEST)
+
+        found = self._runner.run(find_pod(self._configuration, path, cluster_dns, in_watch))
+        if found.address:
+            self._client = self._client._replace(address=found.address)
+        return found
 
     def ask(self, packet: Packet) -> tuple[float, Answer] | None:
         """The seconds until the answer and the answer; None if there is none."""

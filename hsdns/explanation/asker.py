@@ -76,6 +76,7 @@ async def explain_asker(
         decisive.name,
         printable(cause),
         reports,
+        list(asker.remarks),
     )
     return structs.replace(
         decisive,

@@ -25,7 +25,7 @@ class Asker(NamedTuple):
 
     `path` is NAMESPACE/NAME of the Pod, `server` the address of the cluster's DNS as the kubelet writes it, `domain`
     the cluster's, `node` the resolv.conf of the node, and `namespaces` are those of the cluster.  `added` are lines
-    that stand in place of those of the resolv.conf.
+    that stand in place of those of the resolv.conf.  `remarks` say what was taken from where, and what was not seen.
     """
 
     resolvers: tuple[str, ...]
@@ -39,6 +39,7 @@ class Asker(NamedTuple):
     node: str = ""
     added: str = ""
     blocked: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def settings(self) -> list[Setting]:

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 from hsdns.chain import Spawn
 from hsdns.cluster.freshness import Counters
+from hsdns.fastpath import Peeked
 from hsdns.wire.message import Reply
 
 Run = Callable[[Coroutine[Any, Any, Reply]], Awaitable[Reply]]
 Pause = Callable[[], Awaitable[None]]
+Peek = Callable[[str, bytes, float], Peeked | None]
 
 
 async def _at_once(asking: Coroutine[Any, Any, Reply]) -> Reply:
@@ -24,11 +26,16 @@ async def _go_on() -> None:
     pass
 
 
+def _nothing(server: str, query: bytes, now: float) -> Peeked | None:
+    return None
+
+
 class Edges(NamedTuple):
     """What explanations in a running server need: whether other servers are asked, how a chain runs, when to pause.
 
     `run` steps what may wait, `spawn` runs handlers in tasks, `pause` lets others run, `clock` is monotonic seconds.
-    `counters` are those of the answer tables, None where there are none.
+    `counters` are those of the answer tables, None where there are none.  `peek` looks into the table of a server, as
+    metrics name it, for the octets of a query at a time in monotonic seconds.
     """
 
     spawn: Spawn
@@ -37,3 +44,4 @@ class Edges(NamedTuple):
     pause: Pause = _go_on
     clock: Callable[[], float] = lambda: 0.0
     counters: Counters | None = None
+    peek: Peek = _nothing

@@ -50,8 +50,7 @@ from hsdns.explanation.report import (
     ServiceReport,
 )
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
-from hsdns.explanation.table import table_use
-from hsdns.plugins.cache import Cache
+from hsdns.explanation.table import table_state, table_text, table_use
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
@@ -97,18 +96,24 @@ class Explainer:
             resolver=processor,
         )
         reply = await edges.run(processor.resolve(request))
+        await edges.pause()
         visits = [each for each in visits if each.request.depth == 0]
         blocks = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
         question = _Question(query, reply, visits, blocks, edges.pause)
         question.problems = problems
         if question.block is not None:
             seeing = self._seeing[id(question.block)]
-            question.look(question.block, await seeing.see(question.lead))
+            seen = await seeing.see(question.lead)
+            await edges.pause()
+            question.look(question.block, seen)
+            await edges.pause()
         explanation = await question.explanation(*self._block(listener, qname, visits))
         self.lacking = question.lacking
         if counted is None or not visits:
             return explanation
-        return structs.replace(explanation, table=_table(listener, visits, query, reply, counted))
+        use = table_use(listener, visits, query, reply, counted)
+        state = table_state(edges.peek, self._servers(listener, qname), query, edges.clock())
+        return structs.replace(explanation, table=table_text(use, state), in_table=state)
 
     async def ask(
         self, wire: bytes, client: Endpoint, transport: str, now: float
@@ -152,6 +157,14 @@ class Explainer:
 
         return max(listeners, key=length)
 
+    def _servers(self, listener: ServedAddress, qname: Name) -> list[str]:
+        """The server of an address, and those of others that serve the name by the same zone."""
+        zone = qname.longest_of(listener.zones)
+        same = [
+            each for each in self._configuration.listeners if qname.longest_of(each.zones) == zone
+        ]
+        return [each.listen.server for each in same]
+
     def _block(
         self, listener: ServedAddress, qname: Name, visits: Sequence[Visit]
     ) -> tuple[str, str]:
@@ -169,22 +182,6 @@ class Explainer:
             shown = ", ".join(each.to_text() for each in others)
             return name, f"the longest zone that has the name; {shown} also has it"
         return name, "the only zone that has the name"
-
-
-def _table(
-    listener: ServedAddress,
-    visits: Sequence[Visit],
-    query: Query,
-    reply: Reply,
-    counted: Dependencies,
-) -> str:
-    """Whether the answer table stores the reply."""
-    first = visits[0]
-    (block, *_) = [
-        each for each in listener.served[first.request.zone] if first.handler in each.handlers
-    ]
-    is_cached = any(each.told and isinstance(each.handler, Cache) for each in visits)
-    return table_use(block.policy, query, reply, counted, is_cached=is_cached)
 
 
 class _Question:
@@ -266,6 +263,7 @@ class _Question:
         if self._is_missing and not (self.block and not self.block.store.serves):
             needed = await self._needed()
         self.lacking = Lacking(self.scene, needed)
+        await self._pause()
         outcome, cause = self._cause(blind, needed, service)
         near = []
         if outcome != "resolves" and self.reply.rcode:
@@ -275,6 +273,7 @@ class _Question:
                     near += await nearest(block, self.asked, self.asked_type, self._pause)
         if near and not needed and (self._is_missing or not self.visits):
             cause = f"{cause}; {near[0].why}"
+        await self._pause()
         rcode = rcode_to_text(self.reply.rcode)
         return Explanation(
             VERSION,

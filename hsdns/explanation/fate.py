@@ -26,7 +26,7 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.question import ParsedName
 from hsdns.explanation.edits import text
 from hsdns.explanation.report import EndpointReport, Fate, ServiceReport, SliceReport
-from hsdns.explanation.scene import ClusterObjects, Replay, Scene, identity
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene, Trial
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
@@ -93,6 +93,7 @@ class Fates:
 
     async def _slices(self, pause: Callable[[], Awaitable[None]]) -> list[SliceReport]:
         slices = []
+        await pause()
         for part in self._scene.slices:
             endpoints = []
             for each in part.endpoints or ():
@@ -137,17 +138,20 @@ class Fates:
     @cached_property
     def _uses_endpoints(self) -> bool:
         """Whether the name's records are those of endpoints: without any, the answer is another one."""
-        without = self._scene._replace(
-            objects={
-                key: each
-                for key, each in self._scene.objects.items()
-                if not isinstance(each, EndpointSlice)
-            }
-        )
         # `ignore empty_service` hides a Service without endpoints, whatever its records are.
-        shown = without.with_options(ignore=False)
+        shown = self._without_slices.with_options(ignore=False)
         bare = self._replay.records(shown, self._qname, self._qtype)
         return {_content(each) for each in bare} != self._answered or not bare
+
+    @cached_property
+    def _without_slices(self) -> Scene:
+        objects = self._scene.objects.items()
+        rest = {key: each for key, each in objects if not isinstance(each, EndpointSlice)}
+        return self._scene._replace(objects=rest)
+
+    @cached_property
+    def _trial(self) -> Trial:
+        return self._replay.trial(self._without_slices)
 
     def _alone(
         self,
@@ -157,14 +161,8 @@ class Fates:
         qtype: int | None = None,
     ) -> list[tuple[int, bytes]]:
         """What the answer would be if this were the only endpoint."""
-        objects = {
-            key: each
-            for key, each in self._scene.objects.items()
-            if not isinstance(each, EndpointSlice)
-        }
         alone = structs.replace(part, endpoints=[endpoint])
-        scene = self._scene._replace(objects={**objects, identity(alone): alone})
-        records = self._replay.records(scene, qname or self._qname, qtype or self._qtype)
+        records = self._trial.records_with(alone, qname or self._qname, qtype or self._qtype)
         return [_content(each) for each in records]
 
     def _notable(self, endpoint: Endpoint) -> str:

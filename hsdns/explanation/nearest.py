@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from difflib import get_close_matches
+from itertools import chain
 from typing import Final
 
 from hsdns.cluster.pods import address_in
@@ -23,6 +24,7 @@ from hsdns.wire.name import Name
 
 MOST: Final = 4  # names told
 MOST_ASKED: Final = 200  # names asked for
+KEYS: Final = 2000  # Services whose names are looked at between two pauses
 PIECE: Final = 20  # Services whose labels are looked at between two pauses
 Guess = tuple[tuple[bytes, ...], str]  # labels below the zone, and how they differ
 
@@ -36,7 +38,9 @@ async def nearest(
     if is_reverse(home) or qtype in (RRType.AXFR, RRType.IXFR):
         return []
     found: dict[str, NearName] = {}
-    guesses: Iterator[Guess | None] = _of_other_domain(qname, home)
+    guesses: Iterator[Guess | None] = chain(
+        _of_other_domain(qname, home), _short(block, qname, home)
+    )
     if zone is not None:
         guesses = _guesses(block, qname.below(zone), home)
     asked = 0
@@ -74,6 +78,18 @@ def _of_other_domain(qname: Name, home: Name) -> Iterator[Guess]:
     yield (*labels, SVC), "the labels svc and the cluster domain are missing"
 
 
+def _short(block: Kubernetes, qname: Name, home: Name) -> Iterator[Guess]:
+    """What a name of one label may stand for: a Service, which only a search list finds by that."""
+    if len(qname.labels) == 1:
+        name, values = qname.labels[0].lower(), block.answers.lookup.values(home)
+        for place in sorted(block.store.namespaces.copy()):
+            if (place, name) in values:
+                yield (
+                    (name, place, SVC),
+                    f"only the search list of a Pod in namespace {text(place)} makes the name whole",
+                )
+
+
 def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterator[Guess | None]:
     """Guesses, and None where others may run."""
     values = block.answers.lookup.values(zone)
@@ -102,8 +118,12 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
     *left, name, namespace, _ = labels
     before = tuple(left)
     yield (*before, namespace, name, SVC), "Service and namespace are exchanged"
-    keys = list(values)  # events come meanwhile
-    own = [service for place, service in keys if place == namespace]
+    own: list[bytes] = []
+    if namespace in block.store.namespaces:
+        keys = list(values)  # events come meanwhile
+        for at in range(0, len(keys), KEYS):
+            yield None
+            own += [service for place, service in keys[at : at + KEYS] if place == namespace]
     if before:
         for number, service in enumerate(own):
             if number % PIECE == 0:
@@ -135,8 +155,8 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
     for match in close_words(text(namespace), places, 3):
         why = f'namespace "{text(namespace)}" is misspelt'
         yield None if match is None else ((*before, name, match.encode(), SVC), why)
-    for place, service in keys:
-        if service == name and place != namespace:
+    for place in block.store.namespaces.copy():
+        if place != namespace and (place, name) in values:
             yield (*before, name, place, SVC), f"in namespace {text(place)}"
     for match in close_words(text(name), dict.fromkeys(map(text, own)), 3):
         why = f'Service "{text(name)}" is misspelt'

@@ -89,7 +89,7 @@ class AskerReport(msgspec.Struct, frozen=True, rename="camel"):
     """Who asked, and the whole lookup of each resolver.
 
     `decisive` is the query that the rest of the explanation is about, `cause` says what in the asker keeps the name
-    from resolving, and is empty where nothing does.
+    from resolving, and is empty where nothing does.  `remarks` say what was taken from where, and what was not seen.
     """
 
     pod: str
@@ -99,6 +99,7 @@ class AskerReport(msgspec.Struct, frozen=True, rename="camel"):
     decisive: str
     cause: str
     lookups: list[LookupReport]
+    remarks: list[str] = []
 
 
 class ChangeReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -127,13 +128,27 @@ class ServerReport(msgspec.Struct, frozen=True):
     differences: list[str]
 
 
+class TableState(msgspec.Struct, frozen=True, rename="camel"):
+    """What the answer table of a server has now: `forms` are the kinds of queries that it would answer.
+
+    `isDenial` says that it answers them as it does for all names of the zone that do not exist.  `age` and `left` are
+    those of a reply of `cache` in seconds, null for other replies, which have no time: they stay until an event.
+    """
+
+    forms: list[str]
+    is_denial: bool
+    age: float | None
+    left: float | None
+
+
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     """Why a question has the answer that it has.
 
     `cause` is the first line; `blind` says what could not be seen.  `needed` is the smallest set of changes that make a
     missing name exist, empty where no change does.  `reading` has the parts of the name by what they stand for.
     `history` has the last changes behind the name, the newest first; only a server that runs remembers any.  `asked` is
-    the server of `-server`.  `table` says whether the answer table stores the reply; empty without a server.
+    the server of `-server`.  `table` says whether the answer table stores the reply and has it now; empty without
+    a server.  `inTable` is what it has now, null without a server.
     `keepSeconds` is how long a cache elsewhere may go on with the reply after it has changed here.
     `asker` is there where a lookup of a program was explained; `name` is then what the program looked up.
     """
@@ -158,6 +173,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     table: str = ""
     keep_seconds: int = 0
     asker: AskerReport | None = None
+    in_table: TableState | None = None
 
 
 def schema() -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hsdns.cluster.address import pack_address
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import (
+    Deleted,
     EndpointSlice,
     Namespace,
     Object,
@@ -164,12 +165,16 @@ class Replay:
     def __init__(self, block: Kubernetes, zone: Name) -> None:
         self.block, self.zone = block, zone
 
-    def answers(self, scene: Scene) -> ClusterAnswers:
-        """What answers over a store with the scene's objects."""
+    def trial(self, scene: Scene) -> Trial:
+        """A store with the scene's objects, to be asked with one slice after another."""
         settings = self.block.state.settings._replace(**scene.settings)
         store = Store(settings, wall=lambda: 0.0, warn=lambda sentence: None)
         store.apply([*(Upserted(each) for each in scene.objects.values()), Synced()])
-        return self.block.answers_over(store, **scene.options)
+        return Trial(store, self.block.answers_over(store, **scene.options), self.zone)
+
+    def answers(self, scene: Scene) -> ClusterAnswers:
+        """What answers over a store with the scene's objects."""
+        return self.trial(scene).answers
 
     def exists(self, scene: Scene, qname: Name, qtype: int) -> bool:
         """Whether the name exists there."""
@@ -177,7 +182,19 @@ class Replay:
 
     def records(self, scene: Scene, qname: Name, qtype: int) -> tuple[RR, ...]:
         """The answer section there, without what is outside the zone; empty for a name that does not exist."""
-        answering = self.answers(scene).answer(qname, qtype, self.zone, _nothing)
+        return self.trial(scene).records(qname, qtype)
+
+
+class Trial:
+    """A store of its own, and what answers over it about the names of a zone."""
+
+    def __init__(self, store: Store, answers: ClusterAnswers, zone: Name) -> None:
+        self.answers, self._store, self._zone = answers, store, zone
+        store.services.history.is_open = False  # nothing reads it here
+
+    def records(self, qname: Name, qtype: int) -> tuple[RR, ...]:
+        """The answer section, without what is outside the zone; empty for a name that does not exist."""
+        answering = self.answers.answer(qname, qtype, self._zone, _nothing)
         try:
             while True:  # it yields to let other queries run; there are none
                 answering.send(None)
@@ -186,6 +203,14 @@ class Replay:
             return reply.answer
         except NoSuchName:
             return ()
+
+    def records_with(self, part: EndpointSlice, qname: Name, qtype: int) -> tuple[RR, ...]:
+        """The same with a slice more, which is removed again."""
+        self._store.apply((Upserted(part),))
+        try:
+            return self.records(qname, qtype)
+        finally:
+            self._store.apply((Deleted(part),))
 
 
 async def _nothing(qname: Name, qtype: int) -> Reply:

@@ -1,20 +1,54 @@
-"""Whether the answer table of a server stores a reply, and why not.
+"""What the answer table of a server does with a reply: whether it stores it, and whether it has it now.
 
-Path: explain.py -> here -> the policy that decides for queries as well.
+Path: explain.py -> here -> the policy that decides for queries as well, and the table, which is only looked into.
+Rule: entries differ by whether a query has EDNS and DO, so all these forms of the question are looked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Final
+
 from hsdns.answer_table.policy import STORED_TYPES, BlockPolicy
+from hsdns.assemble import ServedAddress
 from hsdns.cluster.freshness import Dependencies
+from hsdns.explanation.edges import Peek
+from hsdns.explanation.observed import Visit
+from hsdns.explanation.report import TableState
+from hsdns.fastpath import Peeked
+from hsdns.plugins.cache import Cache
+from hsdns.wire.edns import Edns
+from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.message import Query, Reply
 
+_PAYLOAD: Final = 1232  # it makes no other entry
+FORMS: Final = {
+    "without EDNS": None,
+    "with EDNS": Edns(_PAYLOAD),
+    "with EDNS and DO": Edns(_PAYLOAD, do=True),
+}
+
 
 def table_use(
+    listener: ServedAddress,
+    visits: Sequence[Visit],
+    query: Query,
+    reply: Reply,
+    dependencies: Dependencies,
+) -> str:
+    """What becomes of a reply, in a phrase."""
+    first = visits[0]
+    (block, *_) = [
+        each for each in listener.served[first.request.zone] if first.handler in each.handlers
+    ]
+    is_cached = any(each.told and isinstance(each.handler, Cache) for each in visits)
+    return _use(block.policy, query, reply, dependencies, is_cached=is_cached)
+
+
+def _use(
     policy: BlockPolicy, query: Query, reply: Reply, dependencies: Dependencies, *, is_cached: bool
 ) -> str:
-    """What becomes of a reply, in a phrase; `is_cached` for one from an entry of `cache`."""
     if is_cached and policy.stores_cached:
         return "stored while `cache` has its entry"
     if policy.reason:
@@ -26,3 +60,38 @@ def table_use(
     if not dependencies.is_cacheable:
         return "not stored: it also depends on what tells no changes"
     return "not stored: it is not made of the cluster's state alone"
+
+
+def table_state(peek: Peek, servers: Iterable[str], query: Query, now: float) -> TableState:
+    """What the tables of some servers, as metrics name them, have for a question at `now`, in monotonic seconds."""
+    found: dict[str, Peeked] = {}
+    wires = {
+        form: encode_query(Query.ask(query.qname, query.qtype, edns=edns), 0)
+        for form, edns in FORMS.items()
+    }
+    for server in servers:
+        for form, wire in wires.items():
+            peeked = peek(server, wire, now)
+            if peeked is not None:
+                found.setdefault(form, peeked)
+    hits = list(found.values())
+    stored = [each.stored for each in hits if each.stored is not None]
+    expires = [each.expires for each in hits if each.expires is not None]
+    return TableState(
+        [form for form in FORMS if form in found],
+        bool(hits) and not any(each.is_entry for each in hits),
+        round(now - min(stored), 1) if stored else None,
+        round(max(expires) - now, 1) if expires else None,
+    )
+
+
+def table_text(use: str, state: TableState) -> str:
+    """What becomes of a reply, and what the table has."""
+    if not state.forms:
+        return use if use.startswith("not ") else f"{use}; it does not have it now"
+    if state.is_denial:
+        return f"{use}; it denies the name now, as all that do not exist in the zone"
+    time = "" if state.age is None else f", since {state.age:.0f} s"
+    if state.left is not None:
+        time += f" and for {state.left:.0f} s more"
+    return f"{use}; it has it now, for queries {', '.join(state.forms)}{time}"

@@ -65,6 +65,8 @@ def _lookups(asker: AskerReport, name: str) -> Iterator[str]:
     """The lookup that failed, or one that did not, query by query; and a table of all, if there are several."""
     if asker.pod:
         yield f"Pod {asker.pod}, dnsPolicy {asker.dns_policy}"
+        for sentence in asker.remarks:
+            yield from _wrapped(sentence, WIDTH)
     if len(asker.lookups) > 1:
         yield from rows(asker.lookups)
         yield ""

@@ -21,6 +21,7 @@ __all__ = [
     "LogRecord",
     "Miss",
     "MissQueue",
+    "Peeked",
     "Tap",
     "TapRecord",
     "Versions",
@@ -49,6 +50,7 @@ if TYPE_CHECKING or _native is None:
         LogRecord,
         Miss,
         MissQueue,
+        Peeked,
         Tap,
         TapRecord,
         Versions,
@@ -60,6 +62,7 @@ else:
     LogRecord = _native.LogRecord
     Miss = _native.Miss
     MissQueue = _native.MissQueue
+    Peeked = _native.Peeked
     AnswerTable = _native.AnswerTable
     AnswerTableStatistics = _native.AnswerTableStatistics
     Tap = _native.Tap

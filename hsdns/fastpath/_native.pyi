@@ -19,6 +19,7 @@ __all__ = [
     "LogRecord",
     "Miss",
     "MissQueue",
+    "Peeked",
     "Tap",
     "TapRecord",
     "Versions",
@@ -50,6 +51,11 @@ class TapRecord(NamedTuple):
     at: float
     is_tcp: bool
     is_hit: bool
+
+class Peeked(NamedTuple):
+    is_entry: bool
+    stored: float | None
+    expires: float | None
 
 class AnswerTableStatistics(NamedTuple):
     entries: int
@@ -159,6 +165,7 @@ class AnswerTable:
     def lookup(
         self, query: bytes, *, client: bytes, limit: int | None, now: float
     ) -> bytes | None: ...
+    def peek(self, query: bytes, *, now: float) -> Peeked | None: ...
     def set_capacity(self, octets: int) -> None: ...
     def clear(self) -> None: ...
     def take_counts(self) -> list[tuple[int, bool, list[int]]]: ...

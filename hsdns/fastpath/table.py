@@ -26,6 +26,7 @@ from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
 from hsdns.fastpath.limits import MAX_ERRORS_LEN, refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.negative_zone import COUNTS, LEFT_TO_CHAIN, NegativeZone
+from hsdns.fastpath.peek import NEGATIVE, Peeked, peek_at
 from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
 from hsdns.fastpath.prepared_reply import ROOM_TO_PREPARE, SHARE, PreparedReplies, PreparedReply
 from hsdns.fastpath.records import read_outline
@@ -231,6 +232,17 @@ class AnswerTable:
         if self.tap is not None and self.tap.mode:
             self.tap.push_hits(hits, [len(reply)], [kind], self.source, begin + duration, duration)
         return reply
+
+    def peek(self, query: bytes, *, now: float) -> Peeked | None:
+        """What lookup() would find for a query, None for a miss; nothing is counted or changed."""
+        plain = read_query(query)
+        if plain is None:
+            return None
+        entry = self._entries.get(plain.key)
+        found = None if entry is None else peek_at(entry, self._versions, now)
+        if found is None and now < self._versions.lease_end:
+            return None if self._find_negative_zone(plain.key)[1] is None else NEGATIVE
+        return found
 
     def take_log(self, most: int) -> list[LogRecord]:
         """Take the oldest records out of the log ring, at most so many; raise OverflowError for a negative number."""

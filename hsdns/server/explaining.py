@@ -5,15 +5,20 @@ Path: control/explain.py, for a server; cli/explain_offline.py, for plugins that
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
 from hsdns.assemble import Configuration
 from hsdns.cluster.reading import Reading
+from hsdns.explanation.asker import Question, explain_asker
+from hsdns.explanation.asking import Asking, AskingError
+from hsdns.explanation.asking_pod import Tried, asker_of
 from hsdns.explanation.edges import Edges
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
+from hsdns.explanation.report import Explanation
+from hsdns.fastpath import Peeked
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.runtime import ServerRuntime, begin
 from hsdns.wire.iana import Rcode
@@ -41,11 +46,41 @@ def make_explainer(
         for plugin in configuration.plugins
         if isinstance(plugin, Kubernetes)
     }
-    counters = runtime.counters if asks else None
-    edges = Edges(
-        runtime.queries.spawn, asks, partial(_run, runtime), pause, runtime.clock, counters
-    )
+    edges = Edges(runtime.queries.spawn, asks, partial(_run, runtime), pause, runtime.clock)
+    if asks:
+        edges = edges._replace(counters=runtime.counters, peek=partial(_peek, runtime))
     return Explainer(configuration, seeing, edges)
+
+
+def _peek(runtime: ServerRuntime, server: str, query: bytes, now: float) -> Peeked | None:
+    processor = runtime.processors.get(server)
+    table = processor.table if processor is not None else None
+    return table.peek(query, now=now) if table is not None else None
+
+
+async def explain_lookup(
+    configuration: Configuration,
+    runtime: ServerRuntime,
+    asking: Asking,
+    *,
+    pause: Callable[[], Awaitable[None]],
+    problems: Sequence[str] = (),
+) -> Explanation:
+    """Explain the lookup of a program, once the cluster has been read; raise AskingError.
+
+    No other server is asked: the clock of the lookup is a virtual one.
+    """
+    explainer = make_explainer(configuration, runtime, asks=False, pause=pause)
+
+    async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:
+        return await runtime.in_watch(reading, WAIT)
+
+    asker = await asker_of(configuration, asking, in_watch)
+    question = Question(asking.name, asking.types)
+    try:
+        return await explain_asker(explainer, asker, question, runtime.clock(), problems)
+    except ValueError as error:
+        raise AskingError(f"a name of the search list cannot be looked up: {error}") from None
 
 
 async def _run(runtime: ServerRuntime, asking: Coroutine[Any, Any, Reply]) -> Reply:

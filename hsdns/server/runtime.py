@@ -110,16 +110,22 @@ def begin(answering: Coroutine[Any, Any, T], spawn: Spawn) -> asyncio.Future[T |
 
 
 class Turn:
-    """Long work on the event loop, in pieces of MAX_TURN seconds at most; other tasks run in between."""
+    """Long work on the event loop, in pieces of `longest` seconds at most (MAX_TURN); other tasks run in between.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+    With `rest` the loop has so many seconds in between for others, and the processor, for other threads.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], longest: float | None = None, rest: float = 0.0
+    ) -> None:
+        self._clock, self._rest = clock, rest
+        self._longest = MAX_TURN if longest is None else longest
         self._began = clock()
 
     async def end_if_long(self) -> None:
         """Let others run if the piece has become long."""
-        if self._clock() - self._began > MAX_TURN:
-            await asyncio.sleep(0)
+        if self._clock() - self._began > self._longest:
+            await asyncio.sleep(self._rest)
             self._began = self._clock()
 
 

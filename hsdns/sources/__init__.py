@@ -38,6 +38,11 @@ SOURCES: Final[Mapping[str, type[NamedSource]]] = _Sources()
 
 def source_from(name: Token, args: Sequence[Token], base_dir: str) -> NamedSource:
     """Create the source with that name; raise CorefileError.  Relative paths start at `base_dir`."""
+    if name.text == "kubeconfig":
+        raise name.error(
+            '"kubeconfig" is a property of its own: write "kubeconfig FILE" into the kubernetes block of a Corefile, '
+            "in place of a source; a command takes the Corefile with -conf"
+        )
     if name.text not in SOURCES:
         remedy = did_you_mean(name.text, SOURCES) or f"; known are {', '.join(SOURCES)}"
         raise name.error(f'unknown source "{name.text}"{remedy}')

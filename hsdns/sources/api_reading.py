@@ -42,6 +42,24 @@ MAX_SERVICES: Final = 4  # of one question
 _LABEL: Final = re.compile(rb"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123, as the API has it
 
 
+async def get_page(transport: Transport, scope: Scope, query: dict[str, str]) -> bytes:
+    """The octets of a page; raise Unreachable."""
+    plural = scope.resource.plural
+    async with transport.get(scope.path, query) as answer:
+        if answer.status != 200:
+            text = await answer.text(MAX_ERROR_LEN)
+            status = decode_status(text, answer.status)
+            said = transport.redact(status.message[:200] or status.reason)
+            verb = "may not be read" if answer.status in (401, 403) else "could not be read"
+            raise Unreachable(f"{plural} {verb}: {said or 'no reason given'} ({answer.status})")
+        body = bytearray()
+        async for chunk in answer.chunks(lambda: DEADLINE):
+            body += chunk
+            if len(body) > MAX_PAGE_LEN:
+                raise Unreachable(f"{plural} could not be read: a page is too long")
+    return bytes(body)
+
+
 async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLINE) -> Reading:
     """Read what a question leads to, for at most so many seconds."""
     reader = _Reader(transport)
@@ -146,20 +164,9 @@ class _Reader:
     async def _get(self, scope: Scope, query: dict[str, str]) -> tuple[list[Object], bool]:
         """The objects of a page, and whether there are more; raise Unreachable."""
         transport, plural = self._transport, scope.resource.plural
-        async with transport.get(scope.path, query) as answer:
-            if answer.status != 200:
-                text = await answer.text(MAX_ERROR_LEN)
-                status = decode_status(text, answer.status)
-                said = transport.redact(status.message[:200] or status.reason)
-                verb = "may not be read" if answer.status in (401, 403) else "could not be read"
-                raise Unreachable(f"{plural} {verb}: {said or 'no reason given'} ({answer.status})")
-            body = bytearray()
-            async for chunk in answer.chunks(lambda: DEADLINE):
-                body += chunk
-                if len(body) > MAX_PAGE_LEN:
-                    raise Unreachable(f"{plural} could not be read: a page is too long")
+        body = await get_page(transport, scope, query)
         try:
-            page = decode_page(bytes(body), scope.resource)
+            page = decode_page(body, scope.resource)
         except MalformedEvent as error:
             sentence = transport.redact(str(error))
             raise Unreachable(f"{plural} could not be read: {sentence}") from None

@@ -37,8 +37,10 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
+from hsdns.cluster.pod_reading import PodReading, PodUnreadable
 from hsdns.cluster.reading import Fault, Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.sources.api_pod import read_pod
 from hsdns.sources.api_reading import read_objects
 
 log = logging.getLogger("hsdns.apiserver")
@@ -217,6 +219,12 @@ class ApiServer:
         if self._transport is None:
             return Reading((), (Fault("the API server has not been asked yet"),))
         return await read_objects(self._transport, lead)
+
+    async def read_pod(self, namespace: str, name: str) -> PodReading:
+        """Read a pod, on the connection of the watches; raise PodUnreadable."""
+        if self._transport is None:
+            raise PodUnreadable("the API server has not been asked yet")
+        return await read_pod(self._transport, namespace, name)
 
     def outages(self) -> list[str]:
         """What is not watched now, since when and why, as sentences; from any thread."""

@@ -35,6 +35,7 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
+from hsdns.cluster.pod_reading import PodReading
 from hsdns.cluster.reading import Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.tree import Token
@@ -47,6 +48,7 @@ from hsdns.sources.manifest_folder import (
     manifest_paths,
     missing_paths,
 )
+from hsdns.sources.manifest_pods import read_pod
 from hsdns.sources.standard_input import NAME, standard_input, was_read
 
 POLL_SECONDS = 2.0
@@ -190,6 +192,10 @@ class Manifests:
     async def read(self, lead: Lead) -> Reading:
         """Find the objects that a question leads to, of the state that is served."""
         return Reading(tuple(self._index.find(lead)))
+
+    async def read_pod(self, namespace: str, name: str) -> PodReading:
+        """Read a pod from the files as they are now; raise PodUnreadable."""
+        return await asyncio.to_thread(read_pod, self.paths, namespace, name)
 
     def silence(self, now: float) -> float:
         """Always 0: the files are the authority, so the state is never outdated."""

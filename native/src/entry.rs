@@ -191,6 +191,12 @@ impl Entry {
         size_of::<Option<Self>>() + LINKS_LEN + heap
     }
 
+    /// The time of a timed reply.
+    #[must_use]
+    pub fn timing(&self) -> Option<Timing> {
+        self.timing
+    }
+
     /// What is written into its records now: the SOA serial or the seconds left; None if a timed reply has expired.
     #[must_use]
     pub fn number(&self, now: u64) -> Option<u32> {

@@ -26,6 +26,7 @@ use crate::records::outline;
 use crate::s3fifo::{Entries, Queues};
 use crate::system::{monotonic, prefetch};
 use crate::tap::{Answered, Tap};
+use crate::timing::Timing;
 use crate::versions::Versions;
 
 /// The most counters that an entry may depend on.
@@ -85,6 +86,15 @@ pub struct Statistics {
     pub refused: u64,
     /// Entries that were evicted.
     pub evicted: u64,
+}
+
+/// What would be a hit: an entry, or a negative zone.
+#[derive(Clone, Copy, Debug)]
+pub struct Peeked {
+    /// Whether it is an entry.
+    pub is_entry: bool,
+    /// Of a reply of `cache`.
+    pub timing: Option<Timing>,
 }
 
 /// What replies and counts depend on of a client.
@@ -268,6 +278,15 @@ impl AnswerTable {
         Some(out)
     }
 
+    /// What lookup() would find for a query at `now`, in nanoseconds of the monotonic clock; None for a miss.  Nothing is
+    /// counted or changed.
+    #[must_use]
+    pub fn peek(&self, query: &[u8], now: u64) -> Option<Peeked> {
+        let mut reader = Reader::default();
+        let query = reader.read(query)?;
+        self.open().peek(&query, now)
+    }
+
     /// Add the counts of a batch, each of whose hits has this duration.
     pub fn count(&self, counts: &mut BatchCounts, is_tcp: bool, nanoseconds: u64) {
         lock(&self.hit_counts).absorb(counts, is_tcp, nanoseconds);
@@ -404,6 +423,29 @@ impl Reading<'_> {
         counts.count(&hit(negative.group, negative.summary, negative.cache));
         counts.totals.negative_hits += 1;
         Some(negative.summary)
+    }
+
+    fn peek(&self, query: &Query<'_>, now: u64) -> Option<Peeked> {
+        let versions = &self.table.versions;
+        let is_leased = versions.is_leased(now);
+        let entry = self
+            .find(query.key(), self.locate(query))
+            .filter(|entry| is_leased || !entry.needs_lease())
+            .filter(|entry| entry.is_valid(versions) && entry.number(now).is_some());
+        if let Some(entry) = entry {
+            return Some(Peeked {
+                is_entry: true,
+                timing: entry.timing(),
+            });
+        }
+        let negative_zones = &self.inner.negative_zones;
+        let negative_zone = nearest(negative_zones, query).filter(|_| is_leased)?;
+        let mut unsent = Vec::new();
+        negative_zones[negative_zone].answer(query, query.udp_limit(), &mut unsent)?;
+        Some(Peeked {
+            is_entry: false,
+            timing: None,
+        })
     }
 
     fn find(&self, key: &[u8], place: Place) -> Option<&Entry> {

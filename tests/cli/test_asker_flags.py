@@ -105,20 +105,13 @@ def test_bad_input(line: str, error: str, capsys: pytest.CaptureFixture[str]) ->
     assert run(line, capsys) == (2, [], error + "\n")
 
 
-def test_files_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "db", "-resolver", "go"]) == 2
-    assert (
-        capsys.readouterr().err == "-resolver explains a lookup from files; add -source or -conf\n"
-    )
-
-
 def test_what_the_flags_say() -> None:
     assert asker_flags.resolvers({}) == ("glibc", "musl", "go", "c-ares")
     assert asker_flags.name_and_types(["db", "a"], "explain") == ("db", (RRType.A,))
     assert asker_flags.are_in({"ndots": 2})
     assert not asker_flags.are_in({"conf": "x"})
-    assert asker_flags.overridden("", {"search": "a,b", "ndots": 2}) == "search a b\noptions ndots:2\n"  # fmt: skip
-    assert asker_flags.overridden("x", {}) == "x\n"
     assert asker_flags.resolv_conf({"from": "a/b"}) == ""
-    with pytest.raises(FlagError):
-        asker_flags.asks(["db"], {"from": "a/b"})
+    asked = asker_flags.asks(["db"], {"from": "a/b", "ndots": 2, "cluster-dns": "10.0.0.2"})
+    assert (asked.pod, asked.ndots, asked.cluster_dns) == ("a/b", "2", "10.0.0.2")
+    with pytest.raises(FlagError, match="add -from NS/POD"):
+        asker_flags.asks(["db"], {"cluster-dns": "10.0.0.2"})

@@ -16,7 +16,7 @@ WEB = "web.shop.svc.cluster.local"
 FOUND = {
     "version": VERSION, "name": f"{WEB}.", "type": "A", "outcome": "does not resolve", "rcode": "NXDOMAIN",
     "cause": "NXDOMAIN: there is no Service shop/web", "blind": [], "serverBlock": "", "blockReason": "", "plugins": [],
-    "keepSeconds": 0, "asker": None, "table": "",
+    "keepSeconds": 0, "asker": None, "table": "", "inTable": None,
     "reading": {}, "service": None, "records": [], "needed": [], "nearest": [], "history": [], "asked": None,
 }  # fmt: skip
 PAGE = f"explain?name={WEB}.&type=A"

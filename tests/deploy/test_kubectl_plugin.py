@@ -29,6 +29,7 @@ case "$*" in
     *"get service "*) printf 'web shop' ;;
     *"get statefulset db "*) printf 'peers shop' ;;
     *"get statefulset "*) printf ' shop' ;;
+    *"get pod db-0 "*metadata.namespace}/*) printf 'shop/db-0' ;;
     *"get pod db-0 "*) printf 'db-0,peers,10.1.2.3,shop' ;;
     *"get pod web-x "*) printf ',,10.1.2.3,shop' ;;
     *"get pod web-6 "*) printf 'web-6,,fd00::7,shop' ;;
@@ -100,6 +101,18 @@ def test_a_command_is_run_in_the_pod_and_its_status_is_kept(folder: Path) -> Non
         ["exec", "-n", "kube-system", "dns-1", "-c", "coredns", "--", "/coredns", "explain", "a.shop.svc.cluster.local", "AAAA", "-o", "json"],
     ]  # fmt: skip
     assert run(folder, "explain", "a", STATUS="0").status == 0
+
+
+@pytest.mark.parametrize("flag", ["-from", "--from"])
+@pytest.mark.parametrize("word", ["pod/db-0", "po/db-0", "shop/db-0"])
+def test_the_pod_that_asks(flag: str, word: str, folder: Path) -> None:
+    """It is named as hsdns names it, and what follows it is as elsewhere."""
+    found = run(folder, "explain", flag, word, "svc/web", "-ndots", "1")
+    expected = ["/coredns", "explain", flag, "shop/db-0", "web.shop.svc.cluster.local", "-ndots", "1"]  # fmt: skip
+    assert asked(found) == expected
+    found = run(folder, "-n", "shop", "explain", "db", flag, "pod/none")
+    assert (found.status, found.out) == (2, "")
+    assert "cannot read pod none in namespace shop" in found.err
 
 
 def test_options_choose_the_cluster_and_the_pod(folder: Path) -> None:

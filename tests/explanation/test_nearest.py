@@ -34,12 +34,21 @@ WEB, DB_0 = "web.shop.svc.cluster.local.", "db-0.db.shop.svc.cluster.local."
         ("_grpc._tcp.db.shop.svc.cluster.local. SRV", "_http._tcp.db.shop.svc.cluster.local.", "another port of the Service"),
         ("web.shop.svc.corp.example.", WEB, "the cluster domain is cluster.local., not corp.example."),
         ("web.shop.svc.", WEB, "the cluster domain is missing"),
+        ("web.", WEB, "only the search list of a Pod in namespace shop makes the name whole"),
         ("web.shop.", WEB, "the labels svc and the cluster domain are missing"),
     ],
 )  # fmt: skip
 def test_nearest(asked: str, name: str, why: str) -> None:
     found = explain(asked, *OBJECTS, pods="insecure")
     assert (name, why) in [(each.name, each.why) for each in found.nearest]
+
+
+def test_the_first_line_of_a_short_name() -> None:
+    found = explain("web.", *OBJECTS)
+    assert found.cause == (
+        "REFUSED: no server block has a zone for the name; "
+        "only the search list of a Pod in namespace shop makes the name whole"
+    )
 
 
 def test_none_for_what_exists_and_for_addresses() -> None:

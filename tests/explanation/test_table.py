@@ -1,4 +1,4 @@
-"""Whether the answer table stores a reply."""
+"""Whether the answer table stores a reply, and whether it has it now."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from hsdns.explanation.asked import read_question
 from hsdns.explanation.edges import Edges
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
-from hsdns.fastpath import _python
+from hsdns.explanation.report import TableState
+from hsdns.explanation.table import table_state, table_text
+from hsdns.fastpath import Peeked, _python
+from hsdns.wire.decode import decode
+from hsdns.wire.message import Query
 from tests.support.cluster.objects import namespace, service
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer
@@ -37,7 +41,8 @@ def test_what_becomes_of_a_reply(front: str, pods: str, question: str, told: str
     edges = Edges(server.runtime.queries.spawn, counters=server.runtime.counters)
     name, _, rrtype = question.partition(" ")
     coro = Explainer(server.configuration, seeing, edges).explain(*read_question(name, rrtype), 0.0)
-    assert turns(coro)[0].table == told
+    lacks = "; it does not have it now" if told == STORED else ""
+    assert turns(coro)[0].table == told + lacks
 
 
 def test_a_plugin_that_must_see_every_query() -> None:
@@ -46,3 +51,43 @@ def test_a_plugin_that_must_see_every_query() -> None:
     edges = Edges(server.runtime.queries.spawn, counters=server.runtime.counters)
     coro = Explainer(server.configuration, {}, edges).explain(*read_question("a.test"), 0.0)
     assert turns(coro)[0].table == "not stored: it has no kubernetes plugin"
+
+
+def state(hits: dict[tuple[str, str], Peeked]) -> TableState:
+    """What two servers have for a question at second 20; `hits` by server and form of the query."""
+
+    def peek(server: str, query: bytes, now: float) -> Peeked | None:
+        edns = decode(query).edns
+        form = "plain" if edns is None else "DO" if edns.do else "EDNS"
+        assert now == 20.0
+        return hits.get((server, form))
+
+    return table_state(peek, ("one", "two"), Query.ask(*read_question(WEB)), 20.0)
+
+
+@pytest.mark.parametrize(
+    ("hits", "found", "told"),
+    [
+        ({}, TableState([], False, None, None), "it does not have it now"),
+        (
+            {("two", "EDNS"): Peeked(True, None, None)},
+            TableState(["with EDNS"], False, None, None),
+            "it has it now, for queries with EDNS",
+        ),
+        (
+            {("one", "plain"): Peeked(False, None, None), ("two", "DO"): Peeked(False, None, None)},
+            TableState(["without EDNS", "with EDNS and DO"], True, None, None),
+            "it denies the name now, as all that do not exist in the zone",
+        ),
+        (
+            {("one", "plain"): Peeked(True, 8.0, 38.0), ("one", "EDNS"): Peeked(True, 8.0, 38.0)},
+            TableState(["without EDNS", "with EDNS"], False, 12.0, 18.0),
+            "it has it now, for queries without EDNS, with EDNS, since 12 s and for 18 s more",
+        ),
+    ],
+)
+def test_what_the_table_has_now(
+    hits: dict[tuple[str, str], Peeked], found: TableState, told: str
+) -> None:
+    assert state(hits) == found
+    assert table_text("stored", found) == f"stored; {told}"

@@ -158,7 +158,10 @@ def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
         query = draw_query(chance)
         limit, v6 = chance.choice([512, 700, 1232, 65535]), chance.random() < 0.3
         now = start + 10_000 * chance.randrange(4)
-        return [under_test.lookup(query, limit, now, v6) for _ in range(chance.randrange(1, 5))]
+        peeked = under_test.table.peek(query, now=now)
+        replies = [under_test.lookup(query, limit, now, v6) for _ in range(chance.randrange(1, 5))]
+        assert (peeked is None) == (replies[0] is None), "it is what the look-up finds"
+        return peeked, replies
     if what == "bump":
         return under_test.versions.bump(chance.randrange(6))
     if what == "serial":

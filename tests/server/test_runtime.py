@@ -394,6 +394,28 @@ def test_long_work_lets_others_run_in_between() -> None:
     assert [round(each / MAX_TURN, 1) for each in ran] == [1.2, 2.4, 3.6]
 
 
+def test_a_turn_that_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each piece of its own length the thread sleeps, for as long as was asked for."""
+    rests: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    now = 0.0
+
+    async def work() -> None:
+        nonlocal now
+        turn = Turn(lambda: now, 0.25, 0.001)
+        for _ in range(6):
+            now += 0.125
+            await turn.end_if_long()
+
+    with pytest.raises(StopIteration):
+        work().send(None)
+    assert rests == [0.001, 0.001]
+
+
 def test_a_long_list_is_freed_in_several_turns() -> None:
     """Each item takes as long as a turn may; the loop turns after each second one."""
 

@@ -26,6 +26,12 @@ def test_every_source_is_named_after_its_class() -> None:
     ("name", "sentence"),
     [
         pytest.param("manifest", 'unknown source "manifest"; did you mean "manifests"?', id="near"),
+        pytest.param(
+            "kubeconfig",
+            '"kubeconfig" is a property of its own: write "kubeconfig FILE" into the kubernetes block of '
+            "a Corefile, in place of a source; a command takes the Corefile with -conf",
+            id="property",
+        ),
         pytest.param("etcd", 'unknown source "etcd"; known are manifests, synthetic', id="far"),
     ],
 )

@@ -1,6 +1,6 @@
 """Whether NetworkPolicies let a Pod reach the cluster's DNS, over UDP and over TCP.
 
-Path: cli/resolve_pod.py, for -from, and rules/checks/network_policy.py -> here; nothing that is answered depends on it.
+Path: sources/manifest_pods.py and rules/checks/network_policy.py -> here; nothing that is answered depends on it.
 Source: Kubernetes networking/v1 NetworkPolicy: a Pod that a policy for egress selects may do what such policies allow.
 """
 

@@ -1,37 +1,68 @@
 """Why a question has the answer that it has: /v1/explain.
 
 Path: routes.py -> here -> explanation/explain.py, over the handlers and stores of the instance that serves.
-Rule: between two steps, queries are answered.  An explanation is none of the queries that metrics and logs count, but a
-      plugin that asks another server asks it.
+Rule 1: between two steps, queries are answered.  After LONGEST the thread rests, because a thread that answers queries
+        waits for a processor about as long as this one has had it without a break.
+Rule 2: an explanation is none of the queries that metrics and logs count; a plugin that asks another server asks it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from typing import Final
 
 from hsdns.explanation.asked import read_question
-from hsdns.explanation.report import PluginStep
+from hsdns.explanation.asking import PARAMETERS as ASKING
+from hsdns.explanation.asking import AskingError, from_parameters
+from hsdns.explanation.edges import Pause
+from hsdns.explanation.report import Explanation, PluginStep
 from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import Door, to_line
 from hsdns.server.runtime import Turn
 
+PARAMETERS: Final = ("name", "type", *ASKING)
+ASKER: Final = frozenset(ASKING)
+LONGEST: Final = 0.0002  # seconds of work without a break
+REST: Final = 0.001  # seconds of a break: the shortest that the event loop makes
+
 
 async def explain(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
-    """Explain the question of the parameters `name` and `type`."""
-    name, rrtype = asked.parameters.get("name", ""), asked.parameters.get("type", "")
+    """Explain the question of the parameters `name` and `type`, or with others the lookup of a program."""
+    name = asked.parameters.get("name", "")
     if not name:
         raise HttpRefusal(400, "no name is given; ask for /v1/explain?name=NAME&type=TYPE")
+    pause = Turn(door.clock, LONGEST, REST).end_if_long
+    if ASKER.isdisjoint(asked.parameters):
+        yield to_line(await _question(door, asked.parameters, pause))
+    else:
+        yield to_line(await _lookup(door, asked.parameters, pause))
+
+
+async def _question(door: Door, given: Mapping[str, str], pause: Pause) -> Explanation:
     try:
-        qname, qtype = read_question(name, rrtype)
+        qname, qtype = read_question(given["name"], given.get("type", ""))
     except ValueError as error:
         raise HttpRefusal(400, str(error)) from None
     # Imported for those who ask: it needs dnspython, which few servers do.
     from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - as said
 
     instance = door.serving()
-    pause = Turn(door.clock).end_if_long
     explainer = make_explainer(instance.configuration, instance.runtime, asks=True, pause=pause)
     found = await explainer.explain(qname, qtype, door.clock())
     beside = [] if door.faults is None else door.faults.beside_the_chain()
     found.plugins[:0] = [PluginStep("fault", words) for words in beside]
-    yield to_line(found)
+    return found
+
+
+async def _lookup(door: Door, given: Mapping[str, str], pause: Pause) -> Explanation:
+    try:
+        asking = from_parameters(given)
+    except ValueError as error:
+        raise HttpRefusal(400, str(error)) from None
+    from hsdns.server.explaining import explain_lookup  # noqa: PLC0415 - as above
+
+    instance = door.serving()
+    try:
+        return await explain_lookup(instance.configuration, instance.runtime, asking, pause=pause)
+    except AskingError as error:
+        raise HttpRefusal(400, str(error)) from None

@@ -15,6 +15,7 @@ from hsdns.http_page import Asked, HttpStream
 from hsdns.server.control.changes import changes
 from hsdns.server.control.door import Door
 from hsdns.server.control.events import EVENTS, events
+from hsdns.server.control.explain import PARAMETERS as EXPLAIN_PARAMETERS
 from hsdns.server.control.explain import explain
 from hsdns.server.control.faults import faults, hits
 from hsdns.server.control.names import names
@@ -54,7 +55,7 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/v1/server": Route(state, JSON),
     "/v1/names": Route(names, LINES),
     "/v1/changes": Route(changes, LINES),
-    "/v1/explain": Route(explain, JSON, ("name", "type")),
+    "/v1/explain": Route(explain, JSON, EXPLAIN_PARAMETERS),
     "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS),
     "/v1/top": Route(top, LINES, TOP_PARAMETERS),
     "/v1/top/events": Route(events(top), EVENTS, FILTERS),

@@ -32,7 +32,7 @@ mod module {
     use super::{AnswerTable, ClusterNames, Tap, Versions};
 
     use super::{
-        BATCH_STATISTICS, Bound, LOG_RECORD, MISS, PyModule, PyModuleMethods, PyResult,
+        BATCH_STATISTICS, Bound, LOG_RECORD, MISS, PEEKED, PyModule, PyModuleMethods, PyResult,
         TABLE_STATISTICS, TAP_RECORD, WORKER_STATISTICS,
     };
 
@@ -41,6 +41,7 @@ mod module {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         for tuple in [
             &MISS,
+            &PEEKED,
             &LOG_RECORD,
             &TAP_RECORD,
             &TABLE_STATISTICS,
@@ -98,6 +99,7 @@ static TABLE_STATISTICS: NamedTuple = NamedTuple::new(
     ],
 );
 static MISS: NamedTuple = NamedTuple::new("Miss", &["query", "address", "control"]);
+static PEEKED: NamedTuple = NamedTuple::new("Peeked", &["is_entry", "stored", "expires"]);
 static LOG_RECORD: NamedTuple = NamedTuple::new(
     "LogRecord",
     &[
@@ -496,6 +498,26 @@ impl AnswerTable {
         };
         let reply = self.inner.lookup(query, limit, client, address)?;
         Some(PyBytes::new(py, &reply))
+    }
+
+    /// Tell what lookup() would find, without counting or changing anything.
+    #[pyo3(signature = (query, *, now))]
+    fn peek<'py>(
+        &self,
+        py: Python<'py>,
+        query: &[u8],
+        now: f64,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(found) = self.inner.peek(query, nanoseconds(now)) else {
+            return Ok(None);
+        };
+        let [stored, expires] = [
+            found.timing.map(|timing| timing.stored),
+            found.timing.map(|timing| timing.expires),
+        ]
+        .map(|time| time.map(|time| time as f64 / 1e9));
+        let class = PEEKED.class(py)?;
+        Ok(Some(class.call1((found.is_entry, stored, expires))?))
     }
 
     /// Let entries take at most so many octets, from the next one on that is stored.

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import aiohttp
 
 from hsdns.cluster.objects import Event
+from hsdns.fastpath import AnswerTable
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control.door import kubernetes_blocks
 from tests.server.loopback import ReloadableServer, running, serving
@@ -66,6 +67,13 @@ class Served(NamedTuple):
     @property
     def block(self) -> Kubernetes:
         return kubernetes_blocks(serving(self.reloadable.server))[0]
+
+    @property
+    def table(self) -> AnswerTable:
+        """Of its first listener."""
+        (found, *_) = serving(self.reloadable.server).runtime.processors.values()
+        assert found.table is not None
+        return found.table
 
     def apply(self, *events: Event) -> None:
         self.block.store.apply(events)

@@ -10,12 +10,15 @@ from urllib.parse import quote
 
 import pytest
 
+from hsdns.cluster.objects import Deleted
+from hsdns.explanation.asking_pod import UNREAD_POLICIES
 from hsdns.http_page import Asked
-from hsdns.server import runtime
+from hsdns.server.control import explain as explain_module
 from hsdns.server.control.explain import explain
 from loadtest.ports import free_port
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.server.control.served import BLOCK, MORE, Beside, Served, served
+from tests.support.cluster.objects import service as clustered
 from tests.support.coroutines.event_loops import run, until
 from tests.support.upstreams.dns_upstream import answer, serve
 
@@ -53,9 +56,89 @@ def test_from_manifests() -> None:
     run(case())
 
 
+def test_what_the_answer_table_has() -> None:
+    """Once it was asked for, until an event; to explain it neither stores nor counts anything."""
+
+    async def case() -> None:
+        async with served() as server:
+            table = server.table
+            assert (await ask(server, WEB))["inTable"]["forms"] == []
+            assert await server.reloadable.ask(WEB)
+            before = table.statistics()
+            assert (await ask(server, WEB))["inTable"] == {
+                "forms": ["without EDNS"], "isDenial": False, "age": None, "left": None
+            }  # fmt: skip
+            assert table.statistics() == before
+            server.apply(Deleted(clustered("shop/web", "10.96.7.7")))
+            assert (await ask(server, WEB))["inTable"]["forms"] == []
+
+    run(case())
+
+
+LOOKUP = "/v1/explain?name=web.shop&from=shop/db-0&resolver=musl"
+
+
+def test_the_lookup_of_a_pod() -> None:
+    """As a program in it asks: with its resolv.conf, by one resolver or all."""
+    Path("more.yaml").write_text(MORE)
+
+    async def case() -> None:
+        async with served(BLOCK.replace("shop.yaml", "shop.yaml more.yaml")) as server:
+            (found,) = (await server.get("/v1/explain?name=web&from=shop/db-0")).lines
+            assert (found["outcome"], found["records"][0]["rdata"]) == ("resolves", "10.96.7.7")
+            assert len(found["asker"]["lookups"]) == 4
+            (found,) = (await server.get(f"{LOOKUP}&ndots=1")).lines
+            assert found["cause"].startswith(
+                'Pod shop/db-0 with musl gets "Try again": web.shop has 1 dot'
+            )
+            (found,) = (await server.get(f"{LOOKUP}&search=x.test&cluster-dns=192.0.2.9")).lines
+            assert found["asker"]["remarks"] == ["the cluster's DNS is 192.0.2.9, as given"]
+            assert "search x.test" in found["asker"]["resolvConf"]
+            refused = await server.get("/v1/explain?name=web&from=shop/db-1")
+            assert (refused.status, refused.lines) == (
+                400,
+                [{"error": 'the source has no pod shop/db-1; did you mean "shop/db-0"?'}],
+            )
+
+    run(case())
+
+
+def test_the_lookup_of_a_pod_that_an_api_server_has() -> None:
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "shop"},
+        "spec": {"dnsPolicy": "Default"}, "status": {"podIP": "10.0.0.1", "phase": "Running"},
+    }  # fmt: skip
+    dns = service("kube-dns", "10.43.0.10")
+    dns["metadata"]["namespace"] = "kube-system"
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+
+    with ApiThread() as api:
+        api.apply(space, pod, dns, service("db", "10.96.0.1"))
+
+        async def case() -> None:
+            async with served(BLOCK.replace("source manifests shop.yaml", f"endpoint {api.api.url}")) as server:  # fmt: skip
+                await until(lambda: server.block.store.synced, "synced")
+                page = "/v1/explain?name=db&from=shop/web-0&resolver=go"
+                (found,) = (await server.get(page)).lines
+                assert (
+                    "its dnsPolicy is Default, so it asks the nameservers of its node"
+                    in found["cause"]
+                )
+                assert UNREAD_POLICIES in found["asker"]["remarks"]
+                api.api.cluster.revoke("pods")
+                refused = await server.get(page)
+                assert refused.status == 400
+                assert refused.lines[0]["error"].startswith(
+                    "pods may not be read: pods is forbidden"
+                )
+
+        run(case())
+
+
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
+        ("?name=web&ndots=x", 'ndots is a number from 0 to 15, found "x"'),
         ("", "no name is given; ask for /v1/explain?name=NAME&type=TYPE"),
         ("?name=a..b", '"a..b" is not a domain name: '),
         ("?name=a&type=qq", '"QQ" is not a record type; try A, AAAA, SRV, PTR or CNAME'),
@@ -142,7 +225,8 @@ def test_from_an_api_server() -> None:
 
 
 def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "MAX_TURN", -1.0)
+    monkeypatch.setattr(explain_module, "LONGEST", -1.0)
+    monkeypatch.setattr(explain_module, "REST", 0.0)
 
     async def case() -> None:
         text = BLOCK.replace("manifests shop.yaml", "synthetic services=9 endpoints=200 headless=1")

@@ -1,0 +1,117 @@
+"""Who asks, in the words of flags or of the parameters of a page: what is looked up, and by which resolvers.
+
+Path: cli/asker_flags.py, server/control/explain.py -> here -> asking_pod.py makes an Asker of it.
+Rule: this is cheap to import: a command that has a server explain needs no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from hsdns.corefile.tree import did_you_mean
+from hsdns.resolver import MODELS, USUAL
+from hsdns.wire.iana import RRType, type_from_text, type_to_text
+from hsdns.wire.name import Name
+
+TYPES: Final = (RRType.A, RRType.AAAA)
+
+
+# Parameters of /v1/explain, each with the field of Asking that it has; they are called as the flags are.
+PARAMETERS: Final = {
+    "from": "pod",
+    "resolver": "resolvers",
+    "resolv-conf": "resolv_conf",
+    "search": "search",
+    "ndots": "ndots",
+    "cluster-dns": "cluster_dns",
+}
+MOST_NDOTS: Final = 15  # resolv.conf(5)
+
+
+class AskingError(ValueError):
+    """What keeps a lookup from being explained, as a sentence for the operator."""
+
+
+class Asking(NamedTuple):
+    """A lookup of a program.
+
+    `pod` is NAMESPACE/NAME, or empty; `resolv_conf` is the text of the program's file, or with a pod that of its node.
+    `search` (by commas) and `ndots` stand in place of what is in there.  `cluster_dns` is the address of the cluster's
+    DNS as the kubelet writes it, empty for that of the Service.
+    """
+
+    name: str
+    types: tuple[int, ...]
+    resolvers: tuple[str, ...]
+    pod: str = ""
+    resolv_conf: str = ""
+    search: str = ""
+    ndots: str = ""
+    cluster_dns: str = ""
+
+    @property
+    def added(self) -> str:
+        """Lines that stand in place of those of the resolv.conf: for all resolvers, the last line counts."""
+        return overridden("", self.search, self.ndots)
+
+    def parameters(self) -> dict[str, str]:
+        """Those of /v1/explain."""
+        chosen = self.resolvers[0] if len(self.resolvers) == 1 else ""
+        fields = {**self._asdict(), "resolvers": chosen}
+        found = {name: str(fields[field]) for name, field in PARAMETERS.items() if fields[field]}
+        rrtype = type_to_text(self.types[0]) if len(self.types) == 1 else ""
+        return {"name": self.name, **({"type": rrtype} if rrtype else {}), **found}
+
+
+def from_parameters(given: Mapping[str, str]) -> Asking:
+    """The lookup of some parameters; raise ValueError with a sentence."""
+    ndots = given.get("ndots", "")
+    if ndots and not (ndots.isascii() and ndots.isdigit() and int(ndots) <= MOST_NDOTS):
+        raise ValueError(f'ndots is a number from 0 to {MOST_NDOTS}, found "{ndots}"')
+    return Asking(
+        *read_name(given["name"], given.get("type", "")),
+        read_resolvers(given.get("resolver", "")),
+        given.get("from", ""),
+        given.get("resolv-conf", ""),
+        given.get("search", ""),
+        ndots,
+        given.get("cluster-dns", ""),
+    )
+
+
+def overridden(text: str, search: str, ndots: str) -> str:
+    """A resolv.conf with lines for other search domains and ndots, where these are not empty."""
+    lines = [text.rstrip("\n")]
+    if search:
+        lines.append("search " + " ".join(search.split(",")))
+    if ndots:
+        lines.append(f"options ndots:{ndots}")
+    return "\n".join(lines).lstrip("\n") + "\n" if any(lines) else ""
+
+
+def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
+    """A name and the types that a program looks up, A and AAAA if none is given; raise ValueError with a sentence."""
+    try:
+        if not Name.from_text(name).labels:
+            raise ValueError("it is the root")
+        name.encode("ascii")
+    except ValueError as error:
+        raise ValueError(f'"{name}" is not a name that can be looked up: {error}') from None
+    if not rrtype:
+        return name, TYPES
+    number = type_from_text(rrtype.upper())
+    if number not in TYPES:
+        raise ValueError(
+            f"programs look up A and AAAA records by getaddrinfo, not {type_to_text(number)}; "
+            f"hsdns lookup {name} {type_to_text(number)} asks a server for it"
+        )
+    return name, (number,)
+
+
+def read_resolvers(chosen: str) -> tuple[str, ...]:
+    """The resolvers of a word, those in use if it is empty; raise ValueError with a sentence."""
+    if chosen and chosen not in MODELS:
+        hint = did_you_mean(chosen, MODELS) or f"; there are {', '.join(MODELS)}"
+        raise ValueError(f'there is no model of a resolver "{chosen}"{hint}')
+    return (chosen,) if chosen else USUAL

@@ -1,0 +1,92 @@
+"""A pod of manifests, or one that a workload in them would have, and the NetworkPolicies that are about it.
+
+Path: manifests.py, for read_pod() -> here -> cluster/controllers/.
+Rule: the files are read again: a source of manifests keeps what DNS needs, and that is less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hsdns.cluster.controllers.document import Document
+from hsdns.cluster.controllers.kinds import NetworkPolicy
+from hsdns.cluster.controllers.network_policy import NAME_LABEL, Peer, denied
+from hsdns.cluster.controllers.simulation import running_pods
+from hsdns.cluster.controllers.workload import RunningPod
+from hsdns.cluster.objects import Namespace, Service
+from hsdns.cluster.pod_reading import PodReading, PodUnreadable
+from hsdns.corefile.tree import did_you_mean
+from hsdns.sources.manifest_file import MAX_FILE_LEN, read_manifest_file
+from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths
+from hsdns.sources.standard_input import standard_input
+
+USUAL_DNS: Final = "10.96.0.10"  # the cluster's DNS where no Service says it
+_KUBE_SYSTEM: Final = "kube-system"
+_KUBE_DNS: Final = "kube-dns"
+
+
+def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
+    """Find a pod in files and folders; raise PodUnreadable."""
+    try:
+        documents = _documents(paths)
+    except OSError as error:
+        raise PodUnreadable(f"{error.filename}: cannot be read: {error.strerror}") from None
+    pods = {
+        f"{pod.manifest.metadata.namespace}/{pod.manifest.metadata.name}": pod
+        for pod in running_pods(documents)
+    }
+    path = f"{namespace}/{name}"
+    if path not in pods:
+        raise PodUnreadable(f"the source has no pod {path}{did_you_mean(path, pods)}")
+    found = pods[path]
+    return PodReading(
+        found.manifest.spec,
+        tuple(found.addresses),
+        _denied(documents, found, list(pods.values())),
+    )
+
+
+def _denied(
+    documents: Sequence[Document], pod: RunningPod, pods: Sequence[RunningPod]
+) -> dict[str, str]:
+    """What NetworkPolicies deny; without a Service kube-system/kube-dns, its Pods are taken to be as usual."""
+    objects = [each.object for each in documents]
+    policies = [each for each in objects if isinstance(each, NetworkPolicy)]
+    namespaces = [each.metadata for each in objects if isinstance(each, Namespace)]
+    labels = {each.name: each.labels or {} for each in namespaces}
+
+    def peer(namespace: str, own: Mapping[str, str], addresses: Sequence[str]) -> Peer:
+        of_namespace = {NAME_LABEL: namespace, **labels.get(namespace, {})}
+        return Peer(namespace, own, of_namespace, addresses)
+
+    services = [each for each in objects if isinstance(each, Service)]
+    services = [
+        each
+        for each in services
+        if (each.metadata.namespace, each.metadata.name) == (_KUBE_SYSTEM, _KUBE_DNS)
+    ]
+    selector = (services[0].spec.selector if services else None) or {"k8s-app": "kube-dns"}
+    address = (services[0].spec.cluster_ip if services else None) or USUAL_DNS
+    servers = [
+        peer(_KUBE_SYSTEM, each.labels, (*each.addresses, address))
+        for each in pods
+        if each.manifest.metadata.namespace == _KUBE_SYSTEM
+        and selector.items() <= each.labels.items()
+    ] or [peer(_KUBE_SYSTEM, selector, (address,))]
+    return denied(
+        policies, peer(pod.manifest.metadata.namespace, pod.labels, pod.addresses), servers
+    )
+
+
+def _documents(paths: Sequence[str]) -> list[Document]:
+    """All documents without errors; what is wrong with the others, the source itself reports."""
+    documents: list[Document] = []
+    for path in manifest_paths(paths):
+        if path == STANDARD_INPUT:
+            given = standard_input()
+            documents += given.documents if given is not None else []
+            continue
+        with open(path, "rb") as file:
+            documents += read_manifest_file(file.read(MAX_FILE_LEN + 1), path).documents
+    return documents

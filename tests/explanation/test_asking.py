@@ -1,0 +1,55 @@
+"""Who asks, from words and back."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hsdns.explanation.asking import TYPES, Asking, from_parameters, overridden, read_name
+from hsdns.resolver import USUAL
+from hsdns.wire.iana import RRType
+
+WHOLE = Asking(
+    "db", (RRType.AAAA,), ("musl",), "shop/web-0", "nameserver 10.0.0.1\n", "a,b", "2", "10.0.0.2"
+)
+
+
+def test_the_parameters_of_a_page() -> None:
+    assert WHOLE.parameters() == {
+        "name": "db", "type": "AAAA", "from": "shop/web-0", "resolver": "musl", "search": "a,b", "ndots": "2",
+        "resolv-conf": "nameserver 10.0.0.1\n", "cluster-dns": "10.0.0.2",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("asking", [WHOLE, Asking("db.", TYPES, USUAL), Asking("db", TYPES, USUAL, ndots="0")])  # fmt: skip
+def test_there_and_back(asking: Asking) -> None:
+    assert from_parameters(asking.parameters()) == asking
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"name": "db", "ndots": "16"}, 'ndots is a number from 0 to 15, found "16"'),
+        ({"name": "db", "ndots": "-1"}, 'ndots is a number from 0 to 15, found "-1"'),
+        ({"name": "db", "ndots": "\u0661"}, 'ndots is a number from 0 to 15, found "\u0661"'),
+        ({"name": "db", "resolver": "muls"}, 'there is no model of a resolver "muls"; did you mean "musl"?'),
+        ({"name": "."}, '"." is not a name that can be looked up: it is the root'),
+        ({"name": "db", "type": "srv"}, "programs look up A and AAAA records by getaddrinfo, not SRV; "
+                                        "hsdns lookup db SRV asks a server for it"),
+    ],
+)  # fmt: skip
+def test_what_is_no_lookup(given: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        from_parameters(given)
+
+
+def test_lines_that_stand_in_place_of_others() -> None:
+    assert overridden("", "a,b", "2") == "search a b\noptions ndots:2\n"
+    assert overridden("x", "", "") == "x\n"
+    assert WHOLE.added == "search a b\noptions ndots:2\n"
+
+
+def test_the_types_of_a_program() -> None:
+    assert read_name("db") == ("db", TYPES)
+    assert read_name("db", "a") == ("db", (RRType.A,))

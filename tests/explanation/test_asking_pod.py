@@ -1,0 +1,148 @@
+"""The pod that asks, and where the address of its DNS is from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hsdns.assemble import Configuration
+from hsdns.cli.launch import CorefileSource, build
+from hsdns.cli.resolve_chain import Chain
+from hsdns.explanation.asking import AskingError
+from hsdns.explanation.asking_pod import UNREAD_POLICIES, AskingPod
+from hsdns.resolver.pod import PodDns
+from tests.plugins.kubernetes.test_watch import ApiThread, service
+
+COREFILE = "kube.test {\nkubernetes {\nSOURCE\n}\n}\n"
+PODS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec:
+  hostNetwork: true
+  dnsPolicy: ClusterFirstWithHostNet
+  dnsConfig: {nameservers: [192.0.2.1], searches: [x.test], options: [{name: edns0}, {name: ndots, value: "2"}]}
+status: {phase: Running, podIP: 10.244.0.7, podIPs: [{ip: 10.244.0.7}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: shop}
+spec:
+  replicas: 1
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template: {metadata: {labels: {app: db}}, spec: {dnsPolicy: Default}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: typo, namespace: shop}
+spec: {dnsPolicy: Clusterfirst}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: none, namespace: shop}
+spec: {dnsPolicy: None}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: name, namespace: shop}
+spec: {dnsConfig: {nameservers: [dns]}}
+"""
+KUBE_DNS = """
+---
+apiVersion: v1
+kind: Service
+metadata: {name: kube-dns, namespace: kube-system}
+spec: {clusterIP: 10.43.0.10, ports: [{port: 53}]}
+"""
+USUAL = "the cluster's DNS is 10.96.0.10, as usual: no Service kube-system/kube-dns"
+
+
+def configuration(
+    folder: Path, source: str = "source manifests pods.yaml", more: str = ""
+) -> Configuration:
+    (folder / "pods.yaml").write_text(PODS + more)
+    (folder / "Corefile").write_text(COREFILE.replace("SOURCE", source))
+    return build(
+        CorefileSource(str(folder / "Corefile"), "").load(), 53, warn=lambda sentence: None
+    )
+
+
+def find(found: Configuration, path: str, given: str = "") -> AskingPod:
+    with Chain(found) as chain:
+        return chain.find_pod(path, given)
+
+
+def test_a_pod(tmp_path: Path) -> None:
+    options = {"edns0": "", "ndots": "2"}
+    dns = PodDns("shop", "ClusterFirstWithHostNet", True, ["192.0.2.1"], ["x.test"], options)
+    assert find(configuration(tmp_path), "shop/web") == AskingPod(
+        dns, "10.244.0.7", "kube.test", "10.96.0.10", (), (USUAL,)
+    )
+    assert find(configuration(tmp_path), "shop/db-0").dns == PodDns(
+        "shop", "Default", False, [], [], {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("web", '-from needs a namespace and a pod, as in shop/web-0, found "web"'),
+        ("shop/", '-from needs a namespace and a pod, as in shop/web-0, found "shop/"'),
+        ("shop/wbe", 'the source has no pod shop/wbe; did you mean "shop/web"?'),
+        ("shop/typo", 'dnsPolicy of the pod shop/typo is "Clusterfirst", which is none; did you mean "ClusterFirst"?'),
+        ("shop/none", "the pod shop/none has dnsPolicy None, but no nameserver in its dnsConfig"),
+        ("shop/name", 'dnsConfig of the pod shop/name has the nameserver "dns", which is no IP address'),
+    ],
+)  # fmt: skip
+def test_errors(path: str, error: str, tmp_path: Path) -> None:
+    with pytest.raises(AskingError) as raised:
+        find(configuration(tmp_path), path)
+    assert str(raised.value) == error
+
+
+def test_other_sources_have_no_pods(tmp_path: Path) -> None:
+    with pytest.raises(AskingError) as raised:
+        find(configuration(tmp_path, "source synthetic services=3"), "shop/web")
+    assert str(raised.value).startswith(
+        "-from needs a source with pods, manifests or an API server, and here is synthetic "
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "given", "address", "told"),
+    [
+        ("", "", "10.96.0.10", "as usual: no Service kube-system/kube-dns"),
+        (KUBE_DNS, "", "10.43.0.10", "the cluster IP of Service kube-system/kube-dns"),
+        (KUBE_DNS, "169.254.20.10", "169.254.20.10", "as given"),
+    ],
+)
+def test_cluster_dns(more: str, given: str, address: str, told: str, tmp_path: Path) -> None:
+    found = find(configuration(tmp_path, more=more), "shop/web", given)
+    assert (found.server, found.remarks) == (address, (f"the cluster's DNS is {address}, {told}",))
+
+
+def test_an_address_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(AskingError, match=r'^-cluster-dns needs an IP address, found "dns"$'):
+        find(configuration(tmp_path), "shop/web", "dns")
+
+
+@pytest.mark.sockets
+def test_of_an_api_server(tmp_path: Path) -> None:
+    """What a kubelet writes is not taken for granted where the cluster does not say it."""
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "shop"},
+        "spec": {"dnsPolicy": "ClusterFirst"}, "status": {"phase": "Running", "podIP": "10.0.0.1"},
+    }  # fmt: skip
+    dns = service("kube-dns", "10.43.0.10")
+    dns["metadata"]["namespace"] = "kube-system"
+    with ApiThread() as api:
+        api.apply(pod)
+        with pytest.raises(AskingError, match="is not known; give it with -cluster-dns ADDRESS"):
+            find(configuration(tmp_path, f"endpoint {api.api.url}"), "shop/web-0")
+        api.apply(dns)
+        found = find(configuration(tmp_path, f"endpoint {api.api.url}"), "shop/web-0")
+        told = "the cluster's DNS is 10.43.0.10, the cluster IP of Service kube-system/kube-dns"
+        assert (found.address, found.server) == ("10.0.0.1", "10.43.0.10")
+        assert found.remarks == (told, UNREAD_POLICIES)

@@ -1,0 +1,70 @@
+"""A pod of manifests: its own, or that of a workload, with what NetworkPolicies deny it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hsdns.cluster.pod_reading import PodReading, PodUnreadable
+from hsdns.sources import manifest_pods
+from hsdns.sources.manifest_pods import read_pod
+
+PODS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {hostNetwork: true, dnsConfig: {nameservers: [192.0.2.1]}}
+status: {phase: Running, podIP: 10.244.0.7, podIPs: [{ip: 10.244.0.7}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: shop}
+spec:
+  replicas: 1
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template: {metadata: {labels: {app: db}}, spec: {dnsPolicy: Default}}
+"""
+POLICY = """---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: web, namespace: shop}
+spec: {podSelector: {}, egress: [{to: [{namespaceSelector: {}}], ports: [{protocol: UDP, port: 53}]}]}
+"""
+
+
+def read(folder: Path, name: str, more: str = "") -> PodReading:
+    (folder / "pods.yaml").write_text(PODS + more)
+    return read_pod([str(folder)], "shop", name)
+
+
+def test_a_pod(tmp_path: Path) -> None:
+    spec, addresses, denied = read(tmp_path, "web")
+    assert (spec.host_network, addresses, denied) == (True, ("10.244.0.7",), {})
+    assert spec.dns_config is not None
+    assert spec.dns_config.nameservers == ["192.0.2.1"]
+
+
+def test_a_pod_that_its_workload_would_have(tmp_path: Path) -> None:
+    assert read(tmp_path, "db-0").spec.dns_policy == "Default"
+
+
+def test_what_a_network_policy_denies(tmp_path: Path) -> None:
+    assert read(tmp_path, "web", POLICY).denied == {
+        "tcp": "NetworkPolicy shop/web allows port 53 over UDP only to the cluster's DNS"
+    }
+
+
+def test_a_pod_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PodUnreadable) as raised:
+        read(tmp_path, "wbe")
+    assert str(raised.value) == 'the source has no pod shop/wbe; did you mean "shop/web"?'
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has been removed since the folder was listed."""
+    monkeypatch.setattr(manifest_pods, "manifest_paths", lambda paths: [f"{tmp_path}/gone.yaml"])
+    with pytest.raises(PodUnreadable) as raised:
+        read_pod([str(tmp_path)], "shop", "web")
+    assert str(raised.value) == f"{tmp_path}/gone.yaml: cannot be read: No such file or directory"

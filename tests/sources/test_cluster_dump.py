@@ -40,7 +40,6 @@ class Server:
         self.lists = lists
         self.obstacles = Obstacles()
         self.asked: list[tuple[str, Mapping[str, str]]] = []
-        self.obstacles = Obstacles()
 
     def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
         raise AssertionError("no rule stands")
@@ -50,9 +49,6 @@ class Server:
 
     async def close(self) -> None:
         pass
-
-    def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
-        raise AssertionError("a dump cuts nothing")
 
     @asynccontextmanager
     async def get(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Answer]:

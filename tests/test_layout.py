@@ -29,6 +29,7 @@ UNTESTED = {
     "hsdns/apiserver/transport.py": "protocols only; client.py and the API server in memory are tested",
     "hsdns/cluster/source.py": "protocols only; the sources are tested",
     "hsdns/http_page.py": "a tuple; server/http.py, which answers with it, is tested",
+    "hsdns/recording/zstd.py": "names of the standard library; frames.py, which uses them, is tested",
     "hsdns/server/start_error.py": "names and an exception; lifecycle.py, which raises it, is tested",
     "hsdns/wire/iana.py": "numbers; the tests of the codec compare them with dnspython's",
 }

@@ -38,7 +38,7 @@ class SeenQuery(NamedTuple):
     """A query that was answered.
 
     `time` in seconds since the epoch, `seconds` until the answer; `rcode` is None where no reply was sent.  `weight` is
-    the number of queries that it stands for: 1 unless more came than were taken.
+    the number of queries that it stands for: 1 unless more came than were taken.  `at` is a monotonic time.
     """
 
     time: float
@@ -53,6 +53,7 @@ class SeenQuery(NamedTuple):
     is_truncated: bool
     size: int
     weight: float
+    at: float = 0.0
 
 
 class QueryTap:
@@ -177,6 +178,7 @@ class QueryTap:
             flags is not None and bool(flags & TC),
             record.size,
             weight,
+            record.at,
         )
 
 

@@ -37,7 +37,7 @@ async def queries(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
         if not door.queries.keeps:
             raise HttpRefusal(404, NOT_KEPT)
         found = [each for each in door.queries.last() if wanted.has(each.name)][-count:]
-        for piece in _pieces(found):
+        for piece in _pieces(found, door.began):
             yield piece
             await turn.end_if_long()
         return
@@ -51,7 +51,7 @@ async def queries(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
             if new and (now := 1 / new[-1].weight) != share:
                 share = now
                 yield to_line({"time": time_text(door.wall()), "share": round(share, 4)})
-            for piece in _pieces([each for each in new if wanted.has(each.name)]):
+            for piece in _pieces([each for each in new if wanted.has(each.name)], door.began):
                 yield piece
                 await turn.end_if_long()
             await asyncio.sleep(POLL)
@@ -63,14 +63,15 @@ def _read_count(text: str) -> int:
     raise HttpRefusal(400, f'last is a number of queries from 1 to {MOST}, not "{text}"')
 
 
-def _pieces(found: list[SeenQuery]) -> Iterable[bytes]:
+def _pieces(found: list[SeenQuery], began: float) -> Iterable[bytes]:
     for at in range(0, len(found), PIECE):
-        yield b"".join(to_line(_to_object(each)) for each in found[at : at + PIECE])
+        yield b"".join(to_line(_to_object(each, began)) for each in found[at : at + PIECE])
 
 
-def _to_object(seen: SeenQuery) -> dict[str, Any]:
+def _to_object(seen: SeenQuery, began: float) -> dict[str, Any]:
     return {
         "time": time_text(seen.time),
+        "at": round(seen.at - began, 6),
         "server": seen.server,
         "client": seen.client,
         "transport": seen.transport,

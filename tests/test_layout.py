@@ -66,6 +66,7 @@ WHOLE = {
     "tests/distribution/test_release.py": "deploy/distribution/release.py",
     "tests/distribution/test_wheels.py": "setup.py: the sdist and the wheels",
     "tests/distribution/test_workflows.py": ".github",
+    "tests/docs/test_record.py": "docs/record.md, against a server",
     "tests/docs/test_testing.py": "docs/testing.md",
     "tests/docs/test_site.py": "mkdocs.yml and the front page",
     "tests/deploy/test_helm.py": "deploy/helm: values, schema and templates",

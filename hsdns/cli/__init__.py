@@ -18,6 +18,8 @@ SUBCOMMANDS: Final = {
     "explain": "Say why a name has the answer that it has, or none",
     "top": "Show what goes on in a running server: failing names with the reason, changes, rates",
     "fault": "Make DNS misbehave on purpose: add, list, watch and remove rules",
+    "record": "Record what happens in a running server, with times, into a file",
+    "replay": "Pause, continue or step a server that replays such a file",
     "lookup": "Query a DNS server, as the image has no other program that does",
     "resolve": "Show a whole lookup as the resolver of glibc, musl, Go or c-ares does it",
     "interface": "Create the network interface of a node-local server",

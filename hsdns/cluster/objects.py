@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 
-class ObjectMeta(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """metav1.ObjectMeta.  `resource_version` is opaque: compared for equality only."""
 
     name: str = ""
@@ -24,7 +24,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     deletion_timestamp: str | None = None
 
 
-class ServicePort(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+class ServicePort(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """core/v1 ServicePort.  `target_port` is a number or the name of a container port; only controllers/ reads it."""
 
     port: int = 0
@@ -33,7 +33,7 @@ class ServicePort(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     target_port: int | str | None = None
 
 
-class ServiceSpec(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+class ServiceSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """core/v1 ServiceSpec."""
 
     type: str | None = None
@@ -48,26 +48,26 @@ class ServiceSpec(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     publish_not_ready_addresses: bool | None = None
 
 
-class LoadBalancerIngress(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class LoadBalancerIngress(msgspec.Struct, frozen=True, gc=False):
     """core/v1 LoadBalancerIngress."""
 
     ip: str | None = None
     hostname: str | None = None
 
 
-class LoadBalancerStatus(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class LoadBalancerStatus(msgspec.Struct, frozen=True, gc=False):
     """core/v1 LoadBalancerStatus."""
 
     ingress: list[LoadBalancerIngress] | None = None
 
 
-class ServiceStatus(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+class ServiceStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """core/v1 ServiceStatus."""
 
     load_balancer: LoadBalancerStatus | None = None
 
 
-class Service(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Service(msgspec.Struct, frozen=True, gc=False):
     """core/v1 Service."""
 
     metadata: ObjectMeta
@@ -75,7 +75,7 @@ class Service(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     status: ServiceStatus | None = None
 
 
-class ServiceImportSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class ServiceImportSpec(msgspec.Struct, frozen=True, gc=False):
     """multicluster.x-k8s.io/v1alpha1 ServiceImportSpec; `type` is ClusterSetIP or Headless."""
 
     type: str | None = None
@@ -83,14 +83,14 @@ class ServiceImportSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=Fals
     ports: list[ServicePort] | None = None
 
 
-class ServiceImport(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class ServiceImport(msgspec.Struct, frozen=True, gc=False):
     """multicluster.x-k8s.io/v1alpha1 ServiceImport: a Service of a clusterset, as one of its clusters sees it."""
 
     metadata: ObjectMeta
     spec: ServiceImportSpec = ServiceImportSpec()
 
 
-class EndpointConditions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+class EndpointConditions(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """discovery/v1 EndpointConditions; an absent `ready` means ready."""
 
     ready: bool | None = None
@@ -98,7 +98,7 @@ class EndpointConditions(msgspec.Struct, frozen=True, omit_defaults=True, rename
     terminating: bool | None = None
 
 
-class ObjectReference(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """core/v1 ObjectReference."""
 
     kind: str | None = None
@@ -106,7 +106,7 @@ class ObjectReference(msgspec.Struct, frozen=True, omit_defaults=True, rename="c
     namespace: str | None = None
 
 
-class Endpoint(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+class Endpoint(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """discovery/v1 Endpoint."""
 
     addresses: list[str] | None = None
@@ -116,7 +116,7 @@ class Endpoint(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", 
     zone: str | None = None
 
 
-class EndpointPort(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+class EndpointPort(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """discovery/v1 EndpointPort; all fields may be absent."""
 
     name: str | None = None
@@ -124,7 +124,7 @@ class EndpointPort(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     port: int | None = None
 
 
-class EndpointSlice(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+class EndpointSlice(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """discovery/v1 EndpointSlice."""
 
     metadata: ObjectMeta
@@ -133,13 +133,13 @@ class EndpointSlice(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
     ports: list[EndpointPort] | None = None
 
 
-class Namespace(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Namespace(msgspec.Struct, frozen=True, gc=False):
     """core/v1 Namespace."""
 
     metadata: ObjectMeta
 
 
-class PodCondition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class PodCondition(msgspec.Struct, frozen=True, gc=False):
     """core/v1 PodCondition."""
 
     type: str = ""
@@ -147,14 +147,14 @@ class PodCondition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reason: str | None = None
 
 
-class PodNames(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class PodNames(msgspec.Struct, frozen=True, gc=False):
     """The fields of core/v1 PodSpec that name a pod below a headless Service; only explanation/ reads them."""
 
     hostname: str | None = None
     subdomain: str | None = None
 
 
-class PodStatus(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """core/v1 PodStatus; only explanation/ reads `conditions`."""
 
     pod_ip: str | None = msgspec.field(name="podIP", default=None)
@@ -162,7 +162,7 @@ class PodStatus(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel",
     conditions: list[PodCondition] | None = None
 
 
-class Pod(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Pod(msgspec.Struct, frozen=True, gc=False):
     """core/v1 Pod, as `pods verified` needs it, and what explains why its endpoints are as they are."""
 
     metadata: ObjectMeta

@@ -10,6 +10,7 @@ Rule 3: a reader passes over entries and fields that it does not know.  What an 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final, Literal
 
@@ -143,6 +144,10 @@ class _Kind(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
+# Within a string of JSON each quote has a backslash before it, so that these are members and nothing else.
+_NULL: Final = re.compile(rb',"[A-Za-z]+":null')
+_NULL_FIRST: Final = re.compile(rb'(?<=\{)"[A-Za-z]+":null,?')
+_NO_UID: Final = b',"uid":""'  # of the metadata, which is the first member
 _decode: Final[Callable[[bytes], Entry]] = msgspec.json.Decoder(Entry).decode
 _decode_name = msgspec.json.Decoder(_Named).decode
 _encode = msgspec.json.Encoder().encode
@@ -168,8 +173,9 @@ def read_line(line: bytes) -> Entry | None:
 
 
 def to_raw(found: Object) -> msgspec.Raw:
-    """An object as JSON, with its kind."""
-    return msgspec.Raw(b'{"kind":"%b",%b' % (type(found).__name__.encode(), _encode(found)[1:]))
+    """An object as JSON, with its kind and without what it has not."""
+    members = _NULL_FIRST.sub(b"", _NULL.sub(b"", _encode(found)[1:].replace(_NO_UID, b"", 1)))
+    return msgspec.Raw(b'{"kind":"%b",%b' % (type(found).__name__.encode(), members))
 
 
 def read_object(raw: msgspec.Raw) -> Object:

@@ -5,7 +5,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hsdns.cluster.objects import Deleted, EndpointSlice, Synced, Upserted
+from hsdns.cluster.objects import (
+    Deleted,
+    EndpointSlice,
+    Namespace,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodNames,
+    PodStatus,
+    Synced,
+    Upserted,
+)
 from hsdns.recording.entry import (
     QUERY_LINE,
     End,
@@ -62,6 +73,13 @@ def test_an_event_has_no_more_than_the_fields_that_are_set() -> None:
         b'{"kind":"Service","metadata":{"name":"web","namespace":"shop","resourceVersion":"1"},'
         b'"spec":{"type":"ClusterIP","clusterIPs":["10.96.7.7"],"ports":[{"port":80,"name":"http","protocol":"TCP"}]}}}\n'
     )
+
+
+def test_text_that_looks_like_a_member_stays() -> None:
+    meta = ObjectMeta('a":null,"b', 'x,"uid":""', "1", labels={"a": "", "b": "", "uid": ""})
+    found = Pod(meta, PodStatus("10.0.0.1", None, [PodCondition("a", "")]), PodNames(None, "null"))
+    assert read_object(to_raw(found)) == found
+    assert bytes(to_raw(Namespace(ObjectMeta("a")))) == b'{"kind":"Namespace","metadata":{"name":"a","namespace":"","resourceVersion":""}}'  # fmt: skip
 
 
 def test_events_are_those_of_a_source() -> None:

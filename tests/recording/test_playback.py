@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from hsdns.cluster.objects import Deleted, Event, Object, ObjectMeta, Pod, PodStatus, Synced
@@ -46,7 +46,8 @@ settings_of_stores = st.builds(
 )
 
 
-@settings(max_examples=40)
+# Making a history smaller takes minutes, more than a test may.
+@settings(max_examples=40, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(strategies.histories(), settings_of_stores, st.data())
 def test_a_replay_has_the_state_that_was_recorded_after_each_event(
     history: list[Event], chosen: StoreSettings, data: st.DataObject

@@ -44,13 +44,13 @@ async def queries(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     tap = door.queries
     with tap.looking():
         share, position = 1.0, tap.collected
-        yield to_line({"time": time_text(door.wall()), "share": share})
+        yield _share(door, share)
         while door.instance() is not None:
             tap.collect()
             new, position = list(tap.since(position)), tap.collected
             if new and (now := 1 / new[-1].weight) != share:
                 share = now
-                yield to_line({"time": time_text(door.wall()), "share": round(share, 4)})
+                yield _share(door, share)
             for piece in _pieces([each for each in new if wanted.has(each.name)], door.began):
                 yield piece
                 await turn.end_if_long()
@@ -66,6 +66,11 @@ def _read_count(text: str) -> int:
 def _pieces(found: list[SeenQuery], began: float) -> Iterable[bytes]:
     for at in range(0, len(found), PIECE):
         yield b"".join(to_line(_to_object(each, began)) for each in found[at : at + PIECE])
+
+
+def _share(door: Door, share: float) -> bytes:
+    at = round(door.clock() - door.began, 6)
+    return to_line({"time": time_text(door.wall()), "at": at, "share": round(share, 4)})
 
 
 def _to_object(seen: SeenQuery, began: float) -> dict[str, Any]:

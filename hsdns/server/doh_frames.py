@@ -37,17 +37,18 @@ class Rate(NamedTuple):
 
 
 # A connection's; a client that stays below MAX_STREAMS and asks with what browsers and resolvers send is far away from
-# them, also where it gives up all that it has asked every two seconds.
+# them, also where it gives up all that it has asked every two seconds.  While the server is busy it does not read, and
+# then a single read brings what has come in a second or more: requests may burst as far as that.
 RATES: Final = {
-    "streams": Rate(1000, 5000),
+    "streams": Rate(5000, 5000),
     "resets": Rate(400, 100),
     "pings": Rate(50, 5),
     "settings": Rate(100, 10),  # the parameters, or frames without any
     "empty frames": Rate(10, 1),
     "header octets": Rate(512 * 1024, 1024 * 1024),
-    "window updates": Rate(2000, 5000),
+    "window updates": Rate(5000, 5000),
     "other frames": Rate(100, 10),  # PRIORITY, GOAWAY, and types that do not exist
-    "data frames": Rate(1000, 5000),
+    "data frames": Rate(5000, 5000),
 }
 _KIND: Final = {
     _DATA: "data frames",

@@ -69,7 +69,15 @@ class Http2:
     """
 
     def __init__(self, now: float) -> None:
-        self._h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
+        self._h2 = H2Connection(
+            H2Configuration(
+                client_side=False,
+                header_encoding=None,
+                # Those of doh_message.py are as they have to be.
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
+            )
+        )
         self._h2.local_settings = Settings(
             client=False,
             initial_values={

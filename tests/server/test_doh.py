@@ -596,7 +596,7 @@ def test_nothing_is_read_while_frames_wait() -> None:
 
 ATTACKS = {
     "resets": BEGIN + gets(401, reset=True),
-    "streams": BEGIN + gets(1001),
+    "streams": BEGIN + gets(5001),
     "pings": BEGIN + http2_frames.frame(http2_frames.PING, 0, 0, bytes(8)) * 60,
     "settings": BEGIN + http2_frames.frame(http2_frames.SETTINGS, 0, 0) * 101,
     "header octets": BEGIN + http2_frames.frame(http2_frames.HEADERS, 1, 1, bytes(16_384))

@@ -55,6 +55,7 @@ class Playback:
         self.speed = speed
         self.is_paused = is_paused
         self.objects: dict[Key, Object] = {}
+        self._of_states: set[Key] = set()  # of those that no event has brought since
         self.applied = 0
         self._place = 0.0
         self._since = 0.0  # when it was there, in monotonic seconds
@@ -74,6 +75,10 @@ class Playback:
     def resume(self, now: float) -> None:
         """Let the time of the recording go on from now."""
         self._since = now
+
+    def is_reduced(self, found: Object) -> bool:
+        """Whether an object is as a server's store had it, which is not all that its source had."""
+        return _key(found) in self._of_states
 
     def close(self) -> None:
         """Close the file; nothing further is applied."""
@@ -161,10 +166,16 @@ class Playback:
         assert change is not None, "peeked"
         events = self._difference(change) if change.is_state else change.events
         for event in events:
-            if isinstance(event, Upserted):
-                self.objects[_key(event.object)] = event.object
-            elif isinstance(event, Deleted):
-                self.objects.pop(_key(event.object), None)
+            if isinstance(event, Synced):
+                continue
+            key = _key(event.object)
+            self._of_states.discard(key)
+            if isinstance(event, Deleted):
+                self.objects.pop(key, None)
+                continue
+            self.objects[key] = event.object
+            if change.is_state:
+                self._of_states.add(key)
         self.applied += 1
         return events
 

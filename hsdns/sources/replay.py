@@ -18,8 +18,8 @@ from math import inf, isfinite
 from typing import Any, Final, NamedTuple, Self
 
 from hsdns.cluster.object_index import ObjectIndex
-from hsdns.cluster.objects import Event
-from hsdns.cluster.reading import Lead, Reading
+from hsdns.cluster.objects import EndpointSlice, Event, Service
+from hsdns.cluster.reading import Fault, Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.properties import duration, duration_to_text, number
 from hsdns.corefile.tree import Position, Token, did_you_mean
@@ -28,6 +28,10 @@ from hsdns.recording.reader import BadRecording, Recording
 from hsdns.recording.summary import Summary, summarise
 
 MAX_SPEED: Final = 1_000_000
+REDUCED: Final = Fault(
+    "the recording begins with what the server had kept: selectors and endpoints that are not ready are not in it",
+    "EndpointSlice",
+)
 
 
 def _truth(token: Token) -> bool:
@@ -190,7 +194,12 @@ class Replay:
         """Find the objects that a question leads to, as they are at this place of the recording."""
         if self._index is None and self._playback is not None:
             self._index = ObjectIndex(self._playback.objects.values())
-        return Reading(tuple(self._index.find(lead)) if self._index is not None else ())
+        found = tuple(self._index.find(lead)) if self._index is not None else ()
+        playback = self._playback
+        is_reduced = playback is not None and any(
+            playback.is_reduced(each) for each in found if isinstance(each, Service | EndpointSlice)
+        )
+        return Reading(found, (REDUCED,) if is_reduced else ())
 
     def silence(self, now: float) -> float:
         """Always 0: the file is the truth."""

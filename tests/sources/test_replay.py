@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from hsdns.cluster.objects import Deleted, Event, Service, Synced, Upserted
-from hsdns.cluster.reading import Lead
+from hsdns.cluster.reading import Lead, Reading
 from hsdns.corefile.tree import CorefileError, Position, Token
-from hsdns.sources.replay import Course, Replay
+from hsdns.sources.replay import REDUCED, Course, Replay
 from tests.recording.recorded import HEADER, recorded, to_octets, write
 from tests.support.cluster.objects import deletes, service, upserts
 from tests.support.coroutines.event_loops import run, until
@@ -184,7 +184,9 @@ def test_objects_are_read_as_they_are_at_its_place() -> None:
         async with case.watched():
             assert (await case.source.read(lead)).objects == ()
             await case.source.step(1)
-            assert (await case.source.read(lead)).objects == (DB,)
+            assert await case.source.read(lead) == Reading((DB,))
+            of_state = await case.source.read(Lead(services=((b"shop", b"web"),)))
+            assert (len(of_state.objects), of_state.faults) == (1, (REDUCED,))
 
     run(scenario())
 

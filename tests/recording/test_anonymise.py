@@ -176,7 +176,7 @@ async def _nowhere(qname: Name, qtype: int) -> Reply:
 
 
 # Making a cluster smaller takes minutes, more than a test may.
-@settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=10, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(strategies.clusters(), st.sampled_from(["disabled", "insecure", "verified"]), st.booleans(), st.booleans(), st.integers(0, 999))  # fmt: skip
 def test_answers_are_of_the_same_form(
     cluster: Sequence[Object], pods: str, pod_names: bool, zonal: bool, seed: int

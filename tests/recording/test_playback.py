@@ -47,7 +47,7 @@ settings_of_stores = st.builds(
 
 
 # Making a history smaller takes minutes, more than a test may.
-@settings(max_examples=40, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(strategies.histories(), settings_of_stores, st.data())
 def test_a_replay_has_the_state_that_was_recorded_after_each_event(
     history: list[Event], chosen: StoreSettings, data: st.DataObject

@@ -18,7 +18,8 @@ def token(text: str, column: int = 9) -> Token:
 def test_every_source_is_named_after_its_class() -> None:
     assert {name: found.__name__ for name, found in SOURCES.items()} == {
         "manifests": "Manifests",
-        "replay": "Replay", "synthetic": "Synthetic",
+        "replay": "Replay",
+        "synthetic": "Synthetic",
     }
 
 
@@ -26,7 +27,9 @@ def test_every_source_is_named_after_its_class() -> None:
     ("name", "sentence"),
     [
         pytest.param("manifest", 'unknown source "manifest"; did you mean "manifests"?', id="near"),
-        pytest.param("etcd", 'unknown source "etcd"; known are manifests, replay, synthetic', id="far"),
+        pytest.param(
+            "etcd", 'unknown source "etcd"; known are manifests, replay, synthetic', id="far"
+        ),
     ],
 )
 def test_unknown_source(name: str, sentence: str) -> None:

@@ -27,7 +27,7 @@ BENCH_ARGS ?=
 FUZZ_SECONDS ?= 20
 EXPLANATIONS ?= 5000
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures scenario-pages changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door bench-fixtures dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,14 +42,14 @@ check: format-check lint types contracts docs docs-examples  ## Check format, li
 
 .PHONY: format-check
 format-check: $(VENV)/test
-	$(BIN)/ruff format --check setup.py hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff format --check setup.py hsdns tests loadtest deploy docs/hooks docs/pictures
 
 format: $(VENV)/test  ## Format the code and sort its imports
-	$(BIN)/ruff format setup.py hsdns tests loadtest deploy docs/pictures
-	$(BIN)/ruff check --fix-only --quiet setup.py hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff format setup.py hsdns tests loadtest deploy docs/hooks docs/pictures
+	$(BIN)/ruff check --fix-only --quiet setup.py hsdns tests loadtest deploy docs/hooks docs/pictures
 
 lint: $(VENV)/test  ## Check the code with ruff
-	$(BIN)/ruff check setup.py hsdns tests loadtest deploy docs/pictures
+	$(BIN)/ruff check setup.py hsdns tests loadtest deploy docs/hooks docs/pictures
 
 types: $(VENV)/test  ## Check the types of code and tests
 	$(BIN)/mypy
@@ -100,6 +100,9 @@ docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run ev
 pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig and chromium)
 	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top docs.pictures.dashboard loadtest.summary; do $(BIN)/python -m $$each || exit; done
 
+scenario-pages: $(VENV)/run  ## Write the pages of the fault scenarios again
+	$(BIN)/python -m hsdns.fault_scenarios.page docs/fault-scenarios
+
 changelog: $(VENV)/test  ## Show the change notes as the next section of CHANGELOG.md
 	@$(BIN)/towncrier build --draft
 
@@ -124,6 +127,9 @@ bench-pressure: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS under att
 
 bench-door: $(VENV)/test $(VENV)/compiled  ## Measure what the control door costs, also while it explains (needs cc)
 	$(BIN)/python -m loadtest.door $(BENCH_ARGS)
+
+bench-fixtures: $(VENV)/test  ## Measure the pytest fixture hsdns_cluster: until it serves, and what 1,000 leave
+	$(BIN)/python -m loadtest.fixtures $(BENCH_ARGS)
 
 dist: $(VENV)/test  ## Build sdist and wheels into dist/, and check them on each Python found
 	$(BIN)/python deploy/distribution/build.py

@@ -28,6 +28,23 @@ class Endpoint(NamedTuple):
     port: int
 
 
+class Earlier:
+    """The time whose state of the cluster answers a request, in monotonic seconds.
+
+    `differs` is set by what answers: whether the newest state has another answer.
+    """
+
+    __slots__ = ("differs", "time")
+
+    def __init__(self, time: float) -> None:
+        self.time = time
+        self.differs = False
+
+    def compare(self, reply: Reply | None, newest: Reply | None) -> None:
+        """Note the reply and that of the newest state; None for a name that does not exist, and is passed on."""
+        self.differs |= _records(reply) != _records(newest)
+
+
 class Resolver(Protocol):
     """What answers a request with the chain that serves its name."""
 
@@ -43,7 +60,8 @@ class Request(msgspec.Struct, frozen=True):
     `dependencies` collects what the reply depends on, None where there is no answer table.  `metadata` has a function
     for the value of each label (`kubernetes/namespace`), and handlers may add to it; None where the block has no
     `metadata`.  `view` is the name of the block's view, "" where it has none.  `resolver` answers lookups nested in
-    this one in place of the listener, for a chain that is only observed.
+    this one in place of the listener, for a chain that is only observed.  `earlier` says that a state of the cluster
+    before the newest one is to be answered from.
     """
 
     query: Query
@@ -58,6 +76,7 @@ class Request(msgspec.Struct, frozen=True):
     metadata: dict[str, Callable[[], str]] | None = None
     view: str = ""
     resolver: Resolver | None = None
+    earlier: Earlier | None = None
 
     def replace(self, **changes: object) -> Request:
         """Copy with some fields changed."""
@@ -109,6 +128,13 @@ def link(handlers: Sequence[Handler], spawn: Spawn) -> Next:
     for handler in reversed(handlers):
         following = _bind(handler, following, spawn)
     return following
+
+
+def _records(reply: Reply | None) -> tuple[object, ...]:
+    """What a client learns from a reply; an order, and the serial beside a denial, are no difference."""
+    if reply is None:
+        return ()
+    return reply.rcode, frozenset(reply.answer), frozenset(reply.additional), reply.tc
 
 
 def _bind(handler: Handler, following: Next, spawn: Spawn) -> Next:

@@ -44,7 +44,8 @@ class HttpStream(NamedTuple):
 
     `pieces` raises HttpRefusal before the first piece.  With a token, only requests with `Authorization: Bearer TOKEN`
     are answered.  Other methods and parameters than these are refused; HEAD is GET without the body.  `headers` are
-    sent with it.  A page that `is_public` may be on the address of other pages, which it leaves places.
+    sent with it.  A page that `is_public` may be on the address of other pages, which it leaves places.  One with
+    `any_host` may be asked by any name of the server: it tells nothing that a page of another site must not read.
     """
 
     content_type: str
@@ -54,6 +55,7 @@ class HttpStream(NamedTuple):
     methods: tuple[str, ...] = ("GET",)
     headers: Mapping[str, str] = {}
     is_public: bool = False
+    any_host: bool = False
 
 
 class HttpRefusal(Exception):

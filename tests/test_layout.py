@@ -28,6 +28,7 @@ UNTESTED = {
     "hsdns/__main__.py": "calls cli.main, which is tested",
     "hsdns/apiserver/transport.py": "protocols only; client.py and the API server in memory are tested",
     "hsdns/cluster/source.py": "protocols only; the sources are tested",
+    "hsdns/cluster/view.py": "protocols only; store.py and earlier.py, which have them, are tested",
     "hsdns/http_page.py": "a tuple; server/http.py, which answers with it, is tested",
     "hsdns/recording/zstd.py": "names of the standard library; frames.py, which uses them, is tested",
     "hsdns/server/start_error.py": "names and an exception; lifecycle.py, which raises it, is tested",
@@ -54,19 +55,25 @@ WHOLE = {
     "tests/apiserver/test_histories.py": "the reflector and the store, under any history of cluster and connection",
     "tests/loadtest/watch/test_reading.py": "what the benchmark reads: /proc, command lines, HTTP, changes",
     "tests/server/test_histories.py": "the life of the server, under any history of reloads, signals and clients",
+    "tests/server/test_state_faults.py": "rules about the state of a cluster, in a whole server",
     "tests/server/test_under_load.py": "a whole server that reloads and ends while it is asked",
     "tests/explanation/test_properties.py": "explanations, against the server, for any cluster and question",
     "tests/docs/test_compatibility.py": "the tables of docs/compatibility.md",
     "tests/docs/test_control.py": "docs/openapi.yaml and docs/control.md, against a server",
     "tests/docs/test_examples.py": "the documentation",
+    "tests/fault_scenarios/test_real_client.py": "scenarios, as the programs of a machine see them",
     "tests/docs/test_faults.py": "docs/faults.md, against a server",
     "tests/docs/test_pictures.py": "docs/pictures",
     "tests/distribution/test_build.py": "deploy/distribution/build.py",
+    "tests/distribution/test_lint_hooks.py": ".pre-commit-hooks.yaml and action.yml",
     "tests/distribution/test_makefile.py": "the environment that the Makefile makes",
     "tests/distribution/test_release.py": "deploy/distribution/release.py",
     "tests/distribution/test_wheels.py": "setup.py: the sdist and the wheels",
     "tests/distribution/test_workflows.py": ".github",
     "tests/docs/test_record.py": "docs/record.md, against a server",
+    "tests/rules/test_any_input.py": "all rules, for any input",
+    "tests/rules/test_no_false_alarm.py": "what all rules say nothing about",
+    "tests/docs/test_rules.py": "the table of docs/lint.md, and the pages of the rules on the site",
     "tests/docs/test_testing.py": "docs/testing.md",
     "tests/docs/test_site.py": "mkdocs.yml and the front page",
     "tests/deploy/test_helm.py": "deploy/helm: values, schema and templates",
@@ -132,6 +139,8 @@ def does_something(path: Path) -> bool:
 def mirror_of(module: Path) -> str:
     """Where a module's test stands: hsdns/a/b.py -> tests/a/test_b.py, hsdns/a/__init__.py -> tests/a/test_a.py."""
     inside = module.relative_to(PACKAGE)
+    if inside.parts[:2] == ("rules", "checks"):
+        return "tests/rules/test_pages.py"  # the examples of each rule's page
     name = inside.parent.name if inside.stem == "__init__" else inside.stem
     return under_root(TESTS / inside.parent / f"test_{name}.py")
 

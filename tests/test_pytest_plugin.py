@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hsdns.pytest_plugin import PlainFinder, pytest_load_initial_conftests, pytest_unconfigure
+
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = [pytest.mark.slow, pytest.mark.sockets]
 
@@ -56,11 +58,35 @@ def test_pod(hsdns_cluster) -> None:
         assert pod.run(["getent", "hosts", "web"]).returncode == 0
     hsdns_cluster.queries.assert_asked("web", from_=pod)
 """,
+    "async": """
+import anyio, socket, pytest
+pytestmark = pytest.mark.anyio
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request):
+    return request.param
+
+async def test_lookup(hsdns_cluster) -> None:
+    web = hsdns_cluster.service("web", headless=True).endpoints("10.0.0.1", "10.0.0.2")
+    with hsdns_cluster.patch(), hsdns_cluster.fault("nodata", qtype="AAAA") as fault:
+        web["10.0.0.1"].not_ready()
+        found = await anyio.getaddrinfo("web", 80, type=socket.SOCK_STREAM)
+    assert [each[4][0] for each in found] == ["10.0.0.2"]
+    assert fault.hits == 1
+""",
     "unused": """
 import sys
 
 def test_nothing_is_loaded() -> None:
     assert sorted(name for name in sys.modules if name.split(".")[0] == "hsdns") == ["hsdns", "hsdns.pytest_plugin"]
+""",
+    "plain": """
+from importlib.machinery import SourceFileLoader
+import hsdns.testing.cluster, helper
+
+def test_hsdns_is_imported_as_ever() -> None:
+    assert type(hsdns.testing.cluster.__loader__) is SourceFileLoader
+    assert type(helper.__loader__) is not SourceFileLoader
 """,
     "blocked": """
 import socket, pytest, pytest_socket
@@ -71,20 +97,67 @@ def test_other_hosts_stay_blocked(hsdns_cluster) -> None:
         sock.connect(("192.0.2.1", 80))
 """,
     "fails": """
-def test_fails(hsdns_cluster) -> None:
+import socket
+
+def test_queries(hsdns_cluster) -> None:
     hsdns_cluster.queries.assert_asked("web", "A")
+
+def test_hits(hsdns_cluster) -> None:
+    hsdns_cluster.service("web", headless=True).endpoints("10.0.0.1")
+    with hsdns_cluster.fault("drop", qtype="AAAA", times=1) as fault, hsdns_cluster.patch():
+        socket.getaddrinfo("web", 80, socket.AF_INET)
+    assert fault.hits == 1
+
+def test_call(hsdns_cluster) -> None:
+    hsdns_cluster.fault("drpp")
+
+def test_client(hsdns_cluster) -> None:
+    with hsdns_cluster.fault("nxdomain", qtype="A", named="gone"), hsdns_cluster.patch():
+        socket.gethostbyname("web")
 """,
 }
 WEB = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n"
+# Beside "plain": what pytest does by itself for the packages of a plugin that is installed.
+CONFTEST = 'import pytest; pytest.register_assert_rewrite("hsdns.testing", "helper")'
+# What "fails" prints of each failure: lines that begin so.
+FAILURES = [
+    """\
+>       hsdns_cluster.queries.assert_asked("web", "A")
+E       AssertionError: no query web A came; no query came at all
+
+test_fails.py:""",
+    """\
+>       assert fault.hits == 1
+E       assert 0 == 1
+E         the fault hit 0 of 1 query: drop type AAAA
+E           ... s  127.0.0.1  udp  web.default.svc.cluster.local A  NOERROR
+
+test_fails.py:""",
+    """\
+>       hsdns_cluster.fault("drpp")
+E       hsdns.testing.errors.ClusterError: the fault "drpp": "drpp" is no action of a fault; did you mean "drop"?
+
+test_fails.py:""",
+    """\
+E           socket.gaierror: [Errno -2] Name or service not known
+
+test_fails.py:""",
+    """\
+ Last queries of hsdns_cluster -------------------------
+... s  127.0.0.1  udp  web.default.svc.cluster.local A  NXDOMAIN  by gone
+""",
+]
 SOCKET = ("-p", "pytest_socket", "--disable-socket", "--allow-hosts=127.0.0.1")
 XDIST = ("-p", "xdist.plugin", "-n", "2")
 RUNS = [
     ("scopes", SOCKET, {"passed": 4}),
     ("loops", SOCKET, {"passed": 3}),
     ("loops", XDIST, {"passed": 3}),
+    ("async", (*SOCKET, "-p", "anyio.pytest_plugin"), {"passed": 2}),
     ("unused", (), {"passed": 1}),
+    ("plain", (), {"passed": 1}),
     ("blocked", SOCKET, {"passed": 1}),
-    ("fails", (), {"failed": 1}),
+    ("fails", (), {"failed": 4}),
 ]
 
 
@@ -92,6 +165,9 @@ def run(folder: Path, name: str, *flags: str) -> str:
     """Run one file with the plugin alone, as if it were loaded by its entry point."""
     (folder / f"test_{name}.py").write_text(TESTS[name])
     (folder / "web.yaml").write_text(WEB)
+    if name == "plain":
+        (folder / "conftest.py").write_text(CONFTEST)
+        (folder / "helper.py").write_text("")
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}  # fmt: skip
     command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-W", "error", "-p", "no:cacheprovider", "-p", "hsdns.pytest_plugin"]  # fmt: skip
     return subprocess.run([*command, *flags, "."], cwd=folder, env=environ, text=True, capture_output=True, check=False).stdout  # fmt: skip
@@ -105,8 +181,19 @@ def test_run(tmp_path: Path, name: str, flags: tuple[str, ...], expected: dict[s
     if name == "loops" and os.environ.get("HSDNS_NAMESPACES") != "required" and "skipped" in found:
         expected = {"passed": expected["passed"] - 1, "skipped": 1}
     assert found == expected, printed
-    if "failed" in expected:
-        assert "AssertionError: no query web A came; no query came at all" in printed
+    for failure in FAILURES if name == "fails" else ():
+        assert re.search(re.escape(failure).replace(re.escape("..."), r"\S+"), printed), printed
+
+
+def test_the_finder_is_taken_away() -> None:
+    before = [*sys.meta_path]
+    pytest_unconfigure()
+    pytest_load_initial_conftests()
+    assert sys.meta_path[0] is PlainFinder
+    assert PlainFinder.find_spec("hsdnsx") is None
+    pytest_unconfigure()
+    assert PlainFinder not in sys.meta_path
+    sys.meta_path[:] = before
 
 
 def test_entry_point() -> None:

@@ -32,6 +32,7 @@ from yarl import URL
 from hsdns import __version__
 from hsdns.apiserver.access import Access, AccessSource
 from hsdns.apiserver.fault import CONNECT_TIMEOUT, describe, is_tls
+from hsdns.apiserver.obstacle import Obstacle, Obstacles, Refusal, away
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.tls import TlsContexts
 from hsdns.apiserver.transport import Response, Unreachable
@@ -65,6 +66,8 @@ class ApiClient:
         self._tls = TlsContexts(warn)
         self._headers_timeout = headers_timeout
         self.redact = Redaction()
+        self.obstacles = Obstacles()
+        self._bodies: dict[aiohttp.StreamReader, str] = {}  # with the paths
         self._session: aiohttp.ClientSession | None = None
         self._requests = registry.counter(
             "coredns_kubernetes_rest_client_requests_total",
@@ -87,14 +90,20 @@ class ApiClient:
         self.redact.remember(urlsplit(access.proxy).password or "")
         host = urlsplit(access.server).netloc
         began = self._now()
+        obstacle = self.obstacles.find(path, query)
+        if obstacle is not None and obstacle.status:
+            self._requests.inc((str(obstacle.status), "GET", host))
+            yield Refusal(path, obstacle)
+            return
         try:
-            response = await self._send(access, path, query)
+            response = await self._send(access, path, query, obstacle)
         except Unreachable:
             self._requests.inc(("<error>", "GET", host))
             raise
         self._requests.inc((str(response.status), "GET", host))
         if response.status == 401:
             self._source.invalidate(access)
+        self._bodies[response.content] = path
         try:
             encoding = response.headers.get("Content-Encoding", "identity")
             if encoding.lower() != "identity":
@@ -104,6 +113,7 @@ class ApiClient:
                 ) from None
             yield _Response(response, access, self.redact)
         finally:
+            del self._bodies[response.content]
             if response.content.at_eof():
                 response.release()
             else:
@@ -112,6 +122,12 @@ class ApiClient:
             if query.get("watch") not in ("true", "1"):
                 self._durations.observe(self._now() - began, ("GET", host))
 
+    def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
+        """Have an error end the responses to requests for paths that match."""
+        for body, path in self._bodies.items():
+            if body.exception() is None and matches(path):
+                body.set_exception(error)
+
     async def close(self) -> None:
         """Close all connections."""
         session, self._session = self._session, None
@@ -119,7 +135,7 @@ class ApiClient:
             await session.close()
 
     async def _send(
-        self, access: Access, path: str, query: Mapping[str, str]
+        self, access: Access, path: str, query: Mapping[str, str], obstacle: Obstacle | None
     ) -> aiohttp.ClientResponse:
         """Send the request and wait for the response headers; raise Unreachable."""
         if self._session is None:
@@ -132,6 +148,8 @@ class ApiClient:
             options["ssl"] = self._tls.context_for(access)
         target = f"{access.server}{path}{'?' if query else ''}{urlencode(query)}"
         try:
+            if obstacle is not None:
+                raise away(obstacle)
             async with asyncio.timeout(self._headers_timeout):
                 return await self._session.get(
                     URL(target, encoded=True),

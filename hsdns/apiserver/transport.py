@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from hsdns.apiserver.obstacle import Obstacles
+
 
 class Unreachable(Exception):
     """The server was not reached, or its response is incomplete; the message is for the operator."""
@@ -34,6 +36,7 @@ class Transport(Protocol):
     """A connection to one API server."""
 
     server: str  # for messages and labels: https://10.96.0.1:443
+    obstacles: Obstacles  # what stops requests on purpose
 
     @property
     def redact(self) -> Callable[[str], str]:
@@ -44,6 +47,9 @@ class Transport(Protocol):
 
         Status 401 makes the transport reload its credentials before the next call.
         """
+
+    def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
+        """Have an error end the responses to requests for paths that match; each is asked about once."""
 
     async def close(self) -> None:
         """Close all connections."""

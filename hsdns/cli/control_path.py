@@ -1,8 +1,9 @@
-"""Where the control socket of a server is that names none, and where such sockets are looked for.
+"""Where the control door of a server is: a socket in a folder of the user, a path, or for `hsdns serve` an address.
 
 Path: cli/serve.py makes a path, cli/running_server.py looks at the folders.
-Rule: a folder in the temp folder belongs to this user and is closed to all others, or it is not used: whoever owns it
-      could put another server's socket there.
+Rule 1: a folder in the temp folder belongs to this user and is closed to all others, or it is not used: whoever owns it
+        could put another server's socket there.
+Rule 2: an address is opened with a token alone, which comes from the environment: a container has no file of its user.
 """
 
 from __future__ import annotations
@@ -11,16 +12,22 @@ import os
 import stat
 import tempfile
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 from hsdns.cli.flags import Flag, FlagError
+from hsdns.corefile.arguments import HostPort, split_host_port
 
 SYSTEM: Final = Path("/run/hsdns")  # for `control` in the Corefile of a service
 OFF: Final = "off"
+TOKEN: Final = "HSDNS_CONTROL_TOKEN"
 FLAG: Final = Flag(str, "open a control socket, for this user alone (default: none)", "PATH")
 CHOICE: Final = Flag(
-    str, "control socket of the server to ask (default: that of the one that runs)", "PATH"
+    str,
+    "control socket of the server to ask (default: that of the one that runs), or its address, "
+    f"with the token in {TOKEN}",
+    "PATH",
 )
 
 
@@ -33,6 +40,42 @@ def check_alone(flags: Mapping[str, object]) -> None:
     for other in ("conf", "source"):
         if "control" in flags and other in flags:
             raise FlagError(f"-control and -{other} exclude each other; leave one out")
+
+
+def address_of(control: str) -> HostPort | None:
+    """The address and port that a -control means; None for a path."""
+    return None if "/" in control else split_host_port(control)
+
+
+def check_path(control: str | None) -> None:
+    """Refuse an address, for a server that is not one of tests; raise FlagError."""
+    if control is not None and address_of(control) is not None:
+        raise FlagError(
+            f'-control takes a path, found the address "{control}"; '
+            "write control 127.0.0.1:PORT TOKENFILE in the Corefile, or use hsdns serve"
+        )
+
+
+def token_for(control: str | None) -> str | None:
+    """The token with which an address is opened, None for a path; raise FlagError."""
+    found = address_of(control) if control is not None else None
+    if found is None:
+        return None
+    try:
+        ip_address(found.host)
+    except ValueError:
+        raise FlagError(
+            f'-control needs a path, or an IP address and a port such as 0.0.0.0:9160, found "{control}"'
+        ) from None
+    from hsdns.plugins.control import is_token
+
+    token = os.environ.get(TOKEN, "")
+    if not is_token(token):
+        raise FlagError(
+            f"whoever reaches {control} could use the control door, so it needs a token; "
+            f"set {TOKEN} to one word of ASCII, such as that of: openssl rand -hex 32"
+        )
+    return token
 
 
 def own_folder() -> Path:

@@ -56,6 +56,8 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(words, FLAGS, commands=SUBCOMMANDS)
         as_json = _wants_json(flags)
+        control = None if flags.get("control") is None else str(flags["control"])
+        control_path.check_path(control)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
@@ -91,7 +93,7 @@ def run(words: list[str]) -> int:
         workers=workers_of(flags),
         verbose=bool(flags.get("v")),
         as_json=version() if as_json else None,
-        control=None if flags.get("control") is None else str(flags["control"]),
+        control=control,
         faults=bool(flags.get("faults")),
     )
 

@@ -1,38 +1,60 @@
 """`hsdns fault add|list|watch|remove|clear`: rules that make a running server misbehave on purpose.
 
-Path: argv -> here -> running_server.py -> /v1/faults of the server.
+Path: argv -> here -> running_server.py -> /v1/faults of the server; fault_scenario.py has the commands about scenarios.
 Rule 1: a rule is read by the server, which knows its zones, listeners and pods; its sentence is what is shown.
-Rule 2: the exit status is 1 for a rule or a command line that is refused, 2 where no server could be asked.
+Rule 2: a rule that is tried is tried by the server too, on the queries that it has kept; here they are summed up.
+Rule 3: the exit status is 1 for a rule or a command line that is refused, 2 where no server could be asked.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from hsdns.cli import control_path
+from hsdns.cli.fault_scenario import SCENARIO_WORDS, check_flags, run_scenarios
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find_by
 from hsdns.corefile.properties import duration_to_text
 from hsdns.corefile.tree import did_you_mean
 
-WORDS: Final = ("add", "list", "watch", "remove", "clear")
+WORDS: Final = ("add", "list", "watch", "remove", "clear", *SCENARIO_WORDS)
 PAGE: Final = "/v1/faults"
+LAST: Final = 1000  # queries that a rule is tried on
+MOST: Final = 20  # lines that are shown of them
+DRY_RUN: Final = "dry-run"
 FLAGS: Final = {
     "control": control_path.CHOICE,
-    "o": Flag(str, "format: text (default), or json, a line for each rule or hit", "FORMAT"),
+    DRY_RUN: Flag(
+        bool,
+        f"say which of the last {LAST} queries the rule would have hit; it does not stand",
+    ),
+    "name": Flag(
+        str, "run, matrix: the name that the scenario is about, in place of its own", "NAME"
+    ),
+    "own": Flag(bool, "run: bring a cluster of its own, although a server runs"),
+    "ask": Flag(bool, "run: look names up as resolvers do (default with a cluster of its own)"),
+    "server": Flag(str, "matrix: the server to put the faults in front of", "ADDRESS"),
+    "p": Flag(int, "matrix: port of -server (default 53)", "PORT", low=1),
+    "o": Flag(
+        str, "format: text (default), or json, a line for each rule, hit or scenario", "FORMAT"
+    ),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
-USAGE: Final = """Usage: hsdns fault add RULE [FLAG...]     have a rule stand, for 10 minutes
+USAGE: Final = """Usage: hsdns fault add RULE [FLAG...]     have a rule stand, for 10 minutes; or try it
        hsdns fault list [FLAG...]         show the rules and their hits
        hsdns fault watch [FLAG...]        show each hit as it happens
        hsdns fault remove NAME [FLAG...]  end a rule
        hsdns fault clear [FLAG...]        end all rules
+       hsdns fault scenarios [FLAG...]    list failures that can be played again
+       hsdns fault run SCENARIO [FLAG...]          play one, in real time
+       hsdns fault matrix [SCENARIO...] [FLAG...]  what they cost each resolver
 """
 ACTIONS: Final = """RULE is ACTION [SELECTOR...] [OPTION...], such as
   drop name below shop.svc.cluster.local type AAAA share 0.5 for 5m named lossy
@@ -41,6 +63,10 @@ Actions:
   drop | rcode RCODE | empty | nodata | nxdomain | answer ADDRESS|NAME
   delay TIME | delay normal MEAN DEVIATION | delay pareto LEAST SHAPE
   truncate [RECORDS] | ttl SECONDS | shuffle | cut RECORDS | endpoints COUNT
+  refuse | hang | slow OCTETS | reset [OCTETS]  (of connections)
+  queue-full | restart | die TIME [pending NUMBER]  (of the process)
+  freeze | lag TIME | flap TIME
+  watch away | watch forbidden RESOURCE
 
 Selectors, all of which must match, or joined by "or", "not", ( and ):
   name NAME | name below NAME | type TYPE | transport udp|tcp|dot|doh
@@ -54,7 +80,9 @@ Options:
 
 def run(words: list[str]) -> int:
     """Run `hsdns fault`; return the exit status."""
-    plain, rest = leading_words(words)
+    dry = [word for word in words if word.removeprefix("-") in ("dry-run", "-dry-run")]
+    plain, rest = leading_words([word for word in words if word not in dry])
+    rest += dry  # `add -dry-run RULE` is the same as `add RULE -dry-run`
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns fault", commands=WORDS)
         if flags.get("h"):
@@ -62,6 +90,9 @@ def run(words: list[str]) -> int:
             return 0
         output = output_format(flags)
         command, *arguments = plain or [""]
+        check_flags(command, flags)
+        if command in SCENARIO_WORDS:
+            return run_scenarios(command, arguments, flags, as_json=output == "json")
         act = _COMMANDS.get(command)
         if act is None:
             problem = f'"{command}" is no command of hsdns fault' if command else "a command is missing"  # fmt: skip
@@ -75,6 +106,10 @@ def run(words: list[str]) -> int:
             )
         if command == "add" and not arguments:
             raise FlagError("hsdns fault add takes a rule, such as: drop type AAAA; -h shows more")
+        if flags.get(DRY_RUN):
+            if command != "add":
+                raise FlagError(f"hsdns fault {command} has no -{DRY_RUN}; hsdns fault add has it")
+            act = _try
         server = find_by(flags)
         act(server, " ".join(arguments), output == "json")
     except FlagError as error:
@@ -91,6 +126,15 @@ def run(words: list[str]) -> int:
 def _add(server: RunningServer, rule: str, as_json: bool) -> None:
     body = json.dumps({"rule": rule}).encode()
     _show(server.lines(PAGE, "POST", body), as_json, _rule_text)
+
+
+def _try(server: RunningServer, rule: str, as_json: bool) -> None:
+    body = json.dumps({"rule": rule}).encode()
+    found = list(server.lines(f"{PAGE}?{DRY_RUN}={LAST}", "POST", body))
+    if as_json:
+        _show(found, as_json, _rule_text)
+    else:
+        print("\n".join(_tried_text(found[0], found[1:])))
 
 
 def _all(method: str, server: RunningServer, nothing: str, as_json: bool) -> None:
@@ -130,15 +174,35 @@ def _rule_text(rule: dict[str, Any]) -> str:
     facts = [rule["state"]]
     if left is not None:
         facts.append(f"{duration_to_text(round(left))} left")
-    facts.append(f"{rule['hits']} of {rule['queries']} queries hit")
+    hits, counts = rule["hits"], rule.get("counts", "queries")
+    if counts == "restarts":
+        facts.append("1 restart" if hits == 1 else f"{hits} restarts")
+    else:
+        facts.append(f"{hits} of {rule['queries']} {counts} hit")
     if rule["place"] != "control door":
         facts.append(f"from {rule['place']}")
     return f"{rule['name']}: {', '.join(facts)}\n  {rule['rule']}"
 
 
+def _tried_text(tried: dict[str, Any], hits: list[dict[str, Any]]) -> Iterator[str]:
+    count, span = tried["queries"], duration_to_text(round(tried["seconds"]))
+    yield tried["rule"]
+    yield f"{len(hits)} of the last {count} queries, of {span}, would have been hit"
+    if tried["may"]:
+        yield f"{tried['may']} may have been hit"
+    groups = Counter(
+        f"{each['name']} {each['type']} over {each['transport']} from {each['client']}"
+        for each in hits
+    ).most_common()
+    yield from (f"{number:6} {words}" for words, number in groups[:MOST])
+    if len(groups) > MOST:
+        yield f"       and {len(groups) - MOST} others; -o json has all"
+    yield from (f"note: {sentence}" for sentence in tried["unforeseen"])
+
+
 def _hit_text(hit: dict[str, Any]) -> str:
+    from hsdns.faults.rules import hit_to_text
+
     drawn = f" ({hit['drawn']:g} s)" if hit["action"].startswith("delay") else ""
-    return (
-        f"{hit['time'][11:23]} {hit['rule']} hit {hit['hit']}: {hit['action']}{drawn}, "
-        f"{hit['name']} {hit['type']} over {hit['transport']} from {hit['client']}"
-    )
+    shown = f"{hit['action']}{drawn}, {hit_to_text(hit)}"
+    return f"{hit['time'][11:23]} {hit['rule']} hit {hit['hit']}: {shown}"

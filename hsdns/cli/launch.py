@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from hsdns import collector
+from hsdns import allocator, collector
 from hsdns.assemble import Configuration, ListenAddress, assemble
 from hsdns.chain import Endpoint
 from hsdns.corefile.errors import Errors
@@ -118,6 +118,7 @@ def serve(
     verbose: bool = False,
     as_json: Mapping[str, str] | None = None,
     control: str | None = None,
+    control_token: str | None = None,
     keeps_queries: bool = False,
     faults: bool = False,
 ) -> int:
@@ -128,9 +129,9 @@ def serve(
     serves.
     `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
     `verbose` prints for each block whether its answers are cached in the answer table.  With `as_json`, which describes
-    the version, all that is printed at the start is one line of JSON.  `control` is the path of a control socket,
-    whose pages have the last queries from the start with `keeps_queries`; with `faults`, rules of faults may come
-    through it.
+    the version, all that is printed at the start is one line of JSON.  `control` is the path of a control socket, or
+    with `control_token` an address; its pages have the last queries from the start with `keeps_queries`; with
+    `faults`, rules of faults may come through it.
     """
     import uvloop
 
@@ -138,6 +139,7 @@ def serve(
     from hsdns.server.log_writer import queued_output
 
     raise_limit()
+    allocator.set_up()
     collector.set_up()
     with queued_output() as output:
         set_up_logging(output.refuses)
@@ -157,6 +159,7 @@ def serve(
                         verbose,
                         as_json,
                         control,
+                        control_token,
                         keeps_queries,
                         faults,
                         output,
@@ -182,6 +185,7 @@ async def _serve(
     verbose: bool,
     as_json: Mapping[str, str] | None,
     control: str | None,
+    control_token: str | None,
     keeps_queries: bool,
     faults: bool,
     output: LogWriter,
@@ -190,8 +194,12 @@ async def _serve(
     from hsdns.server.lifecycle import Server, StartError
     from hsdns.server.service_manager import ServiceManager
     from hsdns.server.signals import handle_signals
+    from hsdns.server.unix_socket import PREFIX
 
     log = logging.getLogger("hsdns.server")
+    door = None
+    if control is not None:
+        door = (control if control_token else f"{PREFIX}{control}", control_token)
 
     def configure(corefile: Corefile) -> Configuration:
         if check is None:
@@ -209,7 +217,7 @@ async def _serve(
         configure,
         workers or usable_cpus(),
         watches_apart=True,
-        control=control,
+        control=door,
         keeps_queries=keeps_queries,
         faults=faults,
         has_changed=files.have_changed,

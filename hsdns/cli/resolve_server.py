@@ -25,12 +25,18 @@ CLOSED: Final = Answer(is_closed=True)
 
 
 def server_steps(
-    model: Model, name: str, types: Sequence[int], server: tuple[str, int], random: Random
+    model: Model,
+    name: str,
+    types: Sequence[int],
+    server: tuple[str, int],
+    random: Random,
+    at: float = 0.0,
 ) -> Iterator[Step]:
-    """Run a lookup against a server (address, port); the steps have seconds since the start."""
+    """Run a lookup against a server (address, port), which begins at `at` seconds on the clock of the model's steps."""
     wire = _Sockets(server, model.checks_question, random)
-    began = time.monotonic()
-    model.now = 0.0
+    began = time.monotonic() - at
+    longest = at + LONGEST
+    model.now = at
     lookup = model.lookup(name, types)
     arrival: Arrival | None = None
     try:
@@ -44,12 +50,12 @@ def server_steps(
                 yield Sent(packet)
                 wire.send(packet)
             model.outbox.clear()
-            until = LONGEST if deadline is None else min(deadline, LONGEST)
+            until = longest if deadline is None else min(deadline, longest)
             arrival = wire.receive(began + until)
             model.now = time.monotonic() - began
             if arrival is not None:
                 yield Received(model.now, *arrival)
-            elif until == LONGEST:
+            elif until == longest:
                 why = f"stopped after {LONGEST:g} seconds, the resolver would go on waiting"
                 yield Ended(model.now, Result((), "no result: still waiting", why))
                 return

@@ -2,20 +2,22 @@
 
 Path: subcommands -> here -> http.py of the server; docs/openapi.yaml describes the pages.
 Rule 1: each error is a sentence, and the status of the command is 2: it could not tell.
-Rule 2: /version tells whether the server has the API, before anything else is asked.
+Rule 2: an address in place of a path is asked over TCP, with the token of the environment.
+Rule 3: /version tells whether the server has the API, before anything else is asked.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hsdns import __version__
-from hsdns.cli.control_path import sockets
+from hsdns.cli.control_path import TOKEN, address_of, sockets
 from hsdns.server.unix_socket import listens
 
 API: Final = "v1"
@@ -51,6 +53,13 @@ class _Connection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self._timeout)
         self.sock.connect(str(self._path))
+
+
+def _connect(path: Path, timeout: float | None) -> http.client.HTTPConnection:
+    address = address_of(str(path))
+    if address is None:
+        return _Connection(path, timeout)
+    return http.client.HTTPConnection(address.host, address.port, timeout=timeout)
 
 
 class RunningServer(NamedTuple):
@@ -150,9 +159,11 @@ def _lines(
     *,
     is_endless: bool = False,
 ) -> Iterator[bytes]:
-    connection = _Connection(path, None if is_endless else TIMEOUT)
+    connection = _connect(path, None if is_endless else TIMEOUT)
+    token = os.environ.get(TOKEN, "") if address_of(str(path)) is not None else ""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        connection.request(method, page, body or None)
+        connection.request(method, page, body or None, headers)
         response = connection.getresponse()
         if response.status != 200:
             kinds = {400: Refused, 403: Refused, 404: NoSuchPage}
@@ -170,9 +181,8 @@ def _lines(
             f"there is no control socket {path}; start the server with -control {path}"
         ) from None
     except ConnectionRefusedError:
-        raise ServerError(
-            f"no server listens on {path}, which one that was killed has left"
-        ) from None
+        left = "" if address_of(str(path)) is not None else ", which one that was killed has left"
+        raise ServerError(f"no server listens on {path}{left}") from None
     except TimeoutError:
         raise ServerError(
             f"the server at {path} did not answer within {TIMEOUT:g} seconds"

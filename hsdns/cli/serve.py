@@ -46,7 +46,8 @@ FLAGS: Final = {
     "quiet": Flag(bool, "do not show what is served, nor what changes"),
     "workers": WORKERS,
     "control": control_path.FLAG._replace(
-        help="control socket, for this user alone, or off (default: one in a folder of the user)"
+        help="control socket, for this user alone; or an address and port, for who has the token in "
+        f"{control_path.TOKEN}; or off (default: a socket in a folder of the user)"
     ),
     "faults": Flag(
         bool, "let rules of faults come through the control door (default; -faults=false refuses)"
@@ -80,6 +81,8 @@ def run(words: list[str]) -> int:
         hosts = builtin.listen_hosts(listen, flag, interface_addresses) if is_used else ()
         conf, is_help = flags.get("conf"), bool(flags.get("h"))
         objects = None if is_help else source_objects(flags)
+        control = None if flags.get("control") is None else str(flags["control"])
+        token = control_path.token_for(control)
     except FlagError as error:
         print(error, file=sys.stderr)
         return 1
@@ -124,16 +127,17 @@ def run(words: list[str]) -> int:
         greet=greet,
         workers=count,
         verbose=bool(flags.get("v")),
-        control=_control(flags.get("control")),
+        control=_control(control),
+        control_token=token,
         keeps_queries=True,
         faults=bool(flags.get("faults", True)),
     )
 
 
-def _control(given: object) -> str | None:
-    """The path of the control socket; a server that has no place for one runs without."""
+def _control(given: str | None) -> str | None:
+    """Where the control door is; a server that has no place for a socket runs without."""
     if given is not None:
-        return None if given == control_path.OFF else str(given)
+        return None if given == control_path.OFF else given
     try:
         return control_path.make_path()
     except control_path.ControlPathError as error:

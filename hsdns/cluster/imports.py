@@ -14,6 +14,7 @@ from hsdns.cluster.freshness import Counters, import_counter
 from hsdns.cluster.objects import EndpointSlice, ObjectMeta, ServiceImport
 from hsdns.cluster.pack import import_owner, pack_import, pack_key, pack_slice, source_cluster
 from hsdns.cluster.rejected import RejectedObjects
+from hsdns.cluster.replaced import IMPORTS, Replaced
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue
 
 
@@ -35,9 +36,11 @@ class Imports:
         pod_names: bool,
         zonal: bool,
         counts_not_ready: bool,
+        replaced: Replaced | None = None,
     ) -> None:
         self.values: dict[Key, ServiceValue] = {}
         self.changes = 0
+        self._replaced = Replaced() if replaced is None else replaced
         self._counters = counters
         self._rejected = rejected
         self._pod_names = pod_names
@@ -104,6 +107,8 @@ class Imports:
 
     def _replace(self, key: Key, value: ServiceValue) -> None:
         self.changes += 1
+        if self._replaced.is_kept:
+            self._replaced.note(IMPORTS, key, self.values.get(key))
         if value.is_empty:
             self.values.pop(key, None)
         else:

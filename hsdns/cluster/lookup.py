@@ -8,7 +8,7 @@ Source: CoreDNS 1.14.7 plugin/kubernetes (Records, namespaceExposed, Reverse).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from hsdns.cluster import question, reason, schema
@@ -22,8 +22,8 @@ from hsdns.cluster.freshness import (
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, SVC, ParsedName
 from hsdns.cluster.reverse import is_reverse
-from hsdns.cluster.store import Store
 from hsdns.cluster.value import CLUSTER_IP, Key, Node, ServiceValue
+from hsdns.cluster.view import ClusterView
 from hsdns.wire.name import Name
 
 
@@ -41,7 +41,7 @@ class NoSuchName(Exception):
 
 
 class NameLookup:
-    """Lookups in one store.
+    """Lookups in one state of a cluster.
 
     `primary_zone` is the zone of the names in PTR records, `namespaces` are the exposed ones (none: all), `pods` is the
     mode of that option, `ignore_empty` hides Services with a ClusterIP and no ready endpoint.  `ttl` in seconds.
@@ -51,7 +51,7 @@ class NameLookup:
 
     def __init__(
         self,
-        store: Store,
+        store: ClusterView,
         *,
         primary_zone: Name,
         ttl: int,
@@ -84,7 +84,7 @@ class NameLookup:
             qname.below(zone), zonal=self.zonal, multicluster=self.is_multicluster(zone)
         )
 
-    def values(self, zone: Name) -> dict[Key, ServiceValue]:
+    def values(self, zone: Name) -> Mapping[Key, ServiceValue]:
         """The Services of a zone, or its ServiceImports."""
         store = self.store
         return (store.imports if self.is_multicluster(zone) else store.services).values

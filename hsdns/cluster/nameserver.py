@@ -13,8 +13,8 @@ from typing import Final
 from hsdns.cluster import schema
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.store import Store
 from hsdns.cluster.value import CLUSTER_IP, HEADLESS, ServiceValue
+from hsdns.cluster.view import ClusterView
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
@@ -26,7 +26,7 @@ _GONE: Final = ServiceValue(None)  # an event has removed the value, but not yet
 class Nameserver:
     """NS records and their addresses, computed from the store for each query."""
 
-    def __init__(self, store: Store, ttl: int, local_addresses: Sequence[str]) -> None:
+    def __init__(self, store: ClusterView, ttl: int, local_addresses: Sequence[str]) -> None:
         self._services = store.services
         self._ttl = ttl
         self._local = [

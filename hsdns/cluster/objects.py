@@ -175,6 +175,8 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 # On slices of a ServiceImport: its name, and the cluster of the endpoints.
 IMPORT_NAME_LABEL = "multicluster.kubernetes.io/service-name"
 SOURCE_CLUSTER_LABEL = "multicluster.kubernetes.io/source-cluster"
+# An annotation of Services that EndpointSlices do not follow; publishNotReadyAddresses replaced it.
+TOLERATE = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
 
 
 class Upserted(NamedTuple):

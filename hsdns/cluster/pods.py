@@ -7,68 +7,26 @@ Source: CoreDNS 1.14.7 plugin/kubernetes findPods; controller.go for terminating
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import Pod
 from hsdns.cluster.pack import pack_label
 from hsdns.cluster.rejected import RejectedObjects, quoted
+from hsdns.cluster.replaced import PODS, TERMINATING, Replaced
 from hsdns.wire.rdata import address_to_text
 
 PodKey = tuple[bytes, str]  # namespace in lower case, and name
 
 
-class Pods:
-    """Pods by address; `labels` holds the labels of pods, None if they are not kept.
+class PodsByAddress:
+    """Pods by address; `terminating` are those that are being deleted."""
 
-    `terminating` are the pods that are being deleted, `changes` is a number that grows with every change of an address.
-    """
-
-    def __init__(self, rejected: RejectedObjects, *, labels: bool) -> None:
-        self.by_address: dict[bytes, tuple[PodKey, ...]] = {}
-        self.terminating: set[PodKey] = set()
-        self.labels: dict[PodKey, dict[str, str]] | None = {} if labels else None
-        self.changes = 0
-        self._rejected = rejected
-        self._address: dict[PodKey, bytes] = {}
-
-    def apply(self, pod: Pod, gone: bool) -> bool:
-        """Apply an event about a pod; return whether its address changes, and so the serial of the zones."""
-        meta = pod.metadata
-        namespace = pack_label(meta.namespace)
-        if namespace is None:
-            return False
-        key = (namespace, meta.name)
-        old = self._address.get(key)
-        if not gone and meta.deletion_timestamp:
-            if old is not None:
-                self.terminating.add(key)
-            return False  # CoreDNS leaves a terminating pod as it was until it is deleted
-        self.terminating.discard(key)
-        ended = gone or pod.status.phase in ("Succeeded", "Failed", "Unknown")
-        new = None if ended or not pod.status.pod_ip else pack_address(pod.status.pod_ip)
-        if new is None and pod.status.pod_ip and not ended:
-            self._rejected.add(
-                "address", f"podIP {quoted(pod.status.pod_ip)} is not an IP address; it is skipped"
-            )
-        self._rejected.finish("Pod", meta, gone)
-        if self.labels is not None:
-            if new is not None and meta.labels:
-                self.labels[key] = meta.labels
-            else:
-                self.labels.pop(key, None)
-        if old == new:
-            return False
-        self.changes += 1
-        if old is not None:
-            rest = tuple(known for known in self.by_address[old] if known != key)
-            if rest:
-                self.by_address[old] = rest
-            else:
-                del self.by_address[old]
-            del self._address[key]
-        if new is not None:
-            self.by_address[new] = (*self.by_address.get(new, ()), key)
-            self._address[key] = new
-        return True
+    def __init__(
+        self, by_address: Mapping[bytes, tuple[PodKey, ...]], terminating: Container[PodKey]
+    ) -> None:
+        self.by_address = by_address
+        self.terminating = terminating
 
     def count(self, address: bytes, namespace: bytes) -> int:
         """The number of pods in a namespace with this address; pods on the host network share one."""
@@ -93,6 +51,77 @@ class Pods:
         if address is None or address_to_text(address) != text:
             return None
         return address if self.count(address, namespace) else None
+
+
+class Pods(PodsByAddress):
+    """The pods of a store; `labels` holds the labels of pods, None if they are not kept.
+
+    `changes` is a number that grows with every change of an address.
+    """
+
+    by_address: dict[bytes, tuple[PodKey, ...]]
+    terminating: set[PodKey]
+
+    def __init__(
+        self, rejected: RejectedObjects, *, labels: bool, replaced: Replaced | None = None
+    ) -> None:
+        super().__init__({}, set())
+        self._replaced = Replaced() if replaced is None else replaced
+        self.labels: dict[PodKey, dict[str, str]] | None = {} if labels else None
+        self.changes = 0
+        self._rejected = rejected
+        self._address: dict[PodKey, bytes] = {}
+
+    def apply(self, pod: Pod, gone: bool) -> bool:
+        """Apply an event about a pod; return whether its address changes, and so the serial of the zones."""
+        meta = pod.metadata
+        namespace = pack_label(meta.namespace)
+        if namespace is None:
+            return False
+        key = (namespace, meta.name)
+        old = self._address.get(key)
+        if not gone and meta.deletion_timestamp:
+            if old is not None:
+                if key not in self.terminating:
+                    self._note_terminating(key, False)
+                self.terminating.add(key)
+            return False  # CoreDNS leaves a terminating pod as it was until it is deleted
+        if key in self.terminating:
+            self._note_terminating(key, True)
+            self.terminating.discard(key)
+        ended = gone or pod.status.phase in ("Succeeded", "Failed", "Unknown")
+        new = None if ended or not pod.status.pod_ip else pack_address(pod.status.pod_ip)
+        if new is None and pod.status.pod_ip and not ended:
+            self._rejected.add(
+                "address", f"podIP {quoted(pod.status.pod_ip)} is not an IP address; it is skipped"
+            )
+        self._rejected.finish("Pod", meta, gone)
+        if self.labels is not None:
+            if new is not None and meta.labels:
+                self.labels[key] = meta.labels
+            else:
+                self.labels.pop(key, None)
+        if old == new:
+            return False
+        self.changes += 1
+        if self._replaced.is_kept:
+            for each in filter(None, (old, new)):
+                self._replaced.note(PODS, each, self.by_address.get(each))
+        if old is not None:
+            rest = tuple(known for known in self.by_address[old] if known != key)
+            if rest:
+                self.by_address[old] = rest
+            else:
+                del self.by_address[old]
+            del self._address[key]
+        if new is not None:
+            self.by_address[new] = (*self.by_address.get(new, ()), key)
+            self._address[key] = new
+        return True
+
+    def _note_terminating(self, key: PodKey, before: bool) -> None:
+        if self._replaced.is_kept:
+            self._replaced.note(TERMINATING, key, before)
 
 
 def address_in(label: bytes) -> bytes | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, Generic, TypeVar
 
 from hsdns.cluster.address import pack_address
+from hsdns.cluster.replaced import Replaced, Table
 from hsdns.wire.name import Name
 
 Owner = TypeVar("Owner", bound=tuple[object, ...])
@@ -20,11 +21,16 @@ _NIBBLES: Final = {b"%x" % value for value in range(16)}
 
 
 class ReverseIndex(Generic[Owner]):
-    """Addresses (4 or 16 octets) and the keys of the objects that have them, in the order of their addition."""
+    """Addresses (4 or 16 octets) and the keys of the objects that have them, in the order of their addition.
 
-    __slots__ = ("_owners",)
+    What changes replace is noted in `replaced`, as `table`.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_owners", "_replaced", "_table")
+
+    def __init__(self, replaced: Replaced | None = None, table: Table = "") -> None:
+        self._replaced = Replaced() if replaced is None else replaced
+        self._table = table
         # Nearly every address has one owner; a tuple around it would cost 48 octets for each endpoint.  Several are a
         # list, which is never changed.
         self._owners: dict[bytes, Owner | list[Owner]] = {}
@@ -33,12 +39,15 @@ class ReverseIndex(Generic[Owner]):
         """Add an owner of an address; without effect if it is one already."""
         known = self.lookup(address)
         if owner not in known:
+            self._note(address, known)
             self._owners[address] = [*known, owner] if known else owner
 
     def remove(self, address: bytes, owner: Owner) -> None:
         """Remove an owner of an address; without effect if it is none."""
         known = self.lookup(address)
         rest = [each for each in known if each != owner]
+        if len(rest) < len(known):
+            self._note(address, known)
         if len(rest) > 1:
             self._owners[address] = rest
         elif rest:
@@ -56,6 +65,10 @@ class ReverseIndex(Generic[Owner]):
     def addresses(self) -> list[bytes]:
         """All addresses that have an owner."""
         return list(self._owners)
+
+    def _note(self, address: bytes, known: tuple[Owner, ...]) -> None:
+        if self._replaced.is_kept:
+            self._replaced.note(self._table, address, known)
 
 
 def is_reverse(name: Name) -> bool:

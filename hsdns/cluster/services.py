@@ -18,11 +18,20 @@ from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service
 from hsdns.cluster.pack import import_owner, pack_key, pack_service, pack_slice, slice_owner
 from hsdns.cluster.programming import CHANGE_TIME, Programmed, service_kind
 from hsdns.cluster.rejected import RejectedObjects
+from hsdns.cluster.replaced import (
+    CLUSTER_IPS,
+    ENDPOINT_IPS,
+    EXTERNAL_IPS,
+    SERIALS,
+    SERVICES,
+    Replaced,
+)
 from hsdns.cluster.reverse import ReverseIndex
 from hsdns.cluster.service_labels import SliceLabels, own_labels
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
 
 ADDED, CHANGED, DELETED = "added", "changed", "deleted"
+EXTERNAL_SERIAL = "external"  # its key among the replaced serials
 
 
 class Services:
@@ -45,11 +54,13 @@ class Services:
         pod_names: bool,
         zonal: bool,
         counts_not_ready: bool,
+        replaced: Replaced | None = None,
     ) -> None:
+        self._replaced = replaced = Replaced() if replaced is None else replaced
         self.values: dict[Key, ServiceValue] = {}
-        self.cluster_ips: ReverseIndex[Key] = ReverseIndex()
-        self.endpoint_ips: ReverseIndex[SliceKey] = ReverseIndex()
-        self.external_ips: ReverseIndex[Key] = ReverseIndex()
+        self.cluster_ips: ReverseIndex[Key] = ReverseIndex(replaced, CLUSTER_IPS)
+        self.endpoint_ips: ReverseIndex[SliceKey] = ReverseIndex(replaced, ENDPOINT_IPS)
+        self.external_ips: ReverseIndex[Key] = ReverseIndex(replaced, EXTERNAL_IPS)
         self.external_serial = 0
         self.changes = 0
         self.history = History()
@@ -101,6 +112,8 @@ class Services:
         if gone or not had_service:
             return True  # but not the external serial, as in CoreDNS
         if before.ports != new.ports or before.external != new.external:
+            if self._replaced.is_kept:
+                self._replaced.note(SERIALS, EXTERNAL_SERIAL, self.external_serial)
             self.external_serial = int(self._wall())
         return before.ports != new.ports or before.external_name != new.external_name
 
@@ -214,6 +227,8 @@ class Services:
         denies nothing that exists.
         """
         self.changes += 1
+        if self._replaced.is_kept:
+            self._replaced.note(SERVICES, key, self.values.get(key))
         names = self._names
         if value.is_empty and not value.resource_version:
             if self.values.pop(key, None) is not None:

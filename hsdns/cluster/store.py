@@ -45,12 +45,14 @@ from hsdns.cluster.pack import pack_label
 from hsdns.cluster.pods import Pods
 from hsdns.cluster.programming import programming_in
 from hsdns.cluster.rejected import RejectedObjects
+from hsdns.cluster.replaced import NAMESPACES, SERIALS, Replaced
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.services import Services
 from hsdns.metrics import Registry
 
 ObjectKey = tuple[type[Object], str, str]  # kind, namespace, name
 Follow = Callable[[Sequence[Event]], bool]  # takes a batch, and tells whether it takes the next one
+OWN_SERIAL, SHARED_SERIAL = "own", "shared"  # their keys among the replaced serials
 
 
 class StoreSettings(NamedTuple):
@@ -95,7 +97,7 @@ class Store:
     `wall` gives seconds since the epoch for the serials, `warn` takes sentences about invalid objects.  `counters` and
     `names` are what the answer table compares its replies with; without them nothing is cached from this store.
     `restored` is the time at which the snapshot being served was saved, `lost` since when the API server cannot be
-    watched (a date and time, "" while it can).
+    watched (a date and time, "" while it can).  `replaced` has what changes have replaced, if that is needed.
     """
 
     def __init__(
@@ -107,8 +109,10 @@ class Store:
         counters: Counters | None = None,
         names: Names | None = None,
         metrics: Registry | None = None,
+        replaced: Replaced | None = None,
     ) -> None:
         self.settings = settings
+        self.replaced = replaced = Replaced() if replaced is None else replaced
         self.rejected = RejectedObjects(warn, metrics)
         self._wall = wall
         self._counters: Counters = NoCounters() if counters is None else counters
@@ -122,6 +126,7 @@ class Store:
             pod_names=settings.pod_names,
             zonal=settings.zonal,
             counts_not_ready=settings.not_ready,
+            replaced=replaced,
         )
         self.imports = Imports(
             self._counters,
@@ -129,8 +134,9 @@ class Store:
             pod_names=settings.pod_names,
             zonal=settings.zonal,
             counts_not_ready=settings.not_ready,
+            replaced=replaced,
         )
-        self.pods = Pods(self.rejected, labels=settings.pod_labels)
+        self.pods = Pods(self.rejected, labels=settings.pod_labels, replaced=replaced)
         self.namespaces: dict[bytes, str] = {}  # to their resourceVersion
         self.synced = False
         self.restored: float | None = None
@@ -160,9 +166,11 @@ class Store:
         """Apply a batch of events in one step."""
         changes, new_serial = self.changes, False
         for event in events:
+            self.replaced.begin()
             if isinstance(event, Synced):
                 if not self.synced:
                     self.synced = self.services.history.is_open = True
+                    self.replaced.open()
                     self._counters.bump(STALENESS)
                 if self._unconfirmed or self.restored is not None:
                     new_serial |= self._drop_unconfirmed()
@@ -204,6 +212,7 @@ class Store:
             self._apply(msgspec.structs.replace(found, metadata=unversioned), gone=False)
             self._unconfirmed.add((type(found), meta.namespace, meta.name))
         self.restored = saved
+        self.replaced.open()
         self._counters.bump(STALENESS)
         self._publish(True, changes)
 
@@ -216,6 +225,7 @@ class Store:
         """Make a batch of events visible to the answer table; `changes` is the number before it."""
         names = self._names
         if new_serial:
+            self._note(SERIALS, OWN_SERIAL, self.serial)
             self.serial = names.serial = int(self._wall())
         if self.changes != changes:
             self._counters.bump(ANYTHING)
@@ -257,6 +267,7 @@ class Store:
         else:
             changed = self.imports.apply_slice(found, gone)
         if changed.shared:
+            self._note(SERIALS, SHARED_SERIAL, self.shared_serial)
             self.shared_serial = int(self._wall())
         if isinstance(found, ServiceImport) or not self.settings.endpoints:
             self.rejected.finish(type(found).__name__, found.metadata, gone)
@@ -267,7 +278,9 @@ class Store:
         if namespace is None:
             self.rejected.add("name", "its name is not a DNS label; it is skipped")
         elif gone:
-            if self.namespaces.pop(namespace, None) is not None:
+            if namespace in self.namespaces:
+                self._note(NAMESPACES, namespace, self.namespaces[namespace])
+                del self.namespaces[namespace]
                 self._namespace_changes += 1
                 self._names.remove_namespace(namespace)
                 self._counters.bump(namespace_counter(namespace))
@@ -276,7 +289,12 @@ class Store:
             self._namespace_changes += self.namespaces.get(namespace) != meta.resource_version
             if is_new:
                 self._names.add_namespace(namespace)
+                self._note(NAMESPACES, namespace, None)
             self.namespaces[namespace] = meta.resource_version
             if is_new:
                 self._counters.bump(namespace_counter(namespace))
         self.rejected.finish("Namespace", meta, gone)
+
+    def _note(self, table: str, key: object, before: object) -> None:
+        if self.replaced.is_kept:
+            self.replaced.note(table, key, before)

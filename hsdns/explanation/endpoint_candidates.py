@@ -5,13 +5,15 @@ Path: candidates.py, for a name whose records are those of endpoints, and explai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
 
 from msgspec import structs
 
-from hsdns.cluster.objects import Endpoint, EndpointSlice, Pod
+from hsdns.cluster.likeness import likeness
+from hsdns.cluster.not_ready import pod_of, why_not_ready
+from hsdns.cluster.objects import Endpoint, EndpointSlice
 from hsdns.cluster.pack import pack_slice, source_cluster
 from hsdns.cluster.question import ParsedName
 from hsdns.explanation.changes import Change
@@ -162,27 +164,6 @@ def _of_these(asked: str, known: Sequence[str]) -> str:
     return f'; did you mean "{near[0]}"?' if near else f"; it has {shown}"
 
 
-def pod_of(endpoint: Endpoint, pods: Sequence[Pod]) -> Pod | None:
-    """The pod of an endpoint, if it is known."""
-    ref = endpoint.target_ref
-    return next((each for each in pods if ref and each.metadata.name == ref.name), None)
-
-
-def why_not_ready(endpoint: Endpoint, pods: Sequence[Pod]) -> str:
-    """The conditions because of which an endpoint is not ready, as far as they are known."""
-    conditions = endpoint.conditions
-    found = []
-    if conditions is not None and conditions.terminating:
-        found.append("terminating")
-    pod = pod_of(endpoint, pods)
-    found += [
-        f"pod condition Ready is {each.status}" + (f": {each.reason}" if each.reason else "")
-        for each in (pod.status.conditions or () if pod is not None else ())
-        if each.type == "Ready" and each.status != "True"
-    ]
-    return "; ".join(found)
-
-
 def _conditions(unready: list[tuple[EndpointSlice, Endpoint]], kept: ClusterObjects) -> str:
     part, endpoint = unready[0]
     why = why_not_ready(endpoint, kept.pods(part.metadata.namespace.encode().lower()))
@@ -246,12 +227,6 @@ def _why_none(owner: Owner, kept: ClusterObjects, scene: Scene) -> str:
     matched = [each for each in pods if selector.items() <= (each.metadata.labels or {}).items()]
     if matched:
         return f": pod {matched[0].metadata.name}, which its selector matches, has no address"
-    near = max(pods, key=lambda each: _likeness(selector, each.metadata.labels or {}))
+    near = max(pods, key=lambda each: likeness(selector, each.metadata.labels or {}))
     labels = ",".join(f"{key}={value}" for key, value in sorted((near.metadata.labels or {}).items())[:2])  # fmt: skip
     return f": its selector {shown} matches no pod; pod {near.metadata.name} has {labels or 'no labels'}"
-
-
-def _likeness(selector: Mapping[str, str], labels: Mapping[str, str]) -> int:
-    """How many keys or values of a selector a pod's labels have."""
-    values = set(labels.values())
-    return sum((key in labels) + (value in values) for key, value in selector.items())

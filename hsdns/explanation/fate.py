@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
+from hsdns.cluster.not_ready import pod_of, why_not_ready
 from hsdns.cluster.objects import (
     Endpoint,
     EndpointConditions,
@@ -24,7 +25,6 @@ from hsdns.cluster.objects import (
 )
 from hsdns.cluster.question import ParsedName
 from hsdns.explanation.edits import text
-from hsdns.explanation.endpoint_candidates import pod_of, why_not_ready
 from hsdns.explanation.report import EndpointReport, Fate, ServiceReport, SliceReport
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene, identity
 from hsdns.wire.iana import RRType

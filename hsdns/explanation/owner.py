@@ -7,12 +7,13 @@ Rule: what is added to a scene has labels that the selectors of the block match,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
+    TOLERATE,
     Endpoint,
     EndpointPort,
     EndpointSlice,
@@ -25,8 +26,6 @@ from hsdns.cluster.question import ParsedName
 from hsdns.cluster.selector import Selector
 from hsdns.explanation.edits import MADE_ADDRESS, text
 from hsdns.explanation.scene import Scene
-
-TOLERATE: Final = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
 
 
 class Owner(NamedTuple):

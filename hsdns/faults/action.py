@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Final
+from typing import ClassVar, Final
 
 from hsdns.faults.asked import Asked
-from hsdns.faults.selector import TRANSFERS
+from hsdns.faults.selector import TRANSFERS, Selector
 from hsdns.wire import rdata
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
 from hsdns.wire.message import RR, Query, Reply, unwritten
@@ -42,10 +42,22 @@ class Course:
 
 
 class Action:
-    """An action; `text` is how it is written, `replaces` says that the plugins' reply does not count."""
+    """An action; `text` is how it is written, `replaces` says that the plugins' reply does not count.
 
+    `about` is what it is done to: a query in its chain, or what another module of this package says; `times` how often,
+    if the rule does not say it and there is a limit.  With `counts_late` a query is a hit only if its reply shows it.
+    """
+
+    about: ClassVar[str] = "query"
+    counts_late: ClassVar[bool] = False
+    in_corefile: ClassVar[bool] = True  # whether it may stand in a server block
     text: str
+    times: int | None = None
     replaces = False
+
+    def misfit(self, selector: Selector) -> str:
+        """Why it cannot be done to what a selector is about, empty if it can."""
+        return ""
 
     def fits(self, asked: Asked) -> bool:
         """Whether it can be done to a query."""

@@ -1,6 +1,7 @@
 """What a rule looks at: a query, and where it came from.
 
 Path: handler.py makes it of a request -> rule.py -> selector.py.
+Rule: of a connection, and of a query that has not been read, the name is that of the root, and the type 0.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from hsdns.chain import Endpoint, Request
-from hsdns.wire.name import Name
+from hsdns.wire.name import ROOT, Name
 
 PodOf = Callable[[str], tuple[bytes, str] | None]  # address -> namespace in lower case, and name
 TRANSPORTS: Final = ("udp", "tcp", "dot", "doh")
@@ -29,6 +30,14 @@ class Asked(NamedTuple):
     pod_of: PodOf
 
     @classmethod
+    def unread(
+        cls, server: str, protocol: str, client: Endpoint, local: Endpoint, pod_of: PodOf
+    ) -> Asked:
+        """What is known before a query is read; the protocol is udp or tcp."""
+        over = transport_of(server, protocol)
+        return cls(ROOT, 0, over, client, local.address, server, pod_of)
+
+    @classmethod
     def of(cls, request: Request, pod_of: PodOf) -> Asked:
         """What a request asks."""
         query = request.query
@@ -41,6 +50,10 @@ class Asked(NamedTuple):
             request.server,
             pod_of,
         )
+
+
+# In place of a query, for conditions that look at none.
+NO_QUERY: Final = Asked(ROOT, 0, UNKNOWN, Endpoint("", 0), UNKNOWN, "", lambda address: None)
 
 
 def transport_of(server: str, protocol: str) -> str:

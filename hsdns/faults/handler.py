@@ -17,6 +17,7 @@ from hsdns.chain import Next, Request
 from hsdns.faults.action import Course
 from hsdns.faults.asked import UNKNOWN, Asked, PodOf
 from hsdns.faults.rules import Rules
+from hsdns.faults.state import decisive, earlier_for
 from hsdns.wire.iana import RRClass
 from hsdns.wire.message import Reply, is_notify
 from hsdns.wire.name import Name
@@ -45,6 +46,9 @@ class FaultHandler:
         bites = self.rules.decide(Asked.of(request, self._pod_of), request.now)
         if not bites:
             return await next(request)
+        earlier = earlier_for(bites, request.now)
+        if earlier is not None:
+            request = request.replace(earlier=earlier)
 
         async def ask(qname: Name, qtype: int) -> Reply:
             if qname is query.qname and qtype == query.qtype:
@@ -57,6 +61,9 @@ class FaultHandler:
             if course.reply is not None and course.reply.dropped:
                 return course.reply
         reply = await course.answered()
+        if earlier is not None and earlier.differs:
+            for bite in decisive(bites, earlier, request.now):
+                self.rules.confirm(bite)
         if course.delay:
             await self._sleep(course.delay)
         return reply if reply.dropped else reply.replace(fresh=False, still_holds=None)

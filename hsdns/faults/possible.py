@@ -12,7 +12,8 @@ from itertools import product
 from typing import Final
 
 from hsdns.chain import Endpoint
-from hsdns.faults.asked import TRANSPORTS, UNKNOWN, Asked
+from hsdns.faults.asked import TRANSPORTS, UNKNOWN, Asked, transport_of
+from hsdns.faults.process import due_at
 from hsdns.faults.rule import Wanted
 from hsdns.faults.selector import (
     ClientIs,
@@ -25,14 +26,25 @@ from hsdns.faults.selector import (
     Zone,
 )
 from hsdns.wire.iana import RRType
-from hsdns.wire.name import MAX_NAME_LEN, Name
+from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
 
 MAX_TRIES: Final = 20_000  # a rule with more combinations is taken as it is
+_BEFORE_NAMES: Final = {"connection": "tcp", "miss": "udp"}  # with the transport of dns:// keys
 _OTHER: Final = b"any"  # a label for any that no rule names
 
 
 def never_matches(wanted: Wanted, zones: Sequence[Zone]) -> str:
     """Return why no query that comes to these zones can match, empty if one can."""
+    about = wanted.action.about
+    if about in _BEFORE_NAMES:
+        return _never_comes(wanted, zones)
+    if about == "process":
+        if wanted.times is not None and wanted.times > (wanted.action.times or wanted.times):
+            return f"{wanted.action.text} is done once, not {wanted.times} times"
+        ends = wanted.lifetime is not None and due_at(wanted.selector) >= wanted.lifetime
+        return "it ends before it is due" if ends else ""
+    if about not in ("query", "watch"):
+        return ""
     parts = wanted.selector.parts()
     named = _names(part for part in parts if isinstance(part, NameIs))
     names = [*named, *dict.fromkeys(zone.apex for zone in zones)]
@@ -40,13 +52,10 @@ def never_matches(wanted: Wanted, zones: Sequence[Zone]) -> str:
     types = {RRType.A, RRType.AAAA, RRType.TXT, RRType.SRV}
     types |= {each.qtype for each in parts if isinstance(each, TypeIs)}
     transports = TRANSPORTS if any(isinstance(each, TransportIs) for each in parts) else (UNKNOWN,)
-    networks = [each.network for each in parts if isinstance(each, ClientIs)]
-    clients = ["192.0.2.1", *(str(network.network_address) for network in networks)]
+    clients, owners = _clients(parts), _owners(parts)
     servers = sorted({zone.server for zone in zones})
     if not any(isinstance(each, ListenerIs) for each in parts):
         servers = servers[:1]
-    pods = [each for each in parts if isinstance(each, PodIs)]
-    owners = [None, *((pod.namespace, pod.name) for pod in pods)]
     combinations = product(served, types, transports, clients, servers, owners)
     for tries, (name, qtype, transport, client, server, owner) in enumerate(combinations):
         end, pod_of = Endpoint(client, 0), {client: owner}.get
@@ -57,6 +66,32 @@ def never_matches(wanted: Wanted, zones: Sequence[Zone]) -> str:
         shown = ", ".join(dict.fromkeys(zone.apex.to_text() for zone in zones))
         return f"no server block has a zone for its names; the zones are {shown}"
     return "its action and its selectors exclude each other"
+
+
+def _never_comes(wanted: Wanted, zones: Sequence[Zone]) -> str:
+    """The same for what is decided before a name is known, at the listeners of these zones."""
+    parts, transport = wanted.selector.parts(), _BEFORE_NAMES[wanted.action.about]
+    servers = sorted({zone.server for zone in zones})
+    combinations = product(servers, _clients(parts), _owners(parts))
+    for tries, (server, client, owner) in enumerate(combinations):
+        over, pod_of = transport_of(server, transport), {client: owner}.get
+        asked = Asked(ROOT, 0, over, Endpoint(client, 0), UNKNOWN, server, pod_of)
+        if tries >= MAX_TRIES or (wanted.action.fits(asked) and _may_match(wanted, asked)):
+            return ""
+    shown = ", ".join(f"{transport_of(server, transport)} at {server}" for server in servers)
+    return f"its action and its selectors exclude each other, or there is no such listener; there is {shown}"
+
+
+def _clients(parts: Sequence[Selector]) -> list[str]:
+    """One that no rule names, and one of each that is named."""
+    networks = [each.network for each in parts if isinstance(each, ClientIs)]
+    return ["192.0.2.1", *(str(network.network_address) for network in networks)]
+
+
+def _owners(parts: Sequence[Selector]) -> list[tuple[bytes, str] | None]:
+    """Pods of the clients: none, and each that is named."""
+    pods = [each for each in parts if isinstance(each, PodIs)]
+    return [None, *((pod.namespace, pod.name) for pod in pods)]
 
 
 def _may_match(wanted: Wanted, asked: Asked) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.corefile.properties import duration_to_text
 from hsdns.faults.action import Action
-from hsdns.faults.asked import Asked
+from hsdns.faults.asked import NO_QUERY, Asked
 from hsdns.faults.selector import Selector
 from hsdns.wire.iana import type_to_text
 
@@ -57,11 +57,13 @@ class Rule:
     def __init__(
         self, wanted: Wanted, name: str, seed: int, begun: float, lifetime: float | None, place: str
     ) -> None:
-        self.action, self.selector, self.times = wanted.action, wanted.selector, wanted.times
+        self.action, self.selector = wanted.action, wanted.selector
+        self.times = wanted.action.times if wanted.times is None else wanted.times
         self.name, self.seed, self.begun, self.lifetime = name, seed, begun, lifetime
         self.place = place
         self.seen = self.hits = 0
         self.ended = ""  # why it does not stand any more
+        self.is_at_work = False  # its last hit goes on
         self._random = Random(seed)
         self._digest = hashlib.sha256()
 
@@ -96,7 +98,12 @@ class Rule:
             return self.ended
         if self.end is not None and now >= self.end:
             return "expired"
-        return "spent" if self.times is not None and self.hits >= self.times else ""
+        is_spent = self.times is not None and self.hits >= self.times
+        return "spent" if is_spent and not self.is_at_work else ""
+
+    def is_lifted(self, now: float) -> bool:
+        """Whether what it has begun, such as a connection that hangs, is to end; it goes on when a rule is spent."""
+        return self.ended not in ("", "spent") or (self.end is not None and now >= self.end)
 
     def decide(self, asked: Asked, now: float) -> Bite | None:
         """Decide about a query that came at `now`; each query is shown once."""
@@ -107,22 +114,41 @@ class Rule:
         self.selector.note(asked, age)
         if not self.action.fits(asked) or not self.selector.matches(asked, age, self._random):
             return None
-        drawn = self.action.draw(self._random)
+        facts = {"client": asked.client.address, "transport": asked.transport}
+        if self.action.about == "query":
+            name = asked.qname.lowered().to_text()
+            facts |= {"name": name, "type": type_to_text(asked.qtype)}
+        return self._bite(facts, self.action.draw(self._random))
+
+    def strike(self) -> Bite:
+        """Do it to what is no query: the process."""
+        self.seen += 1
+        return self._bite({}, None)
+
+    def stop(self, resource: str, request: str, now: float) -> Bite | None:
+        """Decide about a request to the API server, a `list` or a `watch` of a resource; each is shown once."""
+        if self.is_over(now):
+            return None
+        self.seen += 1
+        if not self.selector.matches(NO_QUERY, now - self.begun, self._random):
+            return None
+        return self._bite({"resource": resource, "request": request}, None)
+
+    def count(self, bite: Bite) -> None:
+        """Count a bite that counts late."""
         self.hits += 1
-        line: dict[str, Any] = {
-            "rule": self.name,
-            "hit": self.hits,
-            "query": self.seen,
-            "client": asked.client.address,
-            "transport": asked.transport,
-            "name": asked.qname.lowered().to_text(),
-            "type": type_to_text(asked.qtype),
-            "action": self.action.text,
-        }
+        bite.line["hit"] = self.hits
+        self._digest.update(json.dumps(bite.line).encode() + b"\n")
+
+    def _bite(self, facts: dict[str, str], drawn: float | None) -> Bite:
+        line: dict[str, Any] = {"rule": self.name, "hit": self.hits, "query": self.seen, **facts}
+        line["action"] = self.action.text
         if drawn is not None:
             line["drawn"] = drawn
-        self._digest.update(json.dumps(line).encode() + b"\n")
-        return Bite(self, drawn, line)
+        bite = Bite(self, drawn, line)
+        if not self.action.counts_late:
+            self.count(bite)
+        return bite
 
     def foresee(self, asked: Asked, now: float) -> bool | None:
         """Whether it would bite, None if that depends on chance or on earlier queries; changes nothing."""

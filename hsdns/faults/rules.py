@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from random import Random
 from typing import Any, Final
@@ -25,13 +25,21 @@ from hsdns.metrics import Counter, Registry
 MAX_STANDING: Final = 100
 MAX_ENDED: Final = 100
 MAX_LINES: Final = 1_000
+# What two rules that exclude each other do, where they are not about queries.
+_SAME: Final = {
+    "connection": "decides about the same connections",
+    "miss": "sheds the same queries",
+    "process": "restarts the process at the same time",
+}
 log = logging.getLogger("hsdns.faults")
 
 
 def hits_metric(metrics: Registry) -> Counter:
     """The counter of bites, by the name of the rule."""
     return metrics.counter(
-        "hsdns_fault_hits_total", "Queries that a rule of fault did something to.", ("rule",)
+        "hsdns_fault_hits_total",
+        "Queries, connections and restarts that a rule of fault did something to.",
+        ("rule",),
     )
 
 
@@ -46,6 +54,7 @@ class Rules:
         self.on_spent: Callable[[], None] = lambda: (
             None
         )  # called when a rule has bitten as often as it may
+        self.on_bite: Callable[[Bite], None] = lambda bite: None  # called at each one
         self._random, self._hits = random, hits
 
     @property
@@ -69,9 +78,9 @@ class Rules:
             raise RuleError(f'a rule named "{name}" stands already; remove it, or use another name')
         for other in self.standing.values():
             if _hides(other, wanted):
+                same = _SAME.get(wanted.action.about, "answers the same queries")
                 raise RuleError(
-                    f'it excludes the rule "{other.name}" ({other.action.text}), which answers the same queries; '
-                    "remove one of the two"
+                    f'it excludes the rule "{other.name}" ({other.action.text}), which {same}; remove one of the two'
                 )
         seed = wanted.seed if wanted.seed is not None else self._random.randint(0, MAX_SEED)
         if wanted.lifetime is not None:
@@ -111,19 +120,43 @@ class Rules:
             self._end(rule, why)
         return [rule for rule, _ in over]
 
-    def decide(self, asked: Asked, now: float) -> list[Bite]:
+    def about(self, *what: str) -> list[Rule]:
+        """Those that stand and are about a query, or what else Action.about says."""
+        rules = tuple(self.standing.values())  # asked in other threads too
+        return [rule for rule in rules if rule.action.about in what]
+
+    def decide(self, asked: Asked, now: float, about: str = "query") -> list[Bite]:
         """Decide about a query that came at `now`, in monotonic seconds; each query is shown once."""
         bites = []
-        for rule in self.standing.values():
+        for rule in self.about(about):
             bite = rule.decide(asked, now)
             if bite is not None:
                 bites.append(bite)
-                self._count(bite)
+                if not rule.action.counts_late:
+                    self._count(bite)
         return bites
+
+    def confirm(self, bite: Bite) -> None:
+        """Count a bite that counts late, unless its rule has ended meanwhile."""
+        rule = bite.rule
+        if not rule.ended and (rule.times is None or rule.hits < rule.times):
+            rule.count(bite)
+            self._count(bite)
+
+    def stop(self, rule: Rule, resource: str, request: str, now: float) -> bool:
+        """Whether a rule stops a request to the API server; from the thread that sends it, each is shown once."""
+        bite = rule.stop(resource, request, now)
+        if bite is not None:
+            self._count(bite)
+        return bite is not None
+
+    def strike(self, rule: Rule) -> None:
+        """Count that a rule is done to what is no query."""
+        self._count(rule.strike())
 
     def foresee(self, asked: Asked, now: float) -> list[tuple[Rule, bool]]:
         """Rules that would do something to a query, with True, and those that might, with False."""
-        found = [(rule, rule.foresee(asked, now)) for rule in self.standing.values()]
+        found = [(rule, rule.foresee(asked, now)) for rule in self.about("query")]
         return [(rule, will is True) for rule, will in found if will is not False]
 
     def _count(self, bite: Bite) -> None:
@@ -131,11 +164,10 @@ class Rules:
         self.bites += 1
         self.lines.append((self.bites, bite.line))
         self._hits.inc((rule.name,))
+        self.on_bite(bite)
         if rule.hits == 1:
-            line = bite.line
-            asked = f"{line['name']} {line['type']} over {line['transport']} from {line['client']}"
-            log.info('plugin/fault: first hit of the rule "%s": %s', rule.name, asked)
-
+            shown = hit_to_text(bite.line)
+            log.info('plugin/fault: first hit of the rule "%s": %s', rule.name, shown)
         if rule.hits == rule.times:
             self.on_spent()
 
@@ -156,12 +188,25 @@ class Rules:
         return f"{word}-{number}"
 
 
+def hit_to_text(line: Mapping[str, Any]) -> str:
+    """What a hit was done to, in some words; `line` is that of the log."""
+    if "resource" in line:
+        return f"a {line['request']} of {line['resource']}"
+    if "client" not in line:
+        return "the process"
+    asked = f"{line['name']} {line['type']}" if "name" in line else "a client"
+    return f"{asked} over {line['transport']} from {line['client']}"
+
+
 def _hides(rule: Rule, wanted: Wanted) -> bool:
-    """Whether two rules make a reply of their own for the same queries, so that one has no effect."""
+    """Whether two rules make a reply of their own for the same queries, so that one has no effect.
+
+    Those about the state of the cluster do so too: only one state answers.
+    """
     return (
-        rule.action.replaces
-        and wanted.action.replaces
-        and rule.times is None
+        all(each.replaces or each.counts_late for each in (rule.action, wanted.action))
+        and rule.action.about == wanted.action.about
+        and rule.times == rule.action.times
         and wanted.times is None
         and rule.selector.text == wanted.selector.text
         and not any(

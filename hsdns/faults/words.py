@@ -36,7 +36,9 @@ from hsdns.faults.action import (
     Truncate,
 )
 from hsdns.faults.asked import TRANSPORTS
+from hsdns.faults.connection import Hang, Refuse, Reset, Slow
 from hsdns.faults.flow import FirstOfFlow, FlowSince, SecondOfFlow
+from hsdns.faults.process import QueueFull, Restart
 from hsdns.faults.rule import MAX_SEED, RuleError, Wanted
 from hsdns.faults.selector import (
     And,
@@ -54,6 +56,7 @@ from hsdns.faults.selector import (
     TransportIs,
     TypeIs,
 )
+from hsdns.faults.state import OUTCOMES, RESOURCES, Flap, Freeze, Lag, WatchAway, WatchForbidden
 from hsdns.wire.iana import Rcode, rcode_from_text, rcode_to_text, type_from_text
 from hsdns.wire.name import Name
 
@@ -97,6 +100,8 @@ class _Reader:
         selector: Selector = And(())
         if self._next and self._next not in OPTIONS:
             selector = self._any_of()
+        if why := action.misfit(selector):
+            raise RuleError(why)
         options = self._options()
         return Wanted(action, selector, **options)  # type: ignore[arg-type]  # OPTIONS has their types
 
@@ -248,6 +253,16 @@ class _Reader:
             return Delay(f"delay pareto {shown} {shape:.10g}", distribution, first, shape)
         return Delay(f"delay {shown}", distribution, first)
 
+    def die(self) -> Action:
+        """Take the arguments of `die`."""
+        dead = self.seconds(MAX_LIFETIME)
+        text, pending = f"die {duration_to_text(dead)}", None
+        if self._next == "pending":
+            self._at += 1
+            pending = self.number("a number of queries", 1, MAX_COUNT)
+            text += f" pending {pending}"
+        return Restart(text, dead, pending)
+
     def answer(self) -> Action:
         """Take the argument of `answer`."""
         word = self._next
@@ -307,6 +322,12 @@ class _Reader:
             raise self._error(f'"{word}" is not {what}{hint}', back=1)
         return word
 
+    def watch(self) -> Action:
+        """Take the arguments of `watch`."""
+        if self.one_of("what becomes of a watch", OUTCOMES) == "away":
+            return WatchAway()
+        return WatchForbidden(self.one_of("a resource that is watched", RESOURCES))
+
     def own_name(self) -> str:
         """Take the name of a rule."""
 
@@ -333,6 +354,19 @@ ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {
     "cut": lambda words: Cut(words.number("a number of records", 0, 65535)),
     "endpoints": lambda words: Endpoints(words.number("a number of endpoints", 0, 65535)),
     "answer": _Reader.answer,
+    "freeze": lambda words: Freeze(),
+    "lag": lambda words: Lag(words.seconds(MAX_LIFETIME, low=0.001)),
+    "flap": lambda words: Flap(words.seconds(MAX_LIFETIME, low=0.001)),
+    "watch": _Reader.watch,
+    "refuse": lambda words: Refuse(),
+    "hang": lambda words: Hang(),
+    "slow": lambda words: Slow(words.number("a number of octets a second", 1, MAX_COUNT)),
+    "reset": lambda words: Reset(
+        words.number("a number of octets", 0, MAX_COUNT) if words.has_number() else None
+    ),
+    "queue-full": lambda words: QueueFull(),
+    "restart": lambda words: Restart("restart"),
+    "die": _Reader.die,
 }
 SELECTORS: Final[Mapping[str, Callable[[_Reader], Selector]]] = {
     "name": _Reader.name_is,

@@ -2,6 +2,7 @@
 
 Path: beside the queries; server/control/ makes the pages, server/http.py answers with them.
 Rule 1: who may read it is decided here: the owner of a Unix socket, or on a loopback address who has the token.
+        Other addresses are for `hsdns serve` alone (cli/control_path.py), whose names are those of a test.
 Rule 2: the token is read at setup, so that each reload reads it again.
 """
 
@@ -69,6 +70,11 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def is_token(text: str) -> bool:
+    """Whether a text can be a token: one word of ASCII."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+
+
 def _read_token(word: Token, block: Block) -> str:
     """The token in a file that nobody else can read; raise CorefileError."""
     path = Path(block.path(word.text))
@@ -82,7 +88,7 @@ def _read_token(word: Token, block: Block) -> str:
         raise word.error(
             f"the token file {path} must belong to its reader alone; chown it, or chmod 600 {path}"
         )
-    if not text or not text.isascii() or not text.isprintable() or " " in text:
+    if not is_token(text):
         raise word.error(
             f"the token file {path} needs one word of ASCII, such as that of: openssl rand -hex 32"
         )

@@ -3,7 +3,7 @@
 Path: step 5, after what counts and logs, before all that answers, `cache` included; faults/ has the rules.
 Rule 1: a rule of the Corefile stands as long as the Corefile; one for a time is added with `hsdns fault add`.
 Rule 2: a reload begins anew: counts, chance and age of the rules.
-Cacheable: no, each query must be seen.
+Cacheable: only if all rules are about the API server; for the others each query must be seen.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from hsdns.faults.possible import never_matches
 from hsdns.faults.rule import Rule, RuleError, Wanted
 from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.selector import PodIs, Zone
+from hsdns.faults.state import StateAction
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.kubernetes.faults import cluster_zones, hold, release, why_never
 from hsdns.wire.message import Reply
 
 NO_POD: Final = (
@@ -34,13 +36,18 @@ NO_POD: Final = (
 
 
 class Fault(Plugin):
-    """The rules of a block; `wanted` has them with their directives."""
+    """The rules of a block; `wanted` has them with their directives, `zones` are those of its listeners."""
 
     name: ClassVar[str] = "fault"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
 
-    def __init__(self, wanted: Sequence[tuple[Directive, Wanted]]) -> None:
+    def __init__(
+        self, wanted: Sequence[tuple[Directive, Wanted]], zones: Sequence[Zone] = ()
+    ) -> None:
+        self._zones = zones
+        self.cacheable = all(each.action.about != "query" for _, each in wanted)
         self._wanted = tuple(wanted)
+        self._handlers: tuple[Handler, ...] = ()
         self._pod_of = NO_PODS
         # Until start(), for what asks without serving: its rules bite as those that start() makes, but for chance.
         self.rules = Rules(Random(0), hits_metric(Registry()))
@@ -60,6 +67,11 @@ class Fault(Plugin):
             except RuleError as error:
                 place = directive.args[error.at] if directive.args else directive
                 raise place.error(str(error)) from None
+            if not wanted.action.in_corefile:
+                raise directive.error(
+                    f'"{wanted.action.text}" is about more than the queries of a server block; '
+                    "remove it, and use hsdns fault add"
+                )
             if wanted.lifetime is not None:
                 raise directive.error(
                     "a rule of the Corefile stands as long as the Corefile; "
@@ -70,10 +82,14 @@ class Fault(Plugin):
             if wanted.name is None:
                 wanted = wanted._replace(name=f"corefile-{directive.name.position.line}")
             found.append((directive, wanted))
-        return cls(found)
+        return cls(found, zones)
 
     def find_handlers(self, handlers: Sequence[Handler]) -> None:
-        """Find what knows the pods of clients."""
+        """Find what knows the pods of clients, and the cluster."""
+        self._handlers = tuple(handlers)
+        for directive, wanted in self._wanted:
+            if why := why_never(wanted, handlers) or self._misses_cluster(wanted):
+                raise directive.error(f"the rule can never match: {why}")
         pod_of = pod_finder(handlers)
         if pod_of is not None:
             self._pod_of = pod_of
@@ -87,7 +103,12 @@ class Fault(Plugin):
         self.rules = Rules(runtime.random, hits_metric(runtime.metrics))
         for rule in self._make(runtime.clock()):
             self.rules.add(rule)
+        hold(self, self.rules, self._handlers, runtime.clock)
         self._handle = FaultHandler(self.rules, sleep, runtime.resolve, self._pod_of)
+
+    async def stop(self) -> None:
+        """End what the rules do to the cluster."""
+        release(self, self._handlers)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """Do what the rules decide."""
@@ -96,6 +117,13 @@ class Fault(Plugin):
     def foresee(self, request: Request) -> str:
         """What the rules would do to a query, in some words; changes nothing."""
         return self._handle.foresee(request)
+
+    def _misses_cluster(self, wanted: Wanted) -> str:
+        """Why a rule about the state of the cluster is about no name of it."""
+        if not isinstance(wanted.action, StateAction):
+            return ""
+        zones = [each for zone in self._zones for each in cluster_zones(zone, self._handlers)]
+        return never_matches(wanted, zones)
 
     def _make(self, now: float) -> Iterator[Rule]:
         for directive, wanted in self._wanted:

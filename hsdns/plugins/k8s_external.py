@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, Self
 
 from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import Handler, Next, Request
+from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.external import ExternalNames, srv_records, target_name
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.cluster.lookup import NoSuchName
@@ -38,6 +39,7 @@ from hsdns.corefile.properties import (
 from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.kubernetes.earlier import is_other
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply, nodata, nxdomain
 from hsdns.wire.name import MAX_NAME_LEN, Name
@@ -117,19 +119,16 @@ class K8sExternal(Plugin):
             return await next(request)
         await self.kubernetes.catch_up(request)
         zone = zone.lowered()
-        if qname == zone:
-            return self._finish(request, self._at_apex(request, zone))
-        servers = Name(self._apex.lower[:-1] + zone.lower)
-        if qname.is_at_or_below(servers):
-            return self._finish(request, self._below_apex(request, zone, servers))
-        try:
-            return self._finish(request, await self._answer(request, zone))
-        except NoSuchName:
-            pass
+        found = await self._find(request, zone)
+        if request.earlier is not None and is_other(self.kubernetes.store, request.earlier):
+            newest = await self._find(request.replace(earlier=None), zone)
+            request.earlier.compare(found, newest)
+        if found is not None:
+            return self._finish(request, found)
         if any(qname.is_at_or_below(through) for through in self._fallthrough):
             reply = await next(request)
-            return reply.held(partial(self._is_missing, request, zone))
-        return self._finish(request, nxdomain(self._soa(zone)))
+            return reply.held(partial(self._is_missing, request.replace(earlier=None), zone))
+        return self._finish(request, nxdomain(self._soa(request, zone)))
 
     def transfer(self, zone: Name) -> ZoneTransfer | None:
         """All of one of its forward zones; LookupError before the cluster has been read."""
@@ -138,33 +137,46 @@ class K8sExternal(Plugin):
         if not self.kubernetes.store.serves:
             raise LookupError(f"zone {zone.to_text()}: the cluster has not been read yet")
         zone = zone.lowered()
-        servers, glue = self._servers(zone)
-        named = self._names.records(zone, self._ttl, self.kubernetes.answers.ttl)
-        return ZoneTransfer(self._soa(zone), chain(servers, glue, named))
+        servers, glue = self._servers(None, zone)
+        named = self._names(None).records(zone, self._ttl, self.kubernetes.answers.ttl)
+        return ZoneTransfer(self._soa(None, zone), chain(servers, glue, named))
+
+    async def _find(self, request: Request, zone: Name) -> Reply | None:
+        """The reply for a name in a zone, None if the name does not exist."""
+        qname = request.query.qname
+        if qname == zone:
+            return self._at_apex(request, zone)
+        servers = Name(self._apex.lower[:-1] + zone.lower)
+        if qname.is_at_or_below(servers):
+            return self._below_apex(request, zone, servers)
+        try:
+            return await self._answer(request, zone)
+        except NoSuchName:
+            return None
 
     def _at_apex(self, request: Request, zone: Name) -> Reply:
         qtype = request.query.qtype
         if qtype == RRType.SOA:
-            return Reply(answer=(self._soa(zone),), aa=True)
+            return Reply(answer=(self._soa(request, zone),), aa=True)
         if qtype != RRType.NS:
-            return nodata(self._soa(zone))
+            return nodata(self._soa(request, zone))
         if request.dependencies is not None:
             request.dependencies.add(ANYTHING)
-        answer, glue = self._servers(zone)
+        answer, glue = self._servers(request, zone)
         return Reply(answer=answer, additional=glue, aa=True)
 
     def _below_apex(self, request: Request, zone: Name, servers: Name) -> Reply:
         query = request.query
         if query.qname == servers:
-            return nodata(self._soa(zone))
+            return nodata(self._soa(request, zone))
         if query.qname != self._server(zone):
-            return nxdomain(self._soa(zone))
+            return nxdomain(self._soa(request, zone))
         owner = query.qname.lowered()
         if request.dependencies is not None:
             request.dependencies.add(ANYTHING)
-        _, glue = self._servers(zone)
+        _, glue = self._servers(request, zone)
         answer = tuple(rr._replace(owner=owner) for rr in glue if rr.rrtype == query.qtype)
-        return Reply(answer=answer, aa=True) if answer else nodata(self._soa(zone))
+        return Reply(answer=answer, aa=True) if answer else nodata(self._soa(request, zone))
 
     async def _answer(self, request: Request, zone: Name) -> Reply:
         """The reply for a name that exists; raise NoSuchName."""
@@ -172,7 +184,7 @@ class K8sExternal(Plugin):
         address = address_of(query.qname) if query.qtype == RRType.PTR else None
         if address is not None:
             return self._pointers(request, address)
-        entries, parsed = self._names.find(query.qname.below(zone), request.dependencies)
+        entries, parsed = self._names(request).find(query.qname.below(zone), request.dependencies)
         answer: list[RR] = []
         additional: list[RR] = []
         truncated = False
@@ -182,7 +194,7 @@ class K8sExternal(Plugin):
         elif query.qtype == RRType.SRV:
             await self._add_srv(request, entries, parsed, zone, answer, additional)
         if not answer:
-            return nodata(self._soa(zone))
+            return nodata(self._soa(request, zone))
         return Reply(
             answer=tuple(dict.fromkeys(answer)),
             additional=tuple(dict.fromkeys(additional)),
@@ -234,7 +246,7 @@ class K8sExternal(Plugin):
         owner = request.query.qname.lowered()
         names = (
             target_name(None, ParsedName(b"", namespace, name), self.zones[0])
-            for namespace, name in self._names.pointers(address, request.dependencies)
+            for namespace, name in self._names(request).pointers(address, request.dependencies)
         )
         answer = tuple(
             RR(owner, RRType.PTR, self._ttl, name.lower) for name in names if name is not None
@@ -243,25 +255,31 @@ class K8sExternal(Plugin):
             raise NoSuchName
         return Reply(answer=answer, aa=True)
 
-    @property
-    def _names(self) -> ExternalNames:
-        return ExternalNames(self.kubernetes.answers.lookup, headless=self._headless)
+    def _answers(self, request: Request | None) -> ClusterAnswers:
+        """What answers a request, or a transfer."""
+        block = self.kubernetes
+        return block.answers if request is None else block.answers_for(request)
+
+    def _names(self, request: Request | None) -> ExternalNames:
+        return ExternalNames(self._answers(request).lookup, headless=self._headless)
 
     def _is_missing(self, request: Request, zone: Name) -> bool:
         """Whether a name that was passed on still does not exist."""
         query = request.query
         address = address_of(query.qname) if query.qtype == RRType.PTR else None
         if address is not None:
-            return not self._names.pointers(address, None)
+            return not self._names(request).pointers(address, None)
         try:
-            self._names.find(query.qname.below(zone), None)
+            self._names(request).find(query.qname.below(zone), None)
         except NoSuchName:
             return True
         return False
 
-    def _servers(self, zone: Name) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
+    def _servers(
+        self, request: Request | None, zone: Name
+    ) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
         """The NS record and the addresses of this server."""
-        server, nameserver = self._server(zone), self.kubernetes.answers.nameserver
+        server, nameserver = self._server(zone), self._answers(request).nameserver
         glue = tuple(
             RR(server, address_type(address), self._ttl, address)
             for address in nameserver.external(headless=self._headless)
@@ -271,9 +289,9 @@ class K8sExternal(Plugin):
     def _server(self, zone: Name) -> Name:
         return Name(_NS1 + self._apex.lower[:-1] + zone.lower)
 
-    def _soa(self, zone: Name) -> RR:
+    def _soa(self, request: Request | None, zone: Name) -> RR:
         hostmaster = Name(_HOSTMASTER + self._apex.lower[:-1] + zone.lower)
-        serial = self.kubernetes.store.services.external_serial
+        serial = self._answers(request).lookup.store.services.external_serial
         rdata = soa(self._server(zone), hostmaster, serial, 7200, 1800, 86400, self._ttl)
         return RR(zone, RRType.SOA, self._ttl, rdata)
 

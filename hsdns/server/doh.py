@@ -66,8 +66,9 @@ class DohServer(TcpListener):
         self._shares.excesses.inc((self.processor.server, excess))
         self._shares.sent_away.add(client.address, self.clock())
 
-    def _begin(self) -> asyncio.Protocol:
-        connection, tls = self.make_connection(), self.settings.tls
+    def wrap(self, connection: asyncio.Protocol) -> asyncio.Protocol:
+        """Put TLS around it that agrees on HTTP/2, where there is any."""
+        tls = self.settings.tls
         if tls is None:
             return connection
         tls.set_alpn_protocols(ALPN)
@@ -211,6 +212,11 @@ class DohConnection(asyncio.Protocol):
         """Close after what was written has gone out."""
         if self._transport is not None:
             self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def expire(self, now: float) -> None:
         """Close if the client has sent nothing, sent too slowly or not read its replies for too long."""

@@ -3,6 +3,7 @@
 Path: control/faults.py calls it; lifecycle.py has it put the rules into the server blocks that they may be about, each
 time the processors of an instance are made.
 Rule 1: only blocks that a rule may be about get its handler, and so lose the answer table; the others are as before.
+        Rules about connections and misses are asked by the listeners, and take no block out of the table.
 Rule 2: an expired rule decides nothing (faults/rule.py); the timer here gives its blocks the answer table back.
 Rule 3: the rules outlive a reload.
 """
@@ -10,21 +11,38 @@ Rule 3: the rules outlive a reload.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final
 
 from hsdns.assemble import AssembledBlock, Configuration
+from hsdns.chain import Endpoint
+from hsdns.faults.asked import Asked, PodOf
+from hsdns.faults.flow import Flow
 from hsdns.faults.handler import NO_PODS, FaultHandler
 from hsdns.faults.possible import never_matches
-from hsdns.faults.rule import Rule, RuleError
+from hsdns.faults.rule import Bite, Rule, RuleError, Wanted
 from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.selector import Zone
+from hsdns.faults.state import StateAction
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
+from hsdns.plugins.kubernetes.faults import cluster_zones, hold, why_never
+from hsdns.server.faulty_connection import FaultyConnection
+from hsdns.server.listener_faults import ListenerFaults
+from hsdns.server.restarts import Process, Restarts
 from hsdns.server.runtime import ServerRuntime
+from hsdns.server.tcp_listener import TcpListener
 
+# Where else than in a chain rules do something, by what they are about.
+_BESIDE: Final = {
+    "connection": "to the connection of a query",
+    "miss": "where the answer table has no reply",
+    "process": "to the process",
+    "watch": "to requests to the API server",
+}
 LIFETIME: Final = 600.0  # seconds, of a rule that says nothing else
 
 
@@ -32,7 +50,8 @@ class StandingFaults:
     """The rules of a process.
 
     `rebuild` has the processors of the instance that serves made anew; `clock` gives monotonic seconds, `call_later`
-    calls a function after some seconds.
+    calls a function after some seconds.  `listeners` is what the listeners look at, `process` what rules may restart,
+    `configurations` are those that run.
     """
 
     def __init__(
@@ -42,11 +61,28 @@ class StandingFaults:
         rebuild: Callable[[], None],
         random: Random | None = None,
         call_later: Callable[[float, Callable[[], None]], Any] | None = None,
+        *,
+        listeners: ListenerFaults | None = None,
+        process: Process | None = None,
+        configurations: Callable[[], Iterable[Configuration]] = tuple,
     ) -> None:
         self.rules = Rules(Random() if random is None else random, hits_metric(metrics))
-        self.rules.on_spent = lambda: self._look_in(0.0)
+        self.rules.on_spent = self._spent
+        self.pod_of: PodOf | None = None  # what finds pods, where no kubernetes block is asked
         self._clock, self._rebuild, self._call_later = clock, rebuild, call_later
+        self._configurations = configurations
+        self._listeners = ListenerFaults() if listeners is None else listeners
+        self._process = process
+        self._restarts: Restarts | None = None
+        if process is not None:
+            self._restarts = Restarts(self.rules, process, clock, self._after, self.look)
         self._timer: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def is_restarting(self) -> bool:
+        """Whether the process is killed, and not yet back."""
+        return self._restarts is not None and self._restarts.is_restarting
 
     def place(self, configuration: Configuration, runtime: ServerRuntime) -> None:
         """Put the rules into the blocks of a configuration that they may be about, and only there."""
@@ -54,8 +90,9 @@ class StandingFaults:
             self.rules,
             asyncio.sleep,
             runtime.resolve,
-            pod_finder(configuration.plugins) or NO_PODS,
+            self._pod_finder(configuration) or NO_PODS,
         )
+        hold(self, self.rules, configuration.plugins, self._clock)
         touched = self._touched(configuration)
         for block in configuration.blocks:
             if id(block) not in touched:
@@ -70,25 +107,41 @@ class StandingFaults:
             (block.fault is not None) == (id(block) in touched) for block in configuration.blocks
         )
 
-    def add(self, words: Sequence[str], configuration: Configuration) -> Rule:
-        """Have a rule stand from now on; raise RuleError."""
-        self.rules.expire(self._clock())
-        servers = [served.listen.server for served in configuration.listeners]
-        wanted = read_rule(words, servers)
-        if needs_pods(wanted) and pod_finder(configuration.plugins) is None:
-            raise RuleError(NO_POD)
-        rule = self.rules.make(wanted, self._clock(), LIFETIME)
-        why = never_matches(
-            wanted._replace(lifetime=rule.lifetime), [zone for zone, _ in _zones(configuration)]
-        )
-        if why:
-            raise RuleError(f"the rule can never match: {why}")
+    def add(
+        self,
+        words: Sequence[str],
+        configuration: Configuration,
+        lifetime: float | None = LIFETIME,
+    ) -> Rule:
+        """Have a rule stand from now on, without another word for `lifetime` seconds; raise RuleError."""
+        rule = self.make(words, configuration, lifetime)
         self.rules.add(rule)
         self._change()
         return rule
 
-    def remove(self, name: str, configuration: Configuration) -> Rule:
-        """End a rule; raise RuleError."""
+    def make(
+        self,
+        words: Sequence[str],
+        configuration: Configuration,
+        lifetime: float | None = LIFETIME,
+    ) -> Rule:
+        """Make a rule that does not stand yet; raise RuleError."""
+        self.rules.expire(self._clock())
+        servers = [served.listen.server for served in configuration.listeners]
+        wanted = read_rule(words, servers)
+        if needs_pods(wanted) and self._pod_finder(configuration) is None:
+            raise RuleError(NO_POD)
+        rule = self.rules.make(wanted, self._clock(), lifetime)
+        zones = [zone for zone, _ in _zones_for(wanted, configuration)]
+        why = why_never(wanted, configuration.plugins) or never_matches(
+            wanted._replace(lifetime=rule.lifetime), zones
+        )
+        if why:
+            raise RuleError(f"the rule can never match: {why}")
+        return rule
+
+    def remove(self, name: str, configuration: Configuration | None) -> Rule:
+        """End a rule; raise RuleError.  There is no configuration while the process is killed."""
         for rules in corefile_rules(configuration):
             if name in rules.standing and name not in self.rules.standing:
                 place = rules.standing[name].place
@@ -103,10 +156,25 @@ class StandingFaults:
         self._change()
         return found
 
+    def beside_the_chain(self) -> list[str]:
+        """What the rules may do that is not done in a chain, in some words each; those of a chain are its handler's."""
+        now = self._clock()
+        return [
+            f'the rule "{rule.name}" may do this {where}: {rule.what}'
+            for about, where in _BESIDE.items()
+            for rule in self.rules.about(about)
+            if not rule.is_over(now)
+        ]
+
     def look(self) -> None:
         """End the rules that are over."""
         self.rules.expire(self._clock())
         self._change()
+
+    def end(self) -> None:
+        """Restart the process no more; one that is killed comes back, to end."""
+        if self._restarts is not None:
+            self._restarts.close()
 
     def close(self) -> None:
         """Forget the timer."""
@@ -115,32 +183,85 @@ class StandingFaults:
             self._timer = None
 
     def _change(self) -> None:
-        """After a change: the processors, and when to look again."""
+        """After a change: the clusters, the processors, the listeners, and when to look again."""
+        for configuration in self._configurations():
+            hold(self, self.rules, configuration.plugins, self._clock)
         self._rebuild()
+        self._listeners.connect = self._connect if self.rules.about("connection") else None
+        self._listeners.shed = self._shed if self.rules.about("miss") else None
+        if self._restarts is not None:
+            self._restarts.look()
         end = self.rules.next_end
         if end is None:
             self.close()
         else:
             self._look_in(max(end - self._clock(), 0.0))
 
+    def _spent(self) -> None:
+        """A rule has bitten as often as it may; one about a watch tells it in another thread."""
+        if self._loop is None:
+            self._look_in(0.0)
+        else:
+            self._loop.call_soon_threadsafe(self._look_in, 0.0)
+
     def _look_in(self, seconds: float) -> None:
         self.close()
-        call_later = self._call_later or asyncio.get_running_loop().call_later
-        self._timer = call_later(seconds, self.look)
+        self._timer = self._after(seconds, self.look)
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> Any:
+        if self._call_later is not None:
+            return self._call_later(seconds, call)
+        self._loop = asyncio.get_running_loop()
+        return self._loop.call_later(seconds, call)
+
+    def _connect(self, listener: TcpListener) -> FaultyConnection:
+        return FaultyConnection(listener, partial(self._decide, "connection", "tcp"))
+
+    def _shed(self, server: str, client: Endpoint, local: Endpoint) -> bool:
+        return bool(self._decide("miss", "udp", server, client, local))
+
+    def _decide(
+        self, about: str, protocol: str, server: str, client: Endpoint, local: Endpoint
+    ) -> list[Bite]:
+        instance = None if self._process is None else self._process.instance
+        pods = None if instance is None else self._pod_finder(instance.configuration)
+        asked = Asked.unread(server, protocol, client, local, pods or NO_PODS)
+        return self.rules.decide(asked, self._clock(), about)
+
+    def _pod_finder(self, configuration: Configuration) -> PodOf | None:
+        return self.pod_of or pod_finder(configuration.plugins)
 
     def _touched(self, configuration: Configuration) -> set[int]:
-        rules = tuple(self.rules.standing.values())  # place() may run in a thread
         return {
             id(block)
-            for zone, blocks in _zones(configuration)
-            if any(rule.selector.touches(zone) for rule in rules)
+            for rule in self.rules.about("query")
+            for zone, blocks in _zones_for(rule, configuration)
+            if rule.selector.touches(zone)
             for block in blocks
         }
 
 
-def corefile_rules(configuration: Configuration) -> list[Rules]:
+def corefile_rules(configuration: Configuration | None) -> list[Rules]:
     """The rules of the directives, in the order of the Corefile."""
-    return [each.rules for each in configuration.plugins if isinstance(each, Fault)]
+    plugins = () if configuration is None else configuration.plugins
+    return [each.rules for each in plugins if isinstance(each, Fault)]
+
+
+def _zones_for(
+    rule: Rule | Wanted, configuration: Configuration
+) -> Iterator[tuple[Zone, Sequence[AssembledBlock]]]:
+    """Those that a rule is about: for one about the state of the cluster, those with names of it.
+
+    One that must see all five-tuples is about all.
+    """
+    sees_all = any(isinstance(part, Flow) for part in rule.selector.parts())
+    if sees_all or not isinstance(rule.action, StateAction):
+        yield from _zones(configuration)
+        return
+    for zone, blocks in _zones(configuration):
+        for block in blocks:
+            for part in cluster_zones(zone, block.plugins):
+                yield part, [block]
 
 
 def _zones(configuration: Configuration) -> Iterator[tuple[Zone, Sequence[AssembledBlock]]]:

@@ -68,6 +68,15 @@ class HttpPages:
     def __init__(self) -> None:
         self.by_address: dict[str, Paths] = {}
 
+    @property
+    def control(self) -> HttpPages:
+        """Those of the control door alone."""
+        found = HttpPages()
+        found.by_address = {
+            address: paths for address, paths in self.by_address.items() if _is_control(paths)
+        }
+        return found
+
     def serve(self, address: str, paths: Mapping[str, HttpPage | HttpStream]) -> None:
         """Add pages (this is `Runtime.serve_http`); the last plugin to ask for a path of an address has it."""
         self.by_address.setdefault(address, {}).update(paths)

@@ -4,7 +4,8 @@ Path: http_stream.py asks before it answers.
 Rule 1: a page of another site cannot read an answer: none allows other origins, and requests that a browser makes for
         another origin are refused, so that such a page cannot change anything either.
 Rule 2: a name that another site owns may lead to this address (DNS rebinding), and then its page has the same origin.
-        So a host must be an address or localhost, which nobody else's name is.
+        So a host must be an address or localhost, which nobody else's name is, or the request has the token, which no
+        other site knows: within a network of containers, a server is asked by its name there.
 Rule 3: a client that is no browser sends neither, and is not kept out: that is for who may connect, and for the token.
 Source: the Fetch standard, "Origin" header; RFC 9110 section 7.2 (Host); RFC 6761 section 6.3 (localhost).
 """
@@ -26,9 +27,9 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-def fault_of(host: str, origin: str | None) -> str:
+def fault_of(host: str, origin: str | None, *, any_host: bool = False) -> str:
     """Why a request with this Host and Origin is refused, as a sentence; empty where it is not."""
-    if host and not _is_own(host):
+    if host and not any_host and not _is_own(host):
         return (
             f"the name in {host} may be that of another site; "
             "open this address as localhost or by its IP address"

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 JSON: Final = "application/json"
 MAX_BODY: Final = 65_536  # octets
 NO_TOKEN: Final = (
-    "this address needs the header Authorization: Bearer TOKEN, with the token of its file"
+    "this address needs the header Authorization: Bearer TOKEN, with the token that the server was given; "
+    "commands of hsdns take it from HSDNS_CONTROL_TOKEN"
 )
 _log = logging.getLogger("hsdns.server.http")
 
@@ -35,9 +36,12 @@ async def send(page: HttpStream, request: web.BaseRequest) -> web.StreamResponse
     """Answer a request."""
     from aiohttp import web  # noqa: PLC0415 - Rule 5 of http.py
 
-    if sentence := fault_of(request.headers.get("Host", ""), request.headers.get("Origin")):
+    is_allowed = _is_allowed(page, request.headers.get("Authorization", ""))
+    any_host = page.any_host or (page.token is not None and is_allowed)
+    host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+    if sentence := fault_of(host, origin, any_host=any_host):
         return refusal(403, sentence)
-    if not _is_allowed(page, request.headers.get("Authorization", "")):
+    if not is_allowed:
         return refusal(401, NO_TOKEN, {"WWW-Authenticate": "Bearer"})
     methods = page.methods + (("HEAD",) if "GET" in page.methods else ())
     if request.method not in methods:

@@ -164,6 +164,17 @@ class Instance:
             self.listeners.exchange(self.runtime.processors)
             self._settle()
 
+    async def be_killed(self, draining: Sequence[Instance]) -> None:
+        """Close all listeners at once, as the kernel does for a process that has ended, and wait for no query.
+
+        So do those that drain already.
+        """
+        for each in (*draining, self):
+            each._is_forced = lambda: True
+            for listener in each.listeners:
+                listener.kill()
+        await self.shut_down(draining)
+
     async def drain(self) -> None:
         """Close the listeners that the successor has not taken over when their queries are answered, then stop."""
         runtime = self.runtime

@@ -29,6 +29,7 @@ from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import AnswerTables
+from hsdns.server.behind import BehindGauge
 from hsdns.server.control.door import Door
 from hsdns.server.control.routes import dashboard, pages
 from hsdns.server.corefile_reader import CorefileReader
@@ -41,13 +42,13 @@ from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.query_tap import QueryTap
+from hsdns.server.restarts import until_started
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.service_manager import ServiceManager
 from hsdns.server.shares import Shares
 from hsdns.server.start_error import START_FAILURES
 from hsdns.server.start_error import StartError as StartError
 from hsdns.server.transitions import StateMachine
-from hsdns.server.unix_socket import PREFIX
 from hsdns.server.watch_loop import WatchLoop
 from hsdns.server.watchdog import Watchdog
 
@@ -63,10 +64,11 @@ class Server:
     `has_changed` tells whether `load` would read something else than the last time.  At a reload they run in a
     thread.  `workers` threads answer at each UDP address, where the compiled fast path is loaded.  With
     `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
-    told of each change.  `control` is the path of a control socket, beside those that the Corefile names; with
-    `keeps_queries` its pages have the last queries before anything asks for them, and with `faults` rules of faults
-    may come through it.  The other arguments are edges that tests exchange: `clock` gives monotonic seconds,
-    `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors` makes what answers.
+    told of each change.  `control` is an address and its token as of Runtime.serve_control(), beside those that the
+    Corefile names; with `keeps_queries` its pages have the last queries before anything asks for them, and
+    with `faults` rules of faults may come through it.  The other arguments are edges that tests exchange: `clock`
+    gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors`
+    makes what answers.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class Server:
         workers: int = 1,
         *,
         watches_apart: bool = False,
-        control: str | None = None,
+        control: tuple[str, str | None] | None = None,
         keeps_queries: bool = False,
         faults: bool = False,
         has_changed: Callable[[], bool] = lambda: True,
@@ -114,7 +116,19 @@ class Server:
         self._counts = QueryCounts(self.metrics)
         self._control = control
         self._queries = QueryTap(clock, ServerRuntime.wall, keeps=keeps_queries)
-        self.faults = StandingFaults(self.metrics, clock, self._place_faults) if faults else None
+        self.faults: StandingFaults | None = None
+        if faults:
+            listeners, place = self._opener.faults, self._place_faults
+            self.faults = StandingFaults(
+                self.metrics,
+                clock,
+                place,
+                listeners=listeners,
+                process=self,
+                configurations=self._configurations,
+            )
+        rules = None if self.faults is None else self.faults.rules
+        BehindGauge(self.metrics, clock, self._configurations, rules)
         self._door = Door(
             lambda: self.instance,
             clock,
@@ -242,6 +256,37 @@ class Server:
             log.info("Reloading complete")
             return True
 
+    async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
+        """Be as a process that is killed, and is started again when `dead` has returned; False if it ends.
+
+        The control door stays, and so does what has been counted.
+        """
+        async with self._changing:
+            old = self.instance
+            if self.phase is not Phase.SERVING or old is None:
+                return False
+            self._life.fire(Event.RELOAD)
+            try:
+                self._opener.ports = {listen: each.port for listen, each in self.addresses.items()}
+                draining = [each for each in self.instances if each is not old]
+                self._drains.spawn(self._finish(old, old.be_killed(draining)), "restart")
+                await asyncio.sleep(0)  # the kill is done then, the rest goes on
+                await self._http.close_others(old.runtime.pages.control)
+                await dead()
+                await self._drains.wait()
+                await until_started(self._start_again, lambda: self.stopping)
+            finally:
+                self._opener.ports = {}
+                self._life.fire(Event.RELOAD_ENDED)
+            return True
+
+    async def _start_again(self) -> None:
+        with collector.growing():
+            corefile = await self._in_thread(self._corefile.read)
+            configuration = await self._in_thread(self._build, corefile)
+            await self._change_over(configuration)
+            collector.keep()
+
     def _read(self, only_if_changed: bool) -> Corefile | None:
         """Read the Corefile, None if neither it nor a file of a plugin has changed; runs in a thread."""
         if only_if_changed and files_changed(self.configuration.plugins):
@@ -299,6 +344,8 @@ class Server:
         self._ended.set()
 
     def _cancel_start(self) -> None:
+        if self.faults is not None:
+            self.faults.end()
         for each in self.instances:
             each.cancel_start()
 
@@ -353,7 +400,7 @@ class Server:
             dashboard_pages=partial(dashboard, self._door),
         )
         if self._control is not None:
-            runtime.serve_control(f"{PREFIX}{self._control}", None)
+            runtime.serve_control(*self._control)
         runtime.stopping = self.stopping
         instance = Instance(
             configuration,
@@ -373,6 +420,10 @@ class Server:
         if self.faults is not None:
             self.faults.place(configuration, runtime)
         return self._processors(configuration, runtime, self.counters, self._counts, self._queries)
+
+    def _configurations(self) -> list[Configuration]:
+        """Those of all instances."""
+        return [each.configuration for each in self.instances]
 
     def _place_faults(self) -> None:
         """Have other blocks with rules, where rules have come or gone."""

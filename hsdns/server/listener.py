@@ -109,6 +109,11 @@ class Listener(NamedTuple):
         if self.tcp is not None:
             self.tcp.end()
 
+    def kill(self) -> None:
+        """Close the sockets and connections, as the kernel does for a process that has ended."""
+        for part in self.parts:
+            part.kill()
+
     def close(self) -> None:
         """Close the sockets; what is still being answered is lost."""
         for part in self.parts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from hsdns import eager
 from hsdns.assemble import ListenAddress
@@ -17,6 +17,7 @@ from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.listener import Listener
+from hsdns.server.listener_faults import ListenerFaults
 from hsdns.server.places import Places
 from hsdns.server.sent_away import SentAway
 from hsdns.server.settings import Settings
@@ -32,7 +33,7 @@ class Opener:
     """Opens the query sockets of the process.
 
     `workers` threads answer at each UDP address of which the Corefile does not say a number; `places` has the TCP
-    connections of all listeners.
+    connections of all listeners, `faults` what rules of faults do at them.
     """
 
     def __init__(
@@ -44,6 +45,9 @@ class Opener:
         places: Places,
     ) -> None:
         self.clock = clock
+        self.faults = ListenerFaults()
+        # The ports that the kernel has chosen before a restart, so that it changes none.
+        self.ports: Mapping[ListenAddress, int] = {}
         self._spawn = spawn
         self._workers = workers
         self._places = places
@@ -75,7 +79,7 @@ class Opener:
         self, listen: ListenAddress, beside: Collection[socket.socket], workers: int
     ) -> BoundSockets:
         """Bind an address; raise ListenError."""
-        return open_all(listen, beside, workers)
+        return open_all(listen._replace(port=self.ports.get(listen, listen.port)), beside, workers)
 
     def open_more_udp(
         self, listen: ListenAddress, beside: Collection[socket.socket], count: int
@@ -89,7 +93,10 @@ class Opener:
         """Make what reads bound sockets; it is not started."""
         udp = self.make_udp(sockets.udp, processor) if sockets.udp else None
         tcp = self.make_tcp(sockets.tcp, processor, settings) if sockets.tcp is not None else None
-        return Listener(udp, tcp)
+        listener = Listener(udp, tcp)
+        for part in listener.parts:
+            part.faults = self.faults
+        return listener
 
     def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
         """Make what reads UDP."""

@@ -37,8 +37,9 @@ TRANSPORTS: Final = {
 class SeenQuery(NamedTuple):
     """A query that was answered.
 
-    `time` in seconds since the epoch, `seconds` until the answer; `rcode` is None where no reply was sent.  `weight` is
-    the number of queries that it stands for: 1 unless more came than were taken.  `at` is a monotonic time.
+    `time` of the answer in seconds since the epoch, `seconds` that it took; `rcode` is None where no reply was sent.
+    `weight` is the number of queries that it stands for: 1 unless more came than were taken.  `port` is the client's.
+    `at` is a monotonic time.
     """
 
     time: float
@@ -53,6 +54,7 @@ class SeenQuery(NamedTuple):
     is_truncated: bool
     size: int
     weight: float
+    port: int = 0
     at: float = 0.0
 
 
@@ -163,12 +165,12 @@ class QueryTap:
         if question is None:
             return None
         name, qtype = question
-        server = self._servers[record.source]
+        server, client = self._servers[record.source], client_endpoint(record.address)
         flags = record.flags
         return SeenQuery(
             record.at + offset,
             server,
-            client_endpoint(record.address).address,
+            client.address,
             TRANSPORTS.get(server.partition("://")[0], "tcp" if record.is_tcp else "udp"),
             name,
             type_to_text(qtype),
@@ -178,6 +180,7 @@ class QueryTap:
             flags is not None and bool(flags & TC),
             record.size,
             weight,
+            client.port,
             record.at,
         )
 

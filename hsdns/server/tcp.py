@@ -132,6 +132,11 @@ class TcpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
     def expire(self, now: float) -> None:
         """Close if the client has sent nothing, sent too slowly or not read its replies for too long."""
         transport = self._transport

@@ -16,6 +16,7 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
+from hsdns.server.listener_faults import NO_FAULTS
 from hsdns.server.places import Places
 from hsdns.server.sent_away import SentAway
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
@@ -43,12 +44,18 @@ class Connection(Protocol):
     def close(self) -> None:
         """Close after what was written has gone out."""
 
+    def abort(self) -> None:
+        """Close at once."""
+
 
 class TcpListener:
     """Accepts on one bound TCP socket; `processor` and `settings` may be exchanged at any time.
 
-    `places` and `turns` are those that all listeners of the process share, and `sent_away` that of those with TLS.
+    `places` and `turns` are those that all listeners of the process share, and `sent_away` that of those with TLS;
+    `faults` is what rules of faults do at them.
     """
+
+    faults = NO_FAULTS
 
     def __init__(
         self,
@@ -108,6 +115,12 @@ class TcpListener:
         if not self.connections and self._sweeper is not None:
             self._sweeper.cancel()
 
+    def kill(self) -> None:
+        """Close all at once, as the kernel does for a process that has ended."""
+        for connection in tuple(self.connections):
+            connection.abort()
+        self.close()
+
     @property
     def sock(self) -> socket.socket:
         """The listening socket, for its options; only this listener accepts from it."""
@@ -159,12 +172,16 @@ class TcpListener:
         """Make what speaks with one client."""
         raise NotImplementedError
 
-    def _begin(self) -> asyncio.Protocol:
-        connection = self.make_connection()
+    def wrap(self, connection: asyncio.Protocol) -> asyncio.Protocol:
+        """Put TLS around what speaks with one client, where there is any."""
         tls = self.settings.tls
         if tls is None:
             return connection
         return TlsConnection(connection, tls, add_fault=self.add_fault)
+
+    def _begin(self) -> asyncio.Protocol:
+        connect = self.faults.connect
+        return self.wrap(self.make_connection()) if connect is None else connect(self)
 
     def add_fault(self, transport: asyncio.Transport) -> None:
         """Note that the client of a connection has broken its protocol."""

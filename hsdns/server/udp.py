@@ -58,6 +58,8 @@ class UdpServer(UdpListener):
 
     def close(self) -> None:
         """Stop reading and release the port; what is still being answered is lost."""
+        if self._is_closed:
+            return
         self._is_closed = True
         asyncio.get_running_loop().remove_reader(self.sock.fileno())
         self.sock.close()

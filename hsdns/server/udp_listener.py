@@ -27,6 +27,7 @@ from hsdns.chain import Endpoint
 from hsdns.fastpath.miss_queue import client_of
 from hsdns.query import QueryProcessor
 from hsdns.server.datagram import asked_endpoint, client_endpoint
+from hsdns.server.listener_faults import NO_FAULTS
 from hsdns.server.pending_queries import PendingQueries
 from hsdns.server.queue_bound import QueueBound
 
@@ -67,7 +68,9 @@ class Queue(Protocol):
 
 
 class UdpListener:
-    """What answers at one UDP address."""
+    """What answers at one UDP address; `faults` is what rules of faults do at it."""
+
+    faults = NO_FAULTS
 
     def __init__(
         self,
@@ -133,6 +136,10 @@ class UdpListener:
         """Stop reading and release the port; what is still being answered is lost."""
         raise NotImplementedError
 
+    def kill(self) -> None:
+        """Close at once."""
+        self.close()
+
     def statistics(self) -> tuple[int, dict[int, int]]:
         """Datagrams that were dropped because there were too many, and replies that were not sent, by errno."""
         raise NotImplementedError
@@ -190,6 +197,12 @@ class UdpListener:
         return bool(reply)
 
     def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
+        shed = self.faults.shed
+        if shed is not None:
+            local = asked_endpoint(control, self.local)
+            if shed(self._processor.server, client_endpoint(address), local):
+                self._refused += 1
+                return
         client = client_of(address)
         before = self._pending.total
         if not self._pending.add(client):

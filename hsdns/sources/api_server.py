@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from hsdns import collector
 from hsdns.apiserver.contact import Contact, ScopeObserver, WatchMetrics
+from hsdns.apiserver.obstacle import Obstacles
 from hsdns.apiserver.reflector import MAX_PAGE_LEN, PAGE, STATE_READ_TIMEOUT, Key, Reflector
 from hsdns.apiserver.resource import (
     ENDPOINT_SLICES,
@@ -103,8 +104,8 @@ class ApiServer:
     """The objects of a cluster, watched at its API server.
 
     `reject` gets kind, key and error of each object that cannot be decoded, `on_lost` the time since when the server
-    cannot be watched, "" once it can be again; `settle` is called when all scopes
-    are synced.
+    cannot be watched, "" once it can be again; `settle` is called when all scopes are synced.  `obstacles` are what
+    stops its requests on purpose.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class ApiServer:
     ) -> None:
         self.reject: Callable[[str, Key, str], None] = lambda kind, key, fault: None
         self.on_lost: Callable[[str], None] = lambda since: None
+        self.obstacles = Obstacles()
         self._connect = connect
         self.options = options
         self._settle = settle or collector.keep
@@ -166,6 +168,8 @@ class ApiServer:
         contact.on_lost = self.on_lost
         self._transport, self._contact = transport, contact
         self._reflectors.clear()
+        transport.obstacles = self.obstacles
+        self.obstacles.open(transport.cut)
         try:
             async with asyncio.TaskGroup() as group:
 
@@ -192,6 +196,7 @@ class ApiServer:
                 for scope in self.options.scopes:
                     start(scope)
         finally:
+            self.obstacles.close()
             await transport.close()
 
     def silence(self, now: float) -> float:

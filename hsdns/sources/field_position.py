@@ -21,6 +21,11 @@ _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 def field_line(node: Any, field: str) -> int:
     """The line, from 1, of a field below a YAML node."""
+    return field_place(node, field)[0]
+
+
+def field_place(node: Any, field: str) -> tuple[int, int]:
+    """The line and the column, from 1, of a field below a YAML node."""
     top = node
     for bracketed, word in _STEP.findall(field):
         step = bracketed or word
@@ -32,8 +37,15 @@ def field_line(node: Any, field: str) -> int:
         for key, value in node.value:
             is_text = value.tag == "tag:yaml.org,2002:str" or not isinstance(value, yaml.ScalarNode)
             if not is_text and field.endswith(("labels", "annotations", "selector")):
-                return int(key.start_mark.line) + 1
-    return int(node.start_mark.line) + 1
+                return _place(key)
+    return _place(node)
+
+
+def field_node(node: Any, field: str) -> Any:
+    """The YAML node of a field, None if it is not in the text."""
+    for bracketed, word in _STEP.findall(field):
+        node = _child(node, bracketed or word)
+    return node
 
 
 def key_line(node: Any, parent: str, key: str) -> int:
@@ -52,6 +64,10 @@ def json_node(text: bytes) -> Any:
         return yaml.compose(text, Loader=ManifestLoader)
     except yaml.YAMLError:
         return None
+
+
+def _place(node: Any) -> tuple[int, int]:
+    return int(node.start_mark.line) + 1, int(node.start_mark.column) + 1
 
 
 def _child(node: Any, step: str) -> Any:

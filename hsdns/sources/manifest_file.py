@@ -47,29 +47,36 @@ def read_manifest_file(content: bytes, path: str) -> ManifestFile:
     if len(content) > MAX_FILE_LEN:
         too_long = f"{path}:1: the file is longer than {MAX_FILE_LEN} octets; split it"
         return ManifestFile([], [too_long], [])
+    for found in read_objects(content, path):
+        for line, remark in islice(found.remarks, MAX_PROBLEMS - len(warnings)):
+            warnings.append(f"{path}:{line}: {remark}")
+        if found.problem is not None:
+            problems.append(f"{path}:{found.problem.line}: {found.problem}")
+            if len(problems) == MAX_PROBLEMS:
+                problems.append(
+                    f"{path}:{found.line}: the rest of the file is not read; correct these errors first"
+                )
+                break
+        elif found.document is not None:
+            documents.append(found.document)
+    return ManifestFile(documents, problems, warnings)
+
+
+def read_objects(content: bytes, path: str) -> Iterator[ObjectRead]:
+    """Read the objects of a file one by one; what is wrong with the file itself is the problem of the last."""
     items = _json_items(content) if _looks_like_json(content, path) else _yaml_items(content)
     try:
         for item in items:
-            where = f"{path}:{item.line}"
+            if isinstance(item, ManifestError):
+                yield ObjectRead(item.line, None, problem=item)
+                continue
             try:
-                if isinstance(item, _ManifestError):
-                    raise item
-                for line, remark in islice(_remarks(item), MAX_PROBLEMS - len(warnings)):
-                    warnings.append(f"{path}:{line}: {remark}")
-                document = _read_item(item, where)
-            except _ManifestError as fault:
-                problems.append(f"{path}:{fault.line}: {fault}")
-                if len(problems) == MAX_PROBLEMS:
-                    problems.append(
-                        f"{where}: the rest of the file is not read; correct these errors first"
-                    )
-                    break
-            else:
-                if document is not None:
-                    documents.append(document)
-    except _ManifestError as fault:
-        problems.append(f"{path}:{fault.line}: {fault}")
-    return ManifestFile(documents, problems, warnings)
+                document = _read_item(item, f"{path}:{item.line}")
+                yield ObjectRead(item.line, item, document, remarks=_remarks(item))
+            except ManifestError as fault:
+                yield ObjectRead(item.line, item, problem=fault, remarks=_remarks(item))
+    except ManifestError as fault:
+        yield ObjectRead(fault.line, None, problem=fault)
 
 
 _NO_OBJECT = "this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata"
@@ -78,15 +85,16 @@ _NESTED_LISTS = "lists are nested too deeply; write the objects into one list"
 _NO_LIST = "items of {} is not a list; write one object per item"
 
 
-class _ManifestError(Exception):
-    """An error message and its line."""
+class ManifestError(Exception):
+    """An error message and its line; `fault` is that of a field, which the API server would refuse."""
 
-    def __init__(self, line: int, message: str) -> None:
+    def __init__(self, line: int, message: str, fault: Refused | None = None) -> None:
         super().__init__(message)
         self.line = line
+        self.fault = fault
 
 
-class _Head(msgspec.Struct, rename="camel"):
+class Head(msgspec.Struct, rename="camel"):
     """The fields that are decoded first, unchecked."""
 
     api_version: Any = None
@@ -94,31 +102,41 @@ class _Head(msgspec.Struct, rename="camel"):
     metadata: Any = None
 
 
-class _Item(NamedTuple):
+class Item(NamedTuple):
     """An object whose kind is not checked yet; one for each item of a list."""
 
     line: int
-    head: _Head
+    head: Head
     value: Any  # a YAML value, or the raw JSON of the object
     node: Any = None  # the YAML node, which has the lines
     fields: Any = None  # the decoded object, unless it is JSON from an API server
 
 
-def _read_item(item: _Item, where: str) -> Document | None:
+class ObjectRead(NamedTuple):
+    """One object of a file: as it is written, as a document unless it has a problem, and remarks with their lines."""
+
+    line: int
+    item: Item | None
+    document: Document | None = None
+    problem: ManifestError | None = None
+    remarks: Iterator[tuple[int, str]] = iter(())
+
+
+def _read_item(item: Item, where: str) -> Document | None:
     head = item.head
     if head.kind is None and head.api_version is None:
         return None  # YAML, but not a manifest, such as the values of a Helm chart
     for field, word in (("kind", head.kind), ("apiVersion", head.api_version)):
         if not isinstance(word, str) or not word:
             missing = "is missing" if word is None else "is not text"
-            raise _ManifestError(
+            raise ManifestError(
                 item.line, f"{field} {missing}; every object needs apiVersion and kind"
             )
     group, slash, _ = head.api_version.rpartition("/")
     kind = KINDS.get((group, head.kind))
     if kind is None:
         if not slash and GROUPS.get(head.kind):
-            raise _ManifestError(
+            raise ManifestError(
                 item.line,
                 f"{head.kind} is not of apiVersion {head.api_version}; write {written(head.kind)}",
             )
@@ -127,10 +145,10 @@ def _read_item(item: _Item, where: str) -> Document | None:
         return check_document(head.kind, _converted(item, kind), where)
     except Refused as fault:
         name = _display_name(head)
-        raise _ManifestError(_line_in(item, fault.field), f"{name}: {fault}") from None
+        raise ManifestError(_line_in(item, fault.field), f"{name}: {fault}", fault) from None
 
 
-def _remarks(item: _Item) -> Iterator[tuple[int, str]]:
+def _remarks(item: Item) -> Iterator[tuple[int, str]]:
     """Yield warnings about an object, with their lines."""
     head = item.head
     if not isinstance(head.kind, str) or not isinstance(head.api_version, str):
@@ -143,7 +161,7 @@ def _remarks(item: _Item) -> Iterator[tuple[int, str]]:
         yield line, remark.sentence
 
 
-def _namespace_named(head: _Head, where: str) -> Document | None:
+def _namespace_named(head: Head, where: str) -> Document | None:
     namespace = head.metadata.get("namespace") if isinstance(head.metadata, dict) else None
     if isinstance(namespace, str) and re.fullmatch(
         r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace
@@ -152,7 +170,7 @@ def _namespace_named(head: _Head, where: str) -> Document | None:
     return None
 
 
-def _converted(item: _Item, kind: type[Manifest]) -> Manifest:
+def _converted(item: Item, kind: type[Manifest]) -> Manifest:
     try:
         if isinstance(item.value, msgspec.Raw):
             return msgspec.json.decode(item.value, type=kind)
@@ -219,7 +237,7 @@ def _wrong_type(message: str) -> Refused:
     )
 
 
-def _display_name(head: _Head) -> str:
+def _display_name(head: Head) -> str:
     metadata = head.metadata if isinstance(head.metadata, dict) else {}
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if not isinstance(name, str) or not name:
@@ -229,12 +247,12 @@ def _display_name(head: _Head) -> str:
     return f"{head.kind} {namespace if isinstance(namespace, str) else 'default'}/{name}"
 
 
-def _line_in(item: _Item, field: str) -> int:
+def _line_in(item: Item, field: str) -> int:
     node, line = _node_of(item)
     return line if node is None else field_line(node, field) + line - 1
 
 
-def _node_of(item: _Item) -> tuple[Any, int]:
+def _node_of(item: Item) -> tuple[Any, int]:
     """Return the YAML node of an object, and the line of the text that it was made of."""
     return (json_node(bytes(item.value)), item.line) if item.node is None else (item.node, 1)
 
@@ -242,7 +260,7 @@ def _node_of(item: _Item) -> tuple[Any, int]:
 # YAML
 
 
-def _yaml_items(content: bytes) -> Iterator[_Item | _ManifestError]:
+def _yaml_items(content: bytes) -> Iterator[Item | ManifestError]:
     try:
         loader = ManifestLoader(content)
     except yaml.YAMLError as fault:
@@ -264,36 +282,34 @@ def _yaml_items(content: bytes) -> Iterator[_Item | _ManifestError]:
         AttributeError,
         TypeError,
     ) as fault:  # of tags, as in `!!bool x`
-        raise _ManifestError(1, f"a value cannot be read ({fault}); put it in quotes") from None
+        raise ManifestError(1, f"a value cannot be read ({fault}); put it in quotes") from None
     finally:
         loader.dispose()
 
 
-def _duplicates(found: list[DuplicateKey]) -> Iterator[_ManifestError]:
+def _duplicates(found: list[DuplicateKey]) -> Iterator[ManifestError]:
     for each in found:
-        yield _ManifestError(each.line, sentence(each))
+        yield ManifestError(each.line, sentence(each))
 
 
-def _yaml_objects(
-    node: Any, value: Any, of: _Head | None = None, above: int = 0
-) -> Iterator[_Item]:
+def _yaml_objects(node: Any, value: Any, of: Head | None = None, above: int = 0) -> Iterator[Item]:
     line = node.start_mark.line + 1
     if above > _MAX_NESTED_LISTS:
-        raise _ManifestError(line, _NESTED_LISTS)
+        raise ManifestError(line, _NESTED_LISTS)
     if value is None or (isinstance(value, list) and of is None):
         return
     if not isinstance(value, dict):
-        raise _ManifestError(line, _NO_OBJECT)
+        raise ManifestError(line, _NO_OBJECT)
     kind, api_version = value.get("kind"), value.get("apiVersion")
     if of is not None:
         kind, api_version = kind or of.kind, api_version or of.api_version
-    head = _Head(api_version, kind, value.get("metadata"))
+    head = Head(api_version, kind, value.get("metadata"))
     if not _is_list(head.kind, "items" in value):
-        yield _Item(line, head, value, node, value)
+        yield Item(line, head, value, node, value)
         return
     items = value.get("items") or []
     if not isinstance(items, list):
-        raise _ManifestError(line, _NO_LIST.format(head.kind))
+        raise ManifestError(line, _NO_LIST.format(head.kind))
     nodes = next((each for key, each in node.value if key.value == "items"), None)
     inner = _inner_head(head)
     for each, item in zip(nodes.value if nodes else [], items, strict=False):
@@ -304,26 +320,26 @@ def _is_list(kind: object, has_items: bool) -> bool:
     return isinstance(kind, str) and kind.endswith("List") and (has_items or kind == "List")
 
 
-def _inner_head(head: _Head) -> _Head:
+def _inner_head(head: Head) -> Head:
     """Return the defaults for the items of a typed list, which may lack kind and apiVersion."""
     if head.kind == "List":
-        return _Head()
-    return _Head(head.api_version, head.kind.removesuffix("List"))
+        return Head()
+    return Head(head.api_version, head.kind.removesuffix("List"))
 
 
-def _yaml_fault(fault: yaml.YAMLError, content: bytes) -> _ManifestError:
+def _yaml_fault(fault: yaml.YAMLError, content: bytes) -> ManifestError:
     if isinstance(fault, TooLarge):
-        return _ManifestError(fault.line, fault.problem)
+        return ManifestError(fault.line, fault.problem)
     mark = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
     if mark is not None:
         problem = getattr(fault, "problem", None) or "not understood"
-        return _ManifestError(
+        return ManifestError(
             mark.line + 1, f"not YAML: {problem} (column {mark.column + 1}); correct the file"
         )
     position = getattr(fault, "position", 0)
     line = content.count(b"\n", 0, position) + 1 if isinstance(position, int) else 1
     reason = getattr(fault, "reason", None) or str(fault)
-    return _ManifestError(line, f"not YAML: {reason}; write the file in UTF-8")
+    return ManifestError(line, f"not YAML: {reason}; write the file in UTF-8")
 
 
 # JSON
@@ -349,7 +365,7 @@ def _looks_like_json(content: bytes, path: str) -> bool:
     return True
 
 
-def _json_items(content: bytes) -> Iterator[_Item | _ManifestError]:
+def _json_items(content: bytes) -> Iterator[Item | ManifestError]:
     if not content.strip():
         return
     yield from _json_objects(msgspec.Raw(content), _Lines(content), None)
@@ -372,42 +388,40 @@ class _Lines:
 
 
 def _json_objects(
-    raw: msgspec.Raw, lines: _Lines, of: _Head | None, above: int = 0
-) -> Iterator[_Item | _ManifestError]:
+    raw: msgspec.Raw, lines: _Lines, of: Head | None, above: int = 0
+) -> Iterator[Item | ManifestError]:
     text = bytes(raw).strip()
     line = lines.line_of(text)
     if above > _MAX_NESTED_LISTS:
-        raise _ManifestError(line, _NESTED_LISTS)
+        raise ManifestError(line, _NESTED_LISTS)
     try:
         found = msgspec.json.decode(text, type=_JsonHead)
     except RecursionError:
-        raise _ManifestError(line, _NESTED) from None
+        raise ManifestError(line, _NESTED) from None
     except msgspec.ValidationError:
         if of is None and text[:1] == b"[":
             return
-        raise _ManifestError(line, _NO_OBJECT) from None
+        raise ManifestError(line, _NO_OBJECT) from None
     except msgspec.DecodeError as fault:
         byte = re.search(r"\(byte (\d+)\)", str(fault))
         end = int(byte[1]) if byte else len(text)
         problem = re.sub(r"JSON is malformed: | \(byte \d+\)", "", str(fault))
-        raise _ManifestError(
-            line + text.count(b"\n", 0, end),
-            f"not JSON: {problem[:1].lower()}{problem[1:]}; correct the file",
-        ) from None
-    head = _Head(found.api_version, found.kind)
+        problem = f"not JSON: {problem[:1].lower()}{problem[1:]}; correct the file"
+        raise ManifestError(line + text.count(b"\n", 0, end), problem) from None
+    head = Head(found.api_version, found.kind)
     if of is not None:
-        head = _Head(found.api_version or of.api_version, found.kind or of.kind)
+        head = Head(found.api_version or of.api_version, found.kind or of.kind)
     if not _is_list(head.kind, bytes(found.items) != b"null"):
         try:
             metadata = msgspec.json.decode(found.metadata)
         except RecursionError:
-            raise _ManifestError(line, _NESTED) from None
+            raise ManifestError(line, _NESTED) from None
         head.metadata = metadata if isinstance(metadata, Mapping) else None
         # Not decoded twice if it comes from an API server: dumps are large, and have no such errors.
         decoded = _decoded(text, line) if is_written_by_hand(metadata) else Decoded(None, [])
         yield from _duplicates(decoded.duplicates)
         if not decoded.duplicates:
-            yield _Item(line, head, msgspec.Raw(text), fields=decoded.value)
+            yield Item(line, head, msgspec.Raw(text), fields=decoded.value)
         return
     inside = bytes(found.items)
     around = text.replace(inside, b"null" + b"\n" * inside.count(b"\n"))
@@ -418,7 +432,7 @@ def _json_objects(
     try:
         items = msgspec.json.decode(found.items, type=list[msgspec.Raw] | None) or []
     except msgspec.ValidationError:
-        raise _ManifestError(line, _NO_LIST.format(head.kind)) from None
+        raise ManifestError(line, _NO_LIST.format(head.kind)) from None
     inner = _inner_head(head)
     for item in items:
         yield from _json_objects(item, lines, inner, above + 1)
@@ -428,6 +442,6 @@ def _decoded(text: bytes, line: int) -> Decoded:
     try:
         return decode_json(text, line)
     except RecursionError:
-        raise _ManifestError(line, _NESTED) from None
+        raise ManifestError(line, _NESTED) from None
     except yaml.YAMLError:
-        raise _ManifestError(line, "a mapping has a key twice; remove one of the two") from None
+        raise ManifestError(line, "a mapping has a key twice; remove one of the two") from None

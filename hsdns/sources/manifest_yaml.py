@@ -173,6 +173,8 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
         return yaml.SafeLoader.yaml_constructors[node.tag](self, node)
 
 
+# PyYAML knows the tag of a single "=", as in the enumerations of some definitions, but has no constructor for it.
+ManifestLoader.add_constructor(_WORDS[1], yaml.SafeLoader.construct_yaml_str)
 for _tag in _NUMBERS:
     ManifestLoader.add_constructor(_tag, ManifestLoader.construct_number)
 

@@ -9,7 +9,10 @@
     handles.py    Service, Endpoint and StatefulSet: how a test changes them
     objects.py    the objects as documents -> events
     server.py     the server on its thread
+    observed.py   what notes each query there
     queries.py    the queries that came, and assertions about them
+    fault.py      DNS that misbehaves within a `with` (fault_words.py reads the rule)
+    scenario.py   the same by the steps of a fault scenario
     answers.py    what the server answers now, without a query that is noted
     pod.py        a command in namespaces of its own (pod_process.py runs in them)
     patch.py      Python's own getaddrinfo, led to the server
@@ -18,18 +21,22 @@
 
 from hsdns.testing.cluster import Cluster
 from hsdns.testing.errors import ClusterError, NoNamespaces
+from hsdns.testing.fault import Fault
 from hsdns.testing.handles import Endpoint, Service, StatefulSet
 from hsdns.testing.pod import Pod
 from hsdns.testing.queries import Queries, Query
+from hsdns.testing.scenario import Scenario
 
 __all__ = [
     "Cluster",
     "ClusterError",
     "Endpoint",
+    "Fault",
     "NoNamespaces",
     "Pod",
     "Queries",
     "Query",
+    "Scenario",
     "Service",
     "StatefulSet",
 ]

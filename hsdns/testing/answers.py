@@ -11,9 +11,11 @@ from typing import Final
 
 from hsdns.resolver.message import answer_of, wire_of
 from hsdns.resolver.model import Answer, Packet
-from hsdns.testing.errors import ClusterError
+from hsdns.testing.errors import ClusterError, hides
 from hsdns.testing.names import NAMESPACE, forms, is_address
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
+
+__tracebackhide__ = hides
 
 POLL: Final = 0.001  # seconds between two looks
 

@@ -15,17 +15,24 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import files
+from ipaddress import ip_network
 from typing import Any, Final, Self
 
 from hsdns.testing.answers import wait_answer
-from hsdns.testing.errors import ClusterError, checks_keywords, unknown
+from hsdns.testing.errors import ClusterError, checks_keywords, hides, unknown
+from hsdns.testing.fault import Fault
+from hsdns.testing.fault_words import Keywords, rule_words
 from hsdns.testing.handles import Ports, Service, StatefulSet, port_list
-from hsdns.testing.names import NAMESPACE
+from hsdns.testing.names import NAMESPACE, POD_NETWORK, PodIdentity
 from hsdns.testing.objects import Objects
 from hsdns.testing.patch import PodResolver, patched
 from hsdns.testing.pod import Pod
 from hsdns.testing.queries import Queries
+from hsdns.testing.scenario import Scenario
+from hsdns.testing.scenario import find as find_scenario
 from hsdns.testing.server import LOOPBACK, ServerThread
+
+__tracebackhide__ = hides
 
 log = logging.getLogger("hsdns.testing")
 
@@ -50,9 +57,11 @@ class Cluster:
         self._ttl = ttl
         self._thread: ServerThread | None = None
         self._ended = False
-        self._queries = Queries(self._settle, lambda: [*self._pod_names])
-        self._pod_names: list[str] = []
+        self._queries = Queries(self._settle, lambda: [*self._pods])
+        self._pods: dict[str, PodIdentity] = {}
+        self._pod_addresses = map(str, ip_network(POD_NETWORK).hosts())
         self._numbers = itertools.count(1)
+        self._seeds = itertools.count(1)
         if demo:
             self._objects.apply_paths([str(files("hsdns") / "demo")])
         self._objects.apply_paths([os.fspath(each) for each in manifests])
@@ -229,11 +238,10 @@ class Cluster:
         if resolver not in RESOLVERS:
             raise unknown("a pod has no resolver", resolver, RESOLVERS)
         chosen = name or f"pod-{next(self._numbers)}"
-        if chosen in self._pod_names:
+        if chosen in self._pods:
             raise ClusterError(f'there was a pod "{chosen}" already; choose another name')
-        pod = Pod(lambda: self._server, chosen, namespace)
-        self._pod_names.append(chosen)
-        return pod
+        self._pods[chosen] = PodIdentity(chosen, namespace, next(self._pod_addresses))
+        return Pod(lambda: self._server, self._pods[chosen])
 
     @checks_keywords
     def patch(
@@ -245,6 +253,50 @@ class Cluster:
         """
         self._server  # noqa: B018 - it raises
         return patched(PodResolver(lambda: (self.address, self.port), namespace, resolver))
+
+    @checks_keywords
+    def fault(
+        self,
+        rule: str,
+        *,
+        client: str | None = None,
+        pod: Pod | str | None = None,
+        transport: str | None = None,
+        name: str | None = None,
+        below: str | None = None,
+        qtype: str | None = None,
+        flow: str | None = None,
+        after: float | str | None = None,
+        before: float | str | None = None,
+        nth: int | None = None,
+        share: float | None = None,
+        times: int | None = None,
+        seed: int | None = None,
+        named: str | None = None,
+    ) -> Fault:
+        """DNS that misbehaves, within `with cluster.fault(...) as fault:`; raise ClusterError.
+
+        `rule` is an action such as "drop" or "delay 200ms", or a whole rule such as "drop type AAAA share 0.5".  The
+        keywords are its selectors and options; they are asked in the order that they have here.  `after` and `before`
+        in seconds, or as text.  A name is written as in assert_asked().
+        """
+        self._server  # noqa: B018 - it raises
+        keywords = Keywords(
+            client=client, pod=pod, transport=transport, name=name, below=below, qtype=qtype, flow=flow,
+            after=after, before=before, nth=nth, share=share, times=times, seed=seed, named=named,
+        )  # fmt: skip
+        words = rule_words(rule, keywords, self._pods, next(self._seeds))
+        return Fault(words, lambda: self._server, self._queries)
+
+    @checks_keywords
+    def scenario(self, name: str, *, about: str | None = None) -> Scenario:
+        """A DNS failure that people have met, within `with cluster.scenario(NAME) as scenario:`; raise ClusterError.
+
+        `name` is one of `hsdns fault scenarios`, or the path of a file.  It has names of its own, with their objects,
+        or is about the name `about` of this cluster.
+        """
+        self._server  # noqa: B018 - it raises
+        return find_scenario(name, about, lambda file: Scenario(file, self))
 
     @property
     def _server(self) -> ServerThread:

@@ -2,6 +2,8 @@
 
 Path: all of testing/ raises them.
 Rule 1: a sentence names the nearest word that exists.
+Rule 2: where a call is wrong, pytest shows the line of the test and not those of this package: each module that raises
+        a ClusterError has `__tracebackhide__ = hides`.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import Parameter, signature
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from unittest import SkipTest
 
 from hsdns.corefile.tree import did_you_mean
@@ -24,6 +26,11 @@ class ClusterError(Exception):
 
 class NoNamespaces(ClusterError, SkipTest):
     """This machine refuses what a pod needs; pytest and unittest skip the test and show the reason."""
+
+
+def hides(raised: Any) -> bool:
+    """Whether pytest leaves a module out of the traceback of what was raised (a pytest.ExceptionInfo)."""
+    return isinstance(raised.value, ClusterError)
 
 
 def unknown(what: str, word: str, known: Iterable[str]) -> ClusterError:

@@ -12,9 +12,11 @@ from typing import Any, Protocol, Self
 
 from hsdns.cluster.controllers.address import FAMILIES, family_of
 from hsdns.cluster.objects import SERVICE_NAME_LABEL
-from hsdns.testing.errors import ClusterError, checks_keywords, unknown
+from hsdns.testing.errors import ClusterError, checks_keywords, hides, unknown
 from hsdns.testing.names import ZONE
 from hsdns.testing.objects import Objects
+
+__tracebackhide__ = hides
 
 Ports = Mapping[str, int | str]  # name -> number, or "NUMBER/PROTOCOL"
 
@@ -139,7 +141,7 @@ class Service:
                 "endpoints": [each for each in endpoints if family_of(each["addresses"][0]) == family],
                 "ports": ports,
             })  # fmt: skip
-        self._objects.apply_objects("endpoints()", slices)
+        self._objects.apply_slices("endpoints()", slices)
 
     def _slice(self, family: str) -> tuple[str, str, str]:
         return "EndpointSlice", self.namespace, f"{self.name}-test-{family.lower()}"

@@ -8,7 +8,7 @@ Rule 1: with a final dot, or within the cluster's zones, a name is that name alo
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, NamedTuple
 
 from hsdns.resolver.pod import PodDns, pod_resolv_conf
 
@@ -16,6 +16,15 @@ ZONE: Final = "cluster.local"
 ZONES: Final = (ZONE, "in-addr.arpa", "ip6.arpa")
 NAMESPACE: Final = "default"
 CLUSTER_DNS: Final = "10.96.0.10"  # as in kubeadm's clusters
+POD_NETWORK: Final = "10.245.0.0/16"  # of pods that ask; those of workloads are in 10.244.0.0/16
+
+
+class PodIdentity(NamedTuple):
+    """A pod that asks; `address` is what rules of faults know it by."""
+
+    name: str
+    namespace: str
+    address: str
 
 
 def resolv_conf(namespace: str) -> str:
@@ -30,6 +39,11 @@ def forms(name: str, namespace: str) -> tuple[str, ...]:
         return (bare,)
     suffixes = (f".{namespace}.svc.{ZONE}", f".svc.{ZONE}", f".{ZONE}", "")
     return tuple(bare + suffix for suffix in suffixes)
+
+
+def is_loopback(text: str) -> bool:
+    """Whether a text is an IP address of this machine alone."""
+    return is_address(text) and ip_address(text).is_loopback
 
 
 def is_address(text: str) -> bool:

@@ -4,13 +4,15 @@ Path: handles.py and cluster.py change documents -> here, cluster/controllers ->
 Rule 1: what is wrong raises ClusterError with the sentences of the API server's checks, and changes nothing.
 Rule 2: readiness that a test sets is applied to what the controllers make: to a pod, so that every Service that selects
         it sees it, or to an endpoint that has no pod.  It goes with the object that it is about.
+Rule 3: no API server takes an endpoint on a loopback address, but a test has there what its client connects to.  So
+        endpoints that are written in Python may be there, and those of manifests may not.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -32,8 +34,12 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.objects import Endpoint as ApiEndpoint
 from hsdns.sources.manifest_file import read_manifest_file
 from hsdns.sources.manifest_folder import manifest_paths, missing_paths
-from hsdns.testing.errors import ClusterError
+from hsdns.testing.errors import ClusterError, hides
+from hsdns.testing.names import is_loopback
 
+__tracebackhide__ = hides
+
+STAND_INS: Final = {"IPv4": "192.0.2.1", "IPv6": "2001:db8::1"}  # while the others are checked
 PodKey = tuple[str, str]  # namespace, name
 EndpointKey = tuple[str, str, str]  # namespace, Service, address
 _Key = tuple[type[Object], str, str]
@@ -63,6 +69,27 @@ class Objects:
         documents: list[Document] = []
         for fields in objects:
             documents += _read(json.dumps(fields).encode(), where, self._warn, is_one=True)
+        self._add(documents)
+
+    def apply_slices(self, where: str, slices: Iterable[Mapping[str, Any]]) -> None:
+        """Add or replace EndpointSlices whose endpoints have one address each, of this machine too (Rule 3)."""
+        documents: list[Document] = []
+        for fields in slices:
+            written = [each["addresses"] for each in fields["endpoints"]]
+            stand_in = STAND_INS[fields["addressType"]]
+            checked = [
+                {**each, "addresses": [stand_in]} if is_loopback(each["addresses"][0]) else each
+                for each in fields["endpoints"]
+            ]
+            text = json.dumps({**fields, "endpoints": checked}).encode()
+            (read,) = _read(text, where, self._warn, is_one=True)
+            assert isinstance(read.object, EndpointSlice), "as it was written"
+            endpoints = [
+                msgspec.structs.replace(each, addresses=addresses)
+                for each, addresses in zip(read.object.endpoints or (), written, strict=True)
+            ]
+            found = msgspec.structs.replace(read.object, endpoints=endpoints)
+            documents.append(read._replace(object=found))
         self._add(documents)
 
     def apply_text(self, text: str) -> None:

@@ -23,9 +23,12 @@ from unittest.mock import patch as replaced
 from hsdns.cli.resolve_server import server_steps
 from hsdns.resolver import glibc, musl
 from hsdns.resolver.model import Ended, Model, Result
-from hsdns.testing.errors import unknown
+from hsdns.testing.errors import hides, unknown
 from hsdns.testing.names import is_address, resolv_conf
 from hsdns.wire.iana import RRType
+
+# A lookup fails as that of the C library does: with no line of the resolver.
+__tracebackhide__ = lambda raised: hides(raised) or isinstance(raised.value, socket.gaierror)  # noqa: E731 - a value
 
 # The names of the machine itself, and those that no resolver asks a server for.
 LOCAL: Final = ("", "localhost", "localhost.localdomain", "ip6-localhost")

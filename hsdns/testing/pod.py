@@ -18,8 +18,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
-from hsdns.testing.errors import ClusterError, NoNamespaces, checks_keywords
-from hsdns.testing.names import CLUSTER_DNS, resolv_conf
+from hsdns.testing.errors import ClusterError, NoNamespaces, checks_keywords, hides
+from hsdns.testing.names import CLUSTER_DNS, PodIdentity, resolv_conf
+
+__tracebackhide__ = hides
 
 TIMEOUT: Final = 10.0  # seconds for the namespaces; they take some 50 ms
 PROGRAM: Final = Path(__file__).with_name("pod_process.py")
@@ -33,22 +35,23 @@ RUN_TIMEOUT: Final = 60.0  # seconds for a command, where the test gives none
 class AnswersPods(Protocol):
     """What answers at a pod's sockets: the server."""
 
-    def add_pod(self, name: str, udp: socket.socket, tcp: socket.socket) -> None:
+    def add_pod(self, pod: PodIdentity, udp: socket.socket, tcp: socket.socket) -> None:
         """Answer at these sockets."""
 
-    def remove_pod(self, name: str) -> None:
+    def remove_pod(self, pod: PodIdentity) -> None:
         """Close them."""
 
 
 class Pod:
     """A context manager: within it the namespaces are there.
 
-    `name` is what queries are from, `namespace` the one whose search list it has.
+    `name` is what queries are from, `namespace` the one whose search list it has, `address` what rules of faults know
+    it by.
     """
 
-    def __init__(self, find_server: Callable[[], AnswersPods], name: str, namespace: str) -> None:
-        self.name = name
-        self.namespace = namespace
+    def __init__(self, find_server: Callable[[], AnswersPods], identity: PodIdentity) -> None:
+        self.name, self.namespace, self.address = identity
+        self._identity = identity
         self._find_server = find_server
         self._holder: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
@@ -66,7 +69,7 @@ class Pod:
         server = self._find_server()
         try:
             udp, tcp = self._open()
-            server.add_pod(self.name, udp, tcp)
+            server.add_pod(self._identity, udp, tcp)
             self._server = server
         except BaseException:
             self._close()
@@ -77,7 +80,7 @@ class Pod:
         """End the namespaces; what still runs in them keeps them, but has no DNS any more."""
         try:
             if self._server is not None:
-                self._server.remove_pod(self.name)
+                self._server.remove_pod(self._identity)
         finally:
             self._close()
 
@@ -118,18 +121,27 @@ class Pod:
         check: bool = False,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, with its output as text; raise what subprocess.run() raises."""
+        __tracebackhide__ = True  # pytest shows the line of the test
         streams: dict[str, Any] = (
             {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
         )
-        return subprocess.run(
+        done = subprocess.run(
             self.command(words),
             capture_output=True,
             text=True,
             env=env,
             timeout=timeout,
-            check=check,
+            check=False,
             **streams,
         )
+        if check and done.returncode:
+            failed = subprocess.CalledProcessError(
+                done.returncode, [*words], done.stdout, done.stderr
+            )
+            if done.stderr:
+                failed.add_note(f"standard error: {done.stderr.strip()}")
+            raise failed
+        return done
 
     def _open(self) -> tuple[socket.socket, socket.socket]:
         """Start the process in its namespaces; return its UDP and TCP socket."""

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final, overload
 
 from hsdns.corefile.tree import did_you_mean
-from hsdns.testing.errors import ClusterError, checks_keywords, unknown
+from hsdns.testing.errors import ClusterError, checks_keywords, hides, unknown
 from hsdns.testing.names import NAMESPACE, forms, is_address
 from hsdns.testing.pod import Pod
 from hsdns.wire.iana import RRType, type_from_text
+
+__tracebackhide__ = hides
 
 MOST: Final = 100_000  # queries that are noted, some 30 MB
 SHOWN: Final = 10  # in a failure
@@ -31,6 +34,7 @@ class Query:
     """One query: `time` in seconds since the cluster started, `name` in lower case without a final dot.
 
     `client` is the name of a pod, or an address; `transport` is udp or tcp; `rcode` is None until it is answered.
+    `faults` are the names of the rules that did something to it.
     """
 
     time: float
@@ -39,21 +43,24 @@ class Query:
     name: str
     type: str
     rcode: str | None = None
+    faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """One line, as failures show it."""
         who, what = f"{self.client}  {self.transport}", f"{self.name or '.'} {self.type}"
-        return f"{self.time:.3f} s  {who}  {what}  {self.rcode or '(no reply)'}"
+        by = f"  by {', '.join(self.faults)}" if self.faults else ""
+        return f"{self.time:.3f} s  {who}  {what}  {self.rcode or '(no reply)'}{by}"
 
 
 class Queries(Sequence[Query]):
     """All queries since the start, or since clear(), in the order in which they came."""
 
     def __init__(self, settle: Callable[[], None], clients: Callable[[], Sequence[str]]) -> None:
-        self._settle = settle
+        self.settle = settle  # returns when what has arrived is noted
         self._clients = clients  # the names of the pods
         self._noted: deque[Query] = deque(maxlen=MOST)
         self._count = 0
+        self._followed: list[Callable[[Query], None]] = []
 
     def __len__(self) -> int:
         return len(self._noted)
@@ -73,10 +80,23 @@ class Queries(Sequence[Query]):
         """Add a query; called in the server's thread."""
         self._noted.append(query)
         self._count += 1
+        for each in self._followed:
+            each(query)
+
+    @contextmanager
+    def followed(self, note: Callable[[Query], None]) -> Iterator[None]:
+        """Within it, call `note` with each query that comes, in the server's thread."""
+        self.settle()
+        self._followed = [*self._followed, note]
+        try:
+            yield
+        finally:
+            self.settle()
+            self._followed = [each for each in self._followed if each is not note]
 
     def clear(self) -> None:
         """Forget those that have come."""
-        self._settle()
+        self.settle()
         self._noted.clear()
         self._count = 0
 
@@ -150,7 +170,7 @@ class Queries(Sequence[Query]):
         return _Wanted(name, forms(name, namespace), type_, client)
 
     def _taken(self) -> list[Query]:
-        self._settle()
+        self.settle()
         return [*self._noted]
 
     def _check_complete(self) -> None:

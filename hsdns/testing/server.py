@@ -5,6 +5,8 @@ Rule 1: every query goes through the chain and is noted before its reply leaves:
 Rule 2: events are applied in the thread that answers, so that each query sees all of a change or nothing of it; the
         call that delivers them returns after that.
 Rule 3: it ends at once, and leaves no socket and no thread behind.
+Rule 4: rules of faults come and go in the thread that answers.  They stand when the call returns: what is to be killed
+        is dead, and what is to start again serves.
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ from typing import Any, Final, TypeVar
 from hsdns import eager
 from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint
-from hsdns.cluster.object_index import ObjectIndex
-from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
-from hsdns.cluster.reading import Lead, Reading
-from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.cluster.objects import Event
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile
+from hsdns.faults.process import Restart
+from hsdns.faults.rule import Rule
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
+from hsdns.server.faults import StandingFaults
 from hsdns.server.lifecycle import Server
 from hsdns.server.listener import Listener
 from hsdns.server.opener import Opener
@@ -39,16 +41,15 @@ from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.sockets import BoundSockets
 from hsdns.server.udp import UdpServer
 from hsdns.server.udp_listener import UdpListener
-from hsdns.testing.names import ZONES
-from hsdns.testing.queries import Query
-from hsdns.wire.decode import BadQuery, decode
-from hsdns.wire.iana import rcode_to_text, type_to_text
+from hsdns.testing.names import ZONES, PodIdentity
+from hsdns.testing.objects_source import ObjectsSource
+from hsdns.testing.observed import Asking, Note, ObservedProcessor
 
 T = TypeVar("T")
-Note = Callable[[Query], None]
 
 LOOPBACK: Final = "127.0.0.1"
 TIMEOUT: Final = 10.0  # seconds for the thread to do what it is asked; it takes milliseconds
+POLL: Final = 0.001  # seconds between two looks at a process that restarts
 SETTLING_TURNS: Final = (
     3  # of the loop: one that sees what has arrived, one that reads it, one that answers
 )
@@ -75,38 +76,6 @@ COREFILE: Final = """\
 """
 
 
-class ObservedProcessor(QueryProcessor):
-    """Answers with what another processor has, and notes each query that can be read."""
-
-    def __init__(
-        self, answering: QueryProcessor, note: Note, clock: Callable[[], float], pod: str = ""
-    ) -> None:
-        super().__init__(answering.server, answering._blocks)
-        self.answering = answering
-        self._note = note
-        self._clock = clock
-        self._pod = pod
-
-    async def answer(
-        self, wire: bytes, client: Endpoint, local: Endpoint, protocol: str, *rest: Any
-    ) -> bytes | None:
-        """Note a query, then answer it."""
-        noted = None
-        try:
-            query = decode(wire)
-        except BadQuery:
-            pass
-        else:
-            name = query.qname.lowered().to_text().removesuffix(".")
-            who = self._pod or client.address
-            noted = Query(self._clock(), who, protocol, name, type_to_text(query.qtype))
-            self._note(noted)
-        reply = await self.answering.answer(wire, client, local, protocol, *rest)
-        if noted is not None and reply is not None:
-            noted.rcode = rcode_to_text(reply[3] & 15)
-        return reply
-
-
 class LoopOpener(Opener):
     """Reads UDP on the loop of the server, and in no other thread."""
 
@@ -119,51 +88,6 @@ class LoopOpener(Opener):
         return UdpServer(sockets[0], processor, self._spawn, self.clock)
 
 
-class ObjectsSource:
-    """The source that the test is: it delivers what it is handed."""
-
-    def __init__(self, events: Sequence[Event]) -> None:
-        self._events = events
-        self._deliver: Deliver = lambda events: None
-        self._objects: dict[tuple[type[Object], str, str], Object] = {}
-
-    def __str__(self) -> str:
-        return "the objects of a test"
-
-    def check(self) -> list[str]:
-        """Nothing is missing."""
-        return []
-
-    def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver the objects that are there."""
-        self._deliver = deliver
-        self.hand([*self._events, Synced()])
-        self._events = ()
-
-    def hand(self, events: Sequence[Event]) -> None:
-        """Deliver events of the test."""
-        for event in events:
-            if isinstance(event, Upserted | Deleted):
-                found = event.object
-                key = type(found), found.metadata.namespace, found.metadata.name
-                self._objects.pop(key, None)
-                if isinstance(event, Upserted):
-                    self._objects[key] = found
-        self._deliver(events)
-
-    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
-        """Wait until cancelled: the test delivers."""
-        await asyncio.Event().wait()
-
-    async def read(self, lead: Lead) -> Reading:
-        """Find the objects that a question leads to."""
-        return Reading(tuple(ObjectIndex(self._objects.values()).find(lead)))
-
-    def silence(self, now: float) -> float:
-        """Always 0: the test's objects are the truth."""
-        return 0.0
-
-
 class ServerThread:
     """The server; `note` gets each query, in the server's thread."""
 
@@ -173,13 +97,17 @@ class ServerThread:
         self._note = note
         self._text = COREFILE.format(zones=" ".join(ZONES), address=LOOPBACK, ttl=ttl)
         self._began = time.monotonic()
-        self._pods: dict[str, Listener] = {}
+        self._pods: dict[PodIdentity, tuple[Listener, ObservedProcessor]] = {}
+        self._asking = Asking()
         self._started: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="hsdns cluster", daemon=True)
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
         self._opener: LoopOpener
+        self._configuration: Configuration
+        self._faults: StandingFaults
         self._processor: ObservedProcessor
+        self._truth: QueryProcessor | None = None  # as it was before the first fault
         self._spawn: eager.Spawn
 
     def start(self) -> None:
@@ -202,16 +130,24 @@ class ServerThread:
         self._call(self._settle())
 
     def ask(self, wire: bytes) -> bytes | None:
-        """The reply to a query that is not noted, without a limit of size."""
+        """The reply to a query that is not noted and meets no fault, without a limit of size."""
         return self._call(self._ask(wire))
 
-    def add_pod(self, name: str, udp: socket.socket, tcp: socket.socket) -> None:
+    def add_pod(self, pod: PodIdentity, udp: socket.socket, tcp: socket.socket) -> None:
         """Answer at the sockets of a pod, which this closes."""
-        self._call(self._add_pod(name, BoundSockets([udp], tcp)))
+        self._call(self._add_pod(pod, BoundSockets([udp], tcp)))
 
-    def remove_pod(self, name: str) -> None:
+    def remove_pod(self, pod: PodIdentity) -> None:
         """Close the sockets of a pod."""
-        self._call(self._remove_pod(name))
+        self._call(self._remove_pod(pod))
+
+    def add_fault(self, words: Sequence[str]) -> Rule:
+        """Have a rule stand until remove_fault(); raise RuleError."""
+        return self._call(self._add_fault(words))
+
+    def remove_fault(self, rule: Rule) -> None:
+        """End a rule, if it stands."""
+        self._call(self._remove_fault(rule))
 
     def _call(self, coro: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the server's thread; return or raise what it does."""
@@ -236,25 +172,31 @@ class ServerThread:
             in_thread=_at_once,
             opener=self._make_opener,
             processors=self._make_processors,
+            faults=True,
         )  # fmt: skip
+        assert server.faults is not None, "asked for"
+        self._faults = server.faults
+        self._faults.pod_of = self._pod_of
+        self._faults.rules.on_bite = self._asking.note
         await server.start()
         (address,) = server.addresses.values()
         self.port = address.port
         self._started.set_result(None)
         await self._end.wait()
-        for name in [*self._pods]:
-            await self._remove_pod(name)
+        for pod in [*self._pods]:
+            await self._remove_pod(pod)
         server.quit(0)
         await server.close()
 
     def _build(self, corefile: Corefile) -> Configuration:
-        configuration = assemble(
+        self._configuration = assemble(
             corefile, default_port=0, interfaces=dict, warn=lambda sentence: None
         )
-        for plugin in configuration.plugins:
+        self._truth = None  # a rule that restarts the process makes another one
+        for plugin in self._configuration.plugins:
             if isinstance(plugin, Kubernetes):
                 plugin.watch.source = self._source
-        return configuration
+        return self._configuration
 
     def _make_opener(self, metrics: Registry, spawn: eager.Spawn, *rest: Any) -> LoopOpener:
         self._spawn = spawn
@@ -264,12 +206,13 @@ class ServerThread:
     def _make_processors(
         self, configuration: Configuration, runtime: ServerRuntime, *rest: Any
     ) -> dict[str, QueryProcessor]:
-        made = {}
-        for server, processor in make_processors(configuration, runtime, *rest).items():
-            processor.writer = None  # Rule 1
-            self._processor = ObservedProcessor(processor, self._note, self._age)
-            made[server] = self._processor
-        return dict(made)
+        ((server, processor),) = make_processors(configuration, runtime, *rest).items()
+        processor.writer = None  # Rule 1
+        self._truth = self._truth or processor
+        for _, observed in self._pods.values():
+            observed.answering = processor
+        self._processor = ObservedProcessor(processor, self._note, self._age, self._asking)
+        return {server: self._processor}
 
     def _age(self) -> float:
         return time.monotonic() - self._began
@@ -283,19 +226,45 @@ class ServerThread:
 
     async def _ask(self, wire: bytes) -> bytes | None:
         here = Endpoint(LOOPBACK, self.port)
-        processor = self._processor.answering
-        return await begin(processor.answer(wire, here, here, "tcp", time.monotonic()), self._spawn)
+        assert self._truth is not None, "serving"
+        answering = self._truth.answer(wire, here, here, "tcp", time.monotonic())
+        return await begin(answering, self._spawn)
 
-    async def _add_pod(self, name: str, sockets: BoundSockets) -> None:
-        processor = ObservedProcessor(self._processor.answering, self._note, self._age, name)
-        listener = self._opener.make(sockets, processor, DEFAULT_SETTINGS)
+    async def _add_pod(self, pod: PodIdentity, sockets: BoundSockets) -> None:
+        observed = self._processor.of_pod(pod)
+        listener = self._opener.make(sockets, observed, DEFAULT_SETTINGS)
         await listener.start()
-        self._pods[name] = listener
+        self._pods[pod] = listener, observed
 
-    async def _remove_pod(self, name: str) -> None:
-        listener = self._pods.pop(name)
+    async def _remove_pod(self, pod: PodIdentity) -> None:
+        listener, _ = self._pods.pop(pod)
         listener.stop_reading()
         listener.close()
+
+    def _pod_of(self, address: str) -> tuple[bytes, str] | None:
+        found = (each for each in self._pods if each.address == address)
+        return next(((each.namespace.encode(), each.name) for each in found), None)
+
+    async def _add_fault(self, words: Sequence[str]) -> Rule:
+        rule = self._faults.add(words, self._configuration, lifetime=None)
+        if self._faults.is_restarting:
+            await _until(lambda: rule.hits > 0)
+            if isinstance(rule.action, Restart) and not rule.action.dead:
+                await self._come_back()
+        return rule
+
+    async def _remove_fault(self, rule: Rule) -> None:
+        if self._faults.rules.standing.get(rule.name) is rule:
+            self._faults.remove(rule.name, self._configuration)
+        await self._come_back()
+
+    async def _come_back(self) -> None:
+        await _until(lambda: not self._faults.is_restarting)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - a restart has no event
+        await asyncio.sleep(POLL)
 
 
 async def _at_once(function: Callable[..., T], *args: Any) -> T:

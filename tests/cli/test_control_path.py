@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from hsdns.cli import control_path
-from hsdns.cli.control_path import ControlPathError, make_path, own_folder, sockets
+from hsdns.cli.control_path import (
+    TOKEN,
+    ControlPathError,
+    check_path,
+    make_path,
+    own_folder,
+    sockets,
+    token_for,
+)
+from hsdns.cli.flags import FlagError
 
 
 @pytest.fixture(autouse=True)
@@ -81,3 +90,57 @@ def test_sockets_of_the_user_and_of_the_system(folder: Path) -> None:
     assert [str(each.relative_to(folder)) for each in sockets()] == [
         "hsdns/1.sock", "hsdns/2.sock", "system/control.sock",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("control", "token"),
+    [
+        (None, None), ("c.sock", None), ("off", None), ("/run/0.0.0.0:9160", None),
+        ("0.0.0.0:9160", "secret"), ("127.0.0.1:9160", "secret"), ("[::]:9160", "secret"),
+    ],
+)  # fmt: skip
+def test_an_address_has_a_token(
+    control: str | None, token: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN, "secret")
+    assert token_for(control) == token
+
+
+NEEDED = (
+    "whoever reaches 0.0.0.0:9160 could use the control door, so it needs a token; "
+    "set HSDNS_CONTROL_TOKEN to one word of ASCII, such as that of: openssl rand -hex 32"
+)
+OTHER = "-control needs a path, or an IP address and a port such as 0.0.0.0:9160, found "
+
+
+@pytest.mark.parametrize(
+    ("control", "token", "sentence"),
+    [
+        ("0.0.0.0:9160", None, NEEDED),
+        ("0.0.0.0:9160", "", NEEDED),
+        ("0.0.0.0:9160", "two words", NEEDED),
+        ("0.0.0.0:9160", "ö", NEEDED),
+        (":9160", "secret", f'{OTHER}":9160"'),
+        ("dns:9160", "secret", f'{OTHER}"dns:9160"'),
+    ],
+)
+def test_an_address_that_is_not_opened(
+    control: str, token: str | None, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(TOKEN, raising=False)
+    if token is not None:
+        monkeypatch.setenv(TOKEN, token)
+    with pytest.raises(FlagError) as raised:
+        token_for(control)
+    assert str(raised.value) == sentence
+
+
+def test_an_address_of_another_server() -> None:
+    check_path("/run/c.sock")
+    check_path(None)
+    with pytest.raises(FlagError) as raised:
+        check_path("127.0.0.1:9160")
+    assert str(raised.value) == (
+        '-control takes a path, found the address "127.0.0.1:9160"; '
+        "write control 127.0.0.1:PORT TOKENFILE in the Corefile, or use hsdns serve"
+    )

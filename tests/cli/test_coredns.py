@@ -111,9 +111,14 @@ def test_version_as_json(served: list[dict[str, Any]], capsys: pytest.CaptureFix
         ("-o json", "-o has no meaning alone; use it with -validate, -version or -v"),
         ("-validate -o yaml", '-o needs json, found "yaml"'),
         ("-version -o", "-o needs FORMAT"),
+        (
+            "-control 127.0.0.1:9160",
+            '-control takes a path, found the address "127.0.0.1:9160"; '
+            "write control 127.0.0.1:PORT TOKENFILE in the Corefile, or use hsdns serve",
+        ),
     ],
 )
-def test_json_of_nothing(
+def test_refused(
     line: str, sentence: str, served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert coredns.run(line.split()) == 1

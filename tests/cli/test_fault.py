@@ -17,6 +17,7 @@ RULE = {
     "state": "standing",
     "hits": 1,
     "queries": 3,
+    "counts": "queries",
     "seed": 7,
     "seconds_left": 598.4,
     "place": "control door",
@@ -35,6 +36,20 @@ HIT = {
     "action": "delay normal 1s 200ms",
     "drawn": 1.25,
 }
+STUCK = {**RULE, "name": "stuck", "rule": "hang named stuck", "counts": "connections"}
+DEAD = {**RULE, "name": "dead", "rule": "die 5s named dead", "counts": "restarts", "state": "spent", "seconds_left": None}  # fmt: skip
+KILLED = {key: HIT[key] for key in ("time", "rule", "hit", "query")} | {"action": "restart"}
+HUNG = KILLED | {"client": "10.0.0.1", "transport": "dot", "action": "hang"}
+TRIED = {
+    "rule": "drop type A seed 7 for 10m0s named x", "queries": 9, "seconds": 61.4, "hits": 2, "may": 0, "digest": "00",
+    "unforeseen": ["so it is"],
+}  # fmt: skip
+TEXT = (
+    "drop type A seed 7 for 10m0s named x\n2 of the last 9 queries, of 1m1s, would have been hit\n"
+)
+SEEN = {"client": "10.0.0.1", "transport": "udp", "name": "web.test.", "type": "A", "hit": 1}
+MANY = [{**SEEN, "name": f"{number}.test."} for number in range(22)]
+SHOWN = "".join(f"     1 {number}.test. A over udp from 10.0.0.1\n" for number in range(20))
 DROP = {key: value for key, value in HIT.items() if key != "drawn"} | {"action": "drop"}
 
 
@@ -56,12 +71,18 @@ LOSSY = "lossy: standing, 9m58s left, 1 of 3 queries hit\n  drop type AAAA share
     [
         ("add drop type AAAA", "faults", lines(RULE), 0, LOSSY, ""),
         ("list", "faults", lines(OWN, RULE), 0, "own: standing, 1 of 3 queries hit, from Corefile:3:5\n  drop seed 1 named own\n" + LOSSY, ""),
+        ("list", "faults", lines(STUCK, DEAD), 0, "stuck: standing, 9m58s left, 1 of 3 connections hit\n  hang named stuck\ndead: spent, 1 restart\n  die 5s named dead\n", ""),
         ("list", "faults", lines(), 0, "no rule stands\n", ""),
+        ("watch", "hits", lines(HUNG, KILLED), 0, "03:04:05.678 slow hit 2: hang, a client over dot from 10.0.0.1\n03:04:05.678 slow hit 2: restart, the process\n", ""),
         ("list -o json", "faults", lines(), 0, "", ""),
         ("list -o json", "faults", lines(RULE), 0, json.dumps(RULE) + "\n", ""),
         ("remove lossy", "faults?name=lossy", lines({**RULE, "state": "removed", "seconds_left": None}), 0, LOSSY.replace("standing, 9m58s left", "removed"), ""),
         ("clear", "faults", lines(), 0, "no rule stands\n", ""),
         ("watch", "hits", lines(HIT, DROP), 0, "03:04:05.678 slow hit 2: delay normal 1s 200ms (1.25 s), web.test. A over udp from 10.0.0.1\n03:04:05.678 slow hit 2: drop, web.test. A over udp from 10.0.0.1\n", ""),
+        ("add -dry-run drop type A", "faults?dry-run=1000", lines(TRIED, SEEN, SEEN), 0, f"{TEXT}     2 web.test. A over udp from 10.0.0.1\nnote: so it is\n", ""),
+        ("add drop type A --dry-run", "faults?dry-run=1000", lines({**TRIED, "may": 3}), 0, TEXT.replace("2 of", "0 of") + "3 may have been hit\nnote: so it is\n", ""),
+        ("add drop type A --dry-run -o json", "faults?dry-run=1000", lines(TRIED, SEEN), 0, f"{json.dumps(TRIED)}\n{json.dumps(SEEN)}\n", ""),
+        ("add -dry-run drop", "faults?dry-run=1000", lines(TRIED, *MANY), 0, TEXT.replace("2 of", "22 of") + SHOWN + "       and 2 others; -o json has all\nnote: so it is\n", ""),
         ("add dorp", "faults", reply(b'{"error": "dorp?"}', "400 Bad Request"), 1, "", "dorp?\n"),
         ("list", "faults", reply(b'{"error": "not started for faults"}', "403 Forbidden"), 1, "", "not started for faults\n"),
         ("list", "faults", reply(b'{"error": "it starts"}', "503 Service Unavailable"), 2, "", "it starts\n"),
@@ -84,12 +105,14 @@ def test_commands(
 @pytest.mark.parametrize(
     ("line", "status", "error"),
     [
-        ("", 1, "a command is missing; there are add, list, watch, remove, clear"),
+        ("", 1, "a command is missing; there are add, list, watch, remove, clear, run, scenarios, matrix"),
         ("lst", 1, '"lst" is no command of hsdns fault; did you mean "list"?'),
         ("list x", 1, 'hsdns fault list takes no words, found "x"'),
         ("remove", 1, "hsdns fault remove takes the name of one rule; hsdns fault list has them"),
         ("remove a b", 1, "hsdns fault remove takes the name of one rule; hsdns fault list has them"),
         ("add", 1, "hsdns fault add takes a rule, such as: drop type AAAA; -h shows more"),
+        ("list -dry-run", 1, "hsdns fault list has no -dry-run; hsdns fault add has it"),
+        ("add -dry-run", 1, "hsdns fault add takes a rule, such as: drop type AAAA; -h shows more"),
         ("list -o yaml", 1, '-o needs text or json, found "yaml"'),
         ("list -contrl x", 1, 'unknown flag -contrl; did you mean "-control"?'),
         ("list", 2, 'no running server was found; start one with "hsdns serve", or name its control socket with -control PATH'),

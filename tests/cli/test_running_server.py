@@ -144,6 +144,31 @@ def test_another_program(version: bytes, error: str) -> None:
     assert str(caught.value) == error
 
 
+def test_an_address_with_the_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        requests: list[bytes] = []
+
+        def serve() -> None:
+            for _ in range(2):
+                client, _ = server.accept()
+                with client:
+                    requests.append(client.recv(65_536))
+                    client.sendall(reply(VERSION))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        monkeypatch.delenv(control_path.TOKEN, raising=False)
+        assert find(address) == RunningServer(Path(address), 7, "9.9.9")
+        monkeypatch.setenv(control_path.TOKEN, "secret")
+        find(address)
+        thread.join()
+    assert [b"\r\nAuthorization: Bearer secret\r\n" in each for each in requests] == [False, True]
+    with pytest.raises(ServerError) as raised:
+        find(address)
+    assert str(raised.value) == f"no server listens on {address}"
+
+
 def test_no_socket() -> None:
     with pytest.raises(
         ServerError, match=r"^there is no control socket c; start the server with -control c$"

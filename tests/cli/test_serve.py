@@ -208,6 +208,20 @@ def test_control_socket(
     assert served[0]["control"] == (own if expected == "{own}" else expected)
 
 
+def test_control_address(
+    served: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("HSDNS_CONTROL_TOKEN", raising=False)
+    assert serve.run(["-control", "0.0.0.0:9160"]) == 1
+    assert capsys.readouterr().err.startswith("whoever reaches 0.0.0.0:9160 could use")
+    monkeypatch.setenv("HSDNS_CONTROL_TOKEN", "secret")
+    assert serve.run(["-control", "0.0.0.0:9160"]) == 0
+    (call,) = served
+    assert (call["control"], call["control_token"]) == ("0.0.0.0:9160", "secret")
+
+
 def test_without_a_place_for_a_control_socket(
     served: list[dict[str, Any]],
     tmp_path: Path,

@@ -24,6 +24,13 @@ async def nothing(qname: Name, qtype: int) -> Reply:
     return Reply()
 
 
+def store_of(answers: ClusterAnswers) -> Store:
+    """The store that chain_of() has made."""
+    store = answers.lookup.store
+    assert isinstance(store, Store)
+    return store
+
+
 def chain_of(length: int) -> ClusterAnswers:
     """Services c0 -> c1 -> ... -> web, `length` of them ExternalNames."""
     store = Store(StoreSettings(), wall=lambda: 0.0, warn=print)
@@ -69,7 +76,7 @@ def test_a_name_that_does_not_exist_is_raised() -> None:
 )
 def test_is_missing_says_what_an_answer_would(qname: str, qtype: int, missing: bool) -> None:
     answers = chain_of(0)
-    answers.lookup.store.apply(upserts(service("ns/out", external="www.example.org")))
+    store_of(answers).apply(upserts(service("ns/out", external="www.example.org")))
     assert answers.is_missing(Name.from_text(qname), qtype, ZONE) is missing
 
 
@@ -77,7 +84,7 @@ def test_targets_that_lead_to_one_record_show_it_once() -> None:
     answers = chain_of(1)
     targets = ("web.ns.svc.cluster.local", "c0.ns.svc.cluster.local")
     found = endpoint_slice("ns/db-1", "db", *targets, address_type="FQDN")
-    answers.lookup.store.apply(upserts(service("ns/db"), found))
+    store_of(answers).apply(upserts(service("ns/db"), found))
     qname = Name.from_text("db.ns.svc.cluster.local")
     reply = finish(answers.answer(qname, RRType.A, ZONE, nothing))
     assert section(reply.answer) == [
@@ -97,7 +104,7 @@ def test_names_that_fan_out_at_every_step_are_followed_only_so_often() -> None:
         found = endpoint_slice(
             f"ns/s{number}-1", f"s{number}", *targets, ports=("p/TCP/1",), address_type="FQDN"
         )
-        answers.lookup.store.apply(upserts(service(f"ns/s{number}"), found))
+        store_of(answers).apply(upserts(service(f"ns/s{number}"), found))
     asked: list[Name] = []
     find = answers.lookup.find
 
@@ -113,9 +120,7 @@ def test_names_that_fan_out_at_every_step_are_followed_only_so_often() -> None:
 def test_srv_records_of_many_endpoints_let_others_run_in_between() -> None:
     answers = chain_of(0)
     addresses = [f"10.{n >> 8}.{n & 255}.1" for n in range(2 * PIECE)]
-    answers.lookup.store.apply(
-        upserts(service("ns/db"), endpoint_slice("ns/db-1", "db", *addresses))
-    )
+    store_of(answers).apply(upserts(service("ns/db"), endpoint_slice("ns/db-1", "db", *addresses)))
     qname = Name.from_text("db.ns.svc.cluster.local")
     reply, count = turns(answers.answer(qname, RRType.SRV, ZONE, nothing))
     assert (len(reply.answer), count) == (2 * PIECE, 4)

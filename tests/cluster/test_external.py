@@ -81,7 +81,9 @@ def test_what_is_read_becomes_a_dependency() -> None:
 def test_pointers_are_in_a_fixed_order() -> None:
     names = outside()
     spec = ServiceSpec(external_ips=["192.0.2.1"])
-    names._lookup.store.apply(upserts(Service(meta("ns/a"), spec)))
+    store = names._lookup.store
+    assert isinstance(store, Store)
+    store.apply(upserts(Service(meta("ns/a"), spec)))
     assert names.pointers(bytes((192, 0, 2, 1)), None) == [(b"ns", b"a"), (b"ns", b"bare")]
 
 

@@ -24,6 +24,7 @@ from loadtest.ports import free_port
 from tests.docs.test_examples import Fence, as_pattern, fences
 from tests.recording.recorded import write
 from tests.server.control.served import BLOCK, served
+from tests.server.control.test_queries import keep
 from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.event_loops import run
 
@@ -31,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 API = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
 PAGE = ROOT / "docs" / "control.md"
 FENCES = list(fences(PAGE))
-CONSOLES = [fence for fence in FENCES if fence.language == "console"]
+CONSOLES = [fence for fence in FENCES if fence.language == "console" and "$ curl" in fence.body]
 TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool,
     "null": type(None),
@@ -198,7 +199,15 @@ def test_rules_are_as_described() -> None:
             ((_, media),) = post["requestBody"]["content"].items()
             body = {"rule": "delay 0s named slow"}
             assert list(faults(body, media["schema"])) == []
-            (rule,) = (await server.get("/v1/faults", "POST", json.dumps(body).encode())).lines
+            keep(server)
+            await server.reloadable.ask("web.shop.svc.cluster.local")
+            written = json.dumps(body).encode()
+            first, hit = (await server.get("/v1/faults?dry-run=9", "POST", written)).lines
+            one_of = post["responses"]["200"]["content"]["application/jsonl"]["schema"]
+            for line, schema in zip((first, hit), one_of["oneOf"][1:], strict=True):
+                assert list(faults(line, schema)) == []
+            (rule,) = (await server.get("/v1/faults", "POST", written)).lines
+            assert list(faults(rule, one_of["oneOf"][0])) == []
             assert list(faults(rule, schema_of("/v1/faults"))) == []
             async with server.client.get("http://localhost/v1/faults/hits") as response:
                 await server.reloadable.ask("web.shop.svc.cluster.local")

@@ -215,7 +215,14 @@ class Command(NamedTuple):
     @property
     def serves(self) -> bool:
         """Whether the command goes on until it is told to end."""
-        return self.words[:1] not in (["names"], ["explain"], ["resolve"]) and not any(
+        return self.words[:1] not in (
+            ["names"],
+            ["explain"],
+            ["resolve"],
+            ["lint"],
+            ["doctor"],
+            ["rule"],
+        ) and not any(
             word.lstrip("-") in {"validate", "version", "plugins", "help", "h"}
             for word in self.words
         )

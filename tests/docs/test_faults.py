@@ -64,6 +64,7 @@ def test_commands_print_what_the_page_says(fence: Fence) -> None:
                 stderr=subprocess.STDOUT,
                 timeout=30,
             ).stdout
+            expected = expected.replace(" 1053:", f" {port}:")
             assert as_pattern(expected.strip("\n")).fullmatch(printed), printed
 
 

@@ -17,6 +17,9 @@ ZONES = [
     for apex in ("cluster.local", "10.in-addr.arpa")
 ]
 NO_ZONE = "no server block has a zone for its names; the zones are cluster.local., 10.in-addr.arpa."
+NONE = ", or there is no such listener; there is"
+STREAMS = f"{NONE} tcp at dns://:53, dot at tls://:853"
+DATAGRAMS = f"{NONE} udp at dns://:53, dot at tls://:853"
 EXCLUDE = "its action and its selectors exclude each other"
 
 
@@ -54,6 +57,19 @@ EXCLUDE = "its action and its selectors exclude each other"
         ("drop after 10m for 5m", EXCLUDE),
         ("drop after 5m for 10m", ""),
         ("drop flow first nth 1 share 0.5", ""),
+        ("hang", ""),
+        ("hang transport dot nth 2", ""),
+        ("hang transport doh", EXCLUDE + STREAMS),
+        ("hang transport udp", EXCLUDE + STREAMS),
+        ("hang transport dot listener dns://:53", EXCLUDE + STREAMS),
+        ("hang client 10.0.0.0/8 pod shop/web-0", ""),
+        ("hang after 10m for 5m", EXCLUDE + STREAMS),
+        ("queue-full listener dns://:53", ""),
+        ("queue-full listener tls://:853", EXCLUDE + DATAGRAMS),
+        ("restart after 5m for 10m", ""),
+        ("restart after 10m for 5m", "it ends before it is due"),
+        ("die 1s times 2", "die 1s is done once, not 2 times"),
+        ("die 1s pending 5 times 2", ""),
     ],
 )  # fmt: skip
 def test_rules(text: str, why: str) -> None:

@@ -93,6 +93,13 @@ def test_ends() -> None:
         ("drop type A share 0.5 named a", "nxdomain type A share 0.5", ""),
         ("drop type A times 1 named a", "nxdomain type A", ""),
         ("drop named a", "delay 1s", ""),
+        ("hang transport tcp named a", "refuse transport tcp", 'it excludes the rule "a" (hang), which decides about the same connections; remove one of the two'),
+        ("hang transport tcp named a", "reset 5 transport dot", ""),
+        ("slow 5 named a", "reset 5", ""),
+        ("drop transport tcp named a", "hang transport tcp", ""),
+        ("queue-full named a", "queue-full", 'it excludes the rule "a" (queue-full), which sheds the same queries; remove one of the two'),
+        ("restart named a", "die 5s", 'it excludes the rule "a" (restart), which restarts the process at the same time; remove one of the two'),
+        ("restart named a", "die 5s after 5s", ""),
     ],
 )  # fmt: skip
 def test_rules_that_exclude_each_other(standing: str, text: str, sentence: str) -> None:

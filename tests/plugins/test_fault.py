@@ -12,6 +12,7 @@ from hsdns.capability import has
 from hsdns.chain import Request
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
+from hsdns.faults.words import ACTIONS
 from hsdns.plugins import ORDER
 from hsdns.plugins.fault import Fault, pod_finder
 from hsdns.plugins.kubernetes import Kubernetes
@@ -73,7 +74,8 @@ def test_chance_is_that_of_the_seed(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("fault", "Corefile:2:1: a rule begins with what it does: drop, delay, rcode, empty, nodata, nxdomain, truncate, ttl, shuffle, cut, endpoints, answer"),
+        ("fault", f"Corefile:2:1: a rule begins with what it does: {', '.join(ACTIONS)}"),
+        ("fault hang transport tcp", 'Corefile:2:1: "hang" is about more than the queries of a server block; remove it, and use hsdns fault add'),
         ("fault drop nmae x", 'Corefile:2:12: "nmae" is no selector of a fault; did you mean "name"?'),
         ("fault dorp {\n}", 'Corefile:2:7: "dorp" is no action of a fault; did you mean "drop"?'),
         ("fault drop {\n  type A\n}", 'Corefile:3:3: "fault" has no properties, found "type"'),
@@ -96,8 +98,14 @@ def test_a_zone_that_the_block_does_not_have() -> None:
     )
 
 
-def test_every_query_must_be_seen() -> None:
-    assert not has(set_up(Fault, "fault drop"), Cacheable)
+@pytest.mark.parametrize(
+    ("text", "cacheable"),
+    [("fault drop", False), ("fault watch away", True), ("fault watch away\nfault freeze", False)],
+)
+def test_every_query_must_be_seen(text: str, cacheable: bool) -> None:
+    plugin = set_up(Fault, text)
+    assert has(plugin, Cacheable)
+    assert plugin.cacheable == cacheable
 
 
 def assembled(text: str) -> list[object]:

@@ -43,6 +43,7 @@ class ReloadableServer:
         manager: ServiceManager | None = None,
         *,
         faults: bool = False,
+        control: tuple[str, str | None] | None = None,
     ) -> None:
         self.path = folder / "Corefile"
         self.port = free_port()
@@ -58,6 +59,7 @@ class ReloadableServer:
             ),
             manager=manager,
             faults=faults,
+            control=control,
         )
 
     def write(self, text: str) -> None:

@@ -277,7 +277,8 @@ class Udp(UdpListener):
                 self.world.loop.now - began >= DRAIN_TIMEOUT - 0.001
                 for began in self.world.began_to_drain.values()
             )
-            self.world.check(self.world.is_forced or is_late, "a reply has no socket any more")
+            is_lost = self.world.is_forced or is_late or bool(self.world.killed)
+            self.world.check(is_lost, "a reply has no socket any more")
         super()._deliver(index, address, control, reply)
 
     def _read(self) -> None:
@@ -360,6 +361,9 @@ class Tcp:
         for each in tuple(self.connections):
             each.close()
         self.is_closed = True
+
+    def kill(self) -> None:
+        self.close()
 
 
 class MemoryOpener(Opener):
@@ -485,6 +489,7 @@ class World:
         self.stale: set[int] = set()
         self.gates: list[tuple[str, asyncio.Future[None]]] = []
         self.began_to_drain: dict[Instance, float] = {}
+        self.killed: list[Instance] = []
         self.folded = self.written = self.dropped = 0
         self.is_forced = self.has_served = False
         self.faults: list[AssertionError] = []
@@ -562,7 +567,8 @@ class World:
         """A query may be lost only where nothing waits any more, or has waited as long as it should."""
         began = self.began_to_drain.get(question.instance)
         waited = began is not None and self.loop.now - began >= DRAIN_TIMEOUT - 0.001
-        self.check(self.is_forced or question.is_orphan or waited, "a query is lost")
+        is_lost = self.is_forced or question.instance in self.killed
+        self.check(is_lost or question.is_orphan or waited, "a query is lost")
 
     def check(self, holds: bool, what: str) -> None:
         """Keep a fault for the script: what is raised within the server might be logged there."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -13,13 +15,15 @@ import pytest
 from hsdns.assemble import Configuration
 from hsdns.faults.rule import RuleError
 from hsdns.metrics import Registry
+from hsdns.server import tcp_listener
 from hsdns.server.faults import StandingFaults
+from tests.server.loopback import fetch
 from tests.server.test_processors import Made, configured
 from tests.support.clients.messages import summary
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import DEADLINE, run, until
 from tests.support.servers.cluster_server import BlockingClient, ClusterServer
-from tests.support.servers.memory_server import KUBERNETES, cluster_objects
+from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
 from tests.support.servers.udp_listeners import KINDS, serving_with
 
 BLOCKS = f"""cluster.local:PORT {{
@@ -240,6 +244,7 @@ def test_lifetime() -> None:
         ("drop name below reload.org", "the rule can never match: no server block has a zone for its names; the zones are a.org., b.org."),
         ("drop listener dns://:55", '"dns://:55" is not a listener of this server; did you mean "dns://:54"?'),
         ("drop after 20m", "the rule can never match: its action and its selectors exclude each other"),
+        ("freeze", "the rule can never match: there is no kubernetes block, whose state it could be about"),
         ("drop pod shop/web-0", 'no kubernetes block knows pods; write "pods verified" in it, or "client ADDRESS" in the rule'),
     ],
 )  # fmt: skip
@@ -257,3 +262,118 @@ def test_a_rule_of_the_corefile_is_not_removed() -> None:
     with pytest.raises(RuleError) as caught:
         faults.remove("x", configuration)
     assert str(caught.value) == 'the rule "x" is written at Corefile:2:1; remove it there'
+
+
+# --- connections, misses, and the process ---
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_hung_connections_leave_the_table_as_it_is(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tcp_listener, "SWEEP_INTERVAL", 0.01)
+
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking = Asking(site, "udp")
+            await asking.ask(WEB)
+            asking.add("hang transport tcp")
+            reader, writer = await asyncio.open_connection(*site.address)
+            writer.write(b"\0\x0c" + bytes(12))
+            answers, hits = await asking.ask(WEB)
+            assert (answers, hits) == ({RIGHT[WEB]}, 4)
+            await until(lambda: site.total("hsdns_fault_hits_total") == 1, "a hit")
+            asking.clear()
+            assert await reader.read() == b""  # at the next look at connections
+            writer.close()
+            await writer.wait_closed()
+            answers, hits = await Asking(site, "tcp").ask(WEB)
+            assert (answers, hits) == ({RIGHT[WEB]}, 4)
+
+    with serving_with(kind):
+        run(test())
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_full_queue_sheds_what_the_table_does_not_know(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking = Asking(site, "udp")
+            await asking.ask(WEB)
+            asking.add("queue-full")
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+                client.sendto(ask(OUTSIDE), site.address)
+                await until(lambda: site.total("hsdns_fault_hits_total") == 1, "a hit")
+                assert await asking.ask(WEB) == ({RIGHT[WEB]}, 4)
+                assert site.total("hsdns_udp_queue_drops_total") == 1
+                with pytest.raises(BlockingIOError):
+                    client.recv(512, socket.MSG_DONTWAIT)
+            asking.clear()
+            answers, hits = await asking.ask(OUTSIDE)
+            assert (answers, hits > 0) == ({RIGHT[OUTSIDE]}, True)
+
+    with serving_with(kind):
+        run(test())
+
+
+PAGES = BLOCKS.replace("    bind", "    health 127.0.0.1:HTTP\n    bind", 1)
+
+
+async def refuses(site: ClusterServer) -> tuple[bool, bool, bool]:
+    """Whether UDP, TCP and HTTP are closed: the kernel says so."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.connect(site.address)
+        client.settimeout(DEADLINE)
+        with contextlib.suppress(ConnectionRefusedError):
+            client.send(ask(WEB))
+            await asyncio.to_thread(client.recv, 512)
+            return False, False, False
+    found = [True]
+    for port in (site.port, site.http):
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            found.append(True)
+        else:
+            writer.close()
+            found.append(False)
+    return found[0], found[1], found[2]
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dead_process_comes_back_cold(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, PAGES, objects, faults=True) as site:
+            for way in WAYS:
+                for name in (WEB, OUTSIDE):
+                    await Asking(site, way).ask(name)
+            reader, writer = await asyncio.open_connection(*site.address)
+            await until(lambda: len(site.server._opener._places) == 1, "a connection")
+            before, cached = site.server.instance, site.total("coredns_cache_hits_total")
+            site.objects[-1:] = [service("default/web", "10.96.0.9")]  # read anew
+            faults, asking = site.server.faults, Asking(site, "udp")
+            assert faults is not None
+            asking.add("die 1h named gone")
+            await until(lambda: faults.rules.standing["gone"].hits == 1, "killed")
+            assert await reader.read() == b""
+            writer.close()
+            assert await refuses(site) == (True, True, True)
+            assert faults.is_restarting
+            assert [each.name for each in faults.rules.all] == ["gone"]
+            assert faults.remove("gone", None).ended == "removed"
+            await until(lambda: not faults.is_restarting, "back")
+            assert site.server.instance is not before
+            answers, hits = await asking.ask(OUTSIDE, 1)
+            assert (answers, hits) == ({RIGHT[OUTSIDE]}, 0)  # the table, and `cache`, have nothing
+            assert (await asking.ask(WEB, 1))[0] == {"10.96.0.9"}
+            assert site.total("coredns_cache_hits_total") == cached
+            assert (await fetch(site.http, "/health")).endswith("200 OK")
+
+    with serving_with(kind):
+        run(test())

@@ -107,6 +107,18 @@ class Histories(RuleBasedStateMachine):
         self.statuses.append(1)
         self._within(lambda: fail("scripted"))
 
+    @precondition(lambda self: self.world.server.instance is not None)
+    @rule(seconds=st.sampled_from([0.0, 1.1, 5.0]))
+    def kill(self, seconds: float) -> None:
+        server, killed = self.world.server, self.world.killed
+
+        async def restart() -> None:
+            before = [*server.instances]
+            killed.extend(before)
+            await server.restart(lambda: asyncio.sleep(seconds))
+
+        self._within(lambda: server.spawn(restart(), "restart"))
+
     @precondition(lambda self: self.world.server.instances)
     @rule(number=numbers)
     def change_names(self, number: int) -> None:

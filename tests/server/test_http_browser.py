@@ -41,3 +41,9 @@ def test_own(host: str, origin: str | None) -> None:
 )  # fmt: skip
 def test_of_others(host: str, origin: str | None, fault: str) -> None:
     assert fault_of(host, origin) == fault
+
+
+def test_any_host() -> None:
+    assert fault_of("dns:9160", None, any_host=True) == ""
+    assert fault_of("dns:9160", "http://dns:9160", any_host=True) == ""
+    assert fault_of("dns:9160", "http://evil.example", any_host=True) == "http://evil.example is another site, and may not ask here"  # fmt: skip

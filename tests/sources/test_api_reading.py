@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hsdns.apiserver.obstacle import Refusal
 from hsdns.cluster.reading import Fault, Lead, Reading
 from hsdns.sources import api_reading
 from hsdns.sources.api_reading import read_objects
@@ -117,7 +118,9 @@ class SlowApi(MemoryApi):
     """Answers nothing about Services."""
 
     @asynccontextmanager
-    async def get(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[MemoryAnswer]:
+    async def get(
+        self, path: str, query: Mapping[str, str]
+    ) -> AsyncGenerator[MemoryAnswer | Refusal]:
         if path.endswith("/services"):
             await asyncio.Event().wait()
         async with super().get(path, query) as found:

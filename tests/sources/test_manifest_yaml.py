@@ -104,3 +104,13 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 ))  # fmt: skip
 def test_what_is_within_the_limits_is_unchanged(value: object) -> None:
     assert yaml.load(yaml.safe_dump(value).encode(), ManifestLoader) == value  # noqa: S506, RUF100 - as above
+
+
+def test_an_equals_sign_is_text() -> None:
+    """PyYAML has a type of its own for it, and no constructor: it is in the enumerations of some definitions."""
+    content = (
+        b"apiVersion: v1\nkind: CustomResourceDefinition\nenum:\n- =\n- ok\n---\n" + HEAD.encode()
+    )
+    found = read_manifest_file(content, "a.yaml")
+    assert found.problems == []
+    assert [each.name for each in found.documents] == ["a"]

@@ -177,13 +177,16 @@ def open_files() -> int:
     return len(os.listdir("/dev/fd"))
 
 
-def test_clusters_leave_nothing_behind() -> None:
+def test_clusters_leave_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", "hsdns.faults")  # pytest keeps what is logged
+
     def use() -> None:
         with Cluster() as cluster, socket.create_connection((cluster.address, cluster.port)):
             cluster.service("web", headless=True).endpoints("10.0.0.1")
             assert web(cluster) == "10.0.0.1"
-            with cluster.patch():
+            with cluster.patch(), cluster.fault("ttl 1", name="web") as fault:
                 assert socket.gethostbyname("web") == "10.0.0.1"
+            assert fault.hits == 1
 
     use()  # loads what the first use loads
     gc.collect()

@@ -2,7 +2,7 @@ from unittest import SkipTest
 
 import pytest
 
-from hsdns.testing.errors import ClusterError, NoNamespaces, checks_keywords, unknown
+from hsdns.testing.errors import ClusterError, NoNamespaces, checks_keywords, hides, unknown
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,11 @@ def test_unknown_keyword(keyword: str, sentence: str) -> None:
 def test_refused_namespaces_skip_a_test() -> None:
     assert issubclass(NoNamespaces, ClusterError)
     assert issubclass(NoNamespaces, SkipTest)
+
+
+@pytest.mark.parametrize(
+    ("error", "hidden"),
+    [(ClusterError("a"), True), (NoNamespaces("a"), True), (KeyError("a"), False)],
+)
+def test_what_pytest_hides(error: Exception, hidden: bool) -> None:
+    assert hides(pytest.ExceptionInfo.from_exc_info((type(error), error, None))) is hidden  # type: ignore[arg-type]  # raised nowhere

@@ -30,6 +30,8 @@ CHANGES: list[tuple[str, Callable[[Service], Any], str]] = [
     ("one more", lambda web: web.endpoints("10.0.0.3"), "10.0.0.1 10.0.0.2 10.0.0.3"),
     ("one twice", lambda web: web.endpoints("10.0.0.1"), "10.0.0.1 10.0.0.2"),
     ("one that is not ready", lambda web: web.endpoint("10.0.0.3", ready=False), "10.0.0.1 10.0.0.2"),
+    ("on this machine", lambda web: web.endpoint("127.0.0.1", hostname="here").endpoints("::1"), "10.0.0.1 10.0.0.2 127.0.0.1"),
+    ("on this machine, not ready", lambda web: web.endpoints("127.0.0.1")["127.0.0.1"].not_ready(), "10.0.0.1 10.0.0.2"),
     ("one goes", lambda web: web["10.0.0.2"].delete(), "10.0.0.1"),
     ("one goes and comes back ready", lambda web: come_back(web), "10.0.0.1 10.0.0.2"),
     ("it goes", lambda web: web.delete(), "NXDOMAIN"),

@@ -1,6 +1,6 @@
 import pytest
 
-from hsdns.testing.names import forms, is_address, resolv_conf
+from hsdns.testing.names import forms, is_address, is_loopback, resolv_conf
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,11 @@ def test_resolv_conf() -> None:
 )
 def test_is_address(text: str, found: bool) -> None:
     assert is_address(text) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("127.0.0.1", True), ("::1", True), ("10.0.0.1", False), ("localhost", False)],
+)
+def test_addresses_of_this_machine(text: str, found: bool) -> None:
+    assert is_loopback(text) is found

@@ -74,8 +74,11 @@ def test_commands_can_be_started(pod: Pod) -> None:
     with subprocess.Popen(pod.command(["getent", "hosts", "web"]), stdout=subprocess.PIPE) as ran:
         assert ran.stdout is not None
         assert b"10.0.0.1" in ran.stdout.read()
-    with pytest.raises(subprocess.CalledProcessError):
-        pod.run(["false"], check=True)
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        pod.run(["sh", "-c", "echo no prices >&2; exit 3"], check=True)
+    error = raised.value
+    assert (error.returncode, error.cmd[0], error.stderr) == (3, "sh", "no prices\n")
+    assert error.__notes__ == ["standard error: no prices"]
 
 
 def test_nothing_remains(cluster: Cluster, pod: Pod) -> None:

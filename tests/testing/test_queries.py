@@ -3,6 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from hsdns.testing import ClusterError, Queries, Query
+from hsdns.testing.names import PodIdentity
 from hsdns.testing.pod import AnswersPods, Pod
 from hsdns.testing.queries import MOST
 
@@ -14,7 +15,7 @@ def no_server() -> AnswersPods:
     raise AssertionError("nothing runs in it")
 
 
-POD = Pod(no_server, "client", "shop")
+POD = Pod(no_server, PodIdentity("client", "shop", "10.245.0.1"))
 CAME = (
     Query(0.0, "127.0.0.1", "udp", WEB, "A", "NOERROR"),
     Query(0.001, "127.0.0.1", "udp", WEB, "AAAA", "NOERROR"),

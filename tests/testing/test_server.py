@@ -6,12 +6,10 @@ import dns.message
 import pytest
 
 from hsdns.cluster.objects import Event
-from hsdns.cluster.reading import Lead
 from hsdns.testing import Cluster
 from hsdns.testing.names import ZONE
 from hsdns.testing.queries import Query
-from hsdns.testing.server import ObjectsSource, ServerThread
-from tests.support.cluster.objects import deletes, service, upserts
+from hsdns.testing.server import ServerThread
 from tests.testing.asking import ask
 
 pytestmark = pytest.mark.sockets
@@ -52,17 +50,6 @@ def test_it_runs_beside_a_loop_of_the_test(cluster: Cluster) -> None:
         return found + await asyncio.to_thread(ask, cluster, WEB)
 
     assert asyncio.run(test()) == ["10.0.0.1", "10.0.0.1", "10.0.0.2"]
-
-
-def test_the_source_finds_what_is_there_now() -> None:
-    source = ObjectsSource(
-        upserts(service("shop/web", "10.96.0.1"), service("shop/db", "10.96.0.2"))
-    )
-    source.load(lambda events: None, lambda level, message: None)
-    lead = Lead(services=((b"shop", b"web"), (b"shop", b"db")))
-    source.hand([*upserts(service("shop/web", "10.96.0.3")), *deletes(service("shop/db"))])
-    (found,) = asyncio.run(source.read(lead)).objects
-    assert found == service("shop/web", "10.96.0.3")
 
 
 def test_its_thread_ends_with_a_client_that_stays(cluster: Cluster) -> None:

@@ -1,6 +1,6 @@
 """Whether NetworkPolicies let a Pod reach the cluster's DNS, over UDP and over TCP.
 
-Path: cli/resolve_pod.py, for -from -> here; nothing that is answered depends on it.
+Path: cli/resolve_pod.py, for -from, and rules/checks/network_policy.py -> here; nothing that is answered depends on it.
 Source: Kubernetes networking/v1 NetworkPolicy: a Pod that a policy for egress selects may do what such policies allow.
 """
 
@@ -63,6 +63,11 @@ def _is_for(policy: NetworkPolicy, pod: Peer) -> bool:
     types = spec.policy_types or (["Egress"] if spec.egress is not None else [])
     is_near = (policy.metadata.namespace or "default") == pod.namespace
     return "Egress" in types and is_near and _matches(spec.pod_selector, pod.labels)
+
+
+def names_dns(port: PolicyPort) -> bool:
+    """Whether a port is named, and is that of DNS over UDP or TCP."""
+    return port.port is not None and any(_has_port(port, transport) for transport in PORT_NAMES)
 
 
 def _has_port(port: PolicyPort, transport: str) -> bool:

@@ -168,7 +168,7 @@ class Cache(Plugin):
             return await next(request)
         key = (qname.lower, query.qtype, query.qclass, query.do, query.cd)
         found = self._lookup(key, now)
-        if found is not None and found[1].is_outdated:
+        if found is not None and (found[1].is_outdated or _is_of_newest(found[1], request)):
             found = None
         self._counts.count_lookup(request, found[0] if found else None)
         if found is not None and not found[1].is_marker:
@@ -180,6 +180,11 @@ class Cache(Plugin):
             if not reply.written or reply.dropped:
                 # The server writes it for the query of the client, not for one that a later plugin has changed.
                 return reply if reply.rd is None else reply.replace(rd=None)
+            if request.earlier is not None and reply.still_holds is not None:
+                # Whether it holds is told by the newest state of the cluster, not by the one that it is from.
+                return _for_client(
+                    self._with_ttl(reply, judge(query, reply, self._runtime.wall))[0], query
+                )
             if is_big(reply):  # an upstream's has just been decoded
                 await another_turn()
             judgement = judge(query, reply, self._runtime.wall)
@@ -418,6 +423,12 @@ class Cache(Plugin):
             entry.last_good = self._last_good(key)
         elif self.stale.up_to or self.prefetch.amount:
             self.denial.store.remove(key)  # a stale denial would hide the new entry
+
+
+def _is_of_newest(entry: Entry, request: Request) -> bool:
+    """Whether an entry depends on the newest state of the cluster, and a request is about an earlier one."""
+    frame = entry.frame
+    return request.earlier is not None and frame is not None and frame.still_holds is not None
 
 
 def _below(request: Request) -> Request:

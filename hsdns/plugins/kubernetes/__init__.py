@@ -8,6 +8,7 @@ Rule 3: events are applied in another thread.  A reply that was computed while o
         computed again, so that it does not mix the states of several objects.
 Rule 4: blocks over the same API server share a watch of it, and at a reload blocks with the same configuration take it
         over (watch.py).
+Rule 5: a request with `earlier` is answered from the state of that time, and compared with what the newest one has.
 Cacheable: yes, its replies depend only on the question and the store, and the store's counters tell when it changes.
         Negative replies of a `multicluster` zone are not cacheable: the answer table would write another zone's serial.
 """
@@ -22,15 +23,17 @@ from typing import Any, ClassVar, Final, Self
 
 from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import Next, Request
-from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.answer import ClusterAnswers, ResolveOutside
 from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.changes import Changes
+from hsdns.cluster.earlier import EarlierStore
 from hsdns.cluster.freshness import STALENESS
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.cluster.transfer import has_records, zone_records
+from hsdns.cluster.view import ClusterView
 from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import (
     Property,
@@ -48,6 +51,7 @@ from hsdns.corefile.properties import (
 from hsdns.corefile.tree import Directive, Position
 from hsdns.fastpath import ClusterNames
 from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.plugins.kubernetes.earlier import compare, each_once, is_other
 from hsdns.plugins.kubernetes.errors import errors_of_absence, errors_of_reply
 from hsdns.plugins.kubernetes.metadata import client_values, question_values
 from hsdns.plugins.kubernetes.options import (
@@ -155,6 +159,7 @@ class Kubernetes(Plugin):
         self._servers = servers
         self._search: tuple[Name, ...] = ()
         self._runtime: Runtime | None = None
+        self._local_addresses: Sequence[str] = ()  # as they were when it started
         self._position: Position = options.get("position", Position("", 0, 0))
 
     @classmethod
@@ -240,6 +245,7 @@ class Kubernetes(Plugin):
             self._search = read_search_list(RESOLV_CONF)
         self._uses_watch = True
         self.watch.start(runtime)
+        self._local_addresses = runtime.local_addresses(self._servers)
         self.answers = self.answers_over(self.store)
         if self.show_changes is not None and self.watch.on_delivered is None:
             self.watch.on_delivered = partial(_show, Changes(self.answer_set()), self.show_changes)
@@ -281,7 +287,8 @@ class Kubernetes(Plugin):
             return await next(request)
         await self.catch_up(request)
         shared = self.answers.lookup.is_multicluster(zone)
-        found, errors = await self._answer(request, zone)
+        answers = self.answers_for(request)
+        found, errors = await self._answer(request, zone, answers)
         if found is not None:
             if shared and request.dependencies is not None and _has_serial(query, found):
                 request.dependencies.mark_uncacheable()
@@ -293,7 +300,7 @@ class Kubernetes(Plugin):
             return reply.held(still_missing)
         if shared and request.dependencies is not None:
             request.dependencies.mark_uncacheable()
-        soa = self.answers.soa(zone)
+        soa = answers.soa(zone)
         if not self.store.serves:
             return Reply(
                 rcode=Rcode.SERVFAIL,
@@ -328,7 +335,8 @@ class Kubernetes(Plugin):
         zone = request.query.qname.longest_of(self.zones)
         if zone is None or self._options["pods"] != "verified":
             return None
-        pod = self.store.pods.of_client(request.client.address)
+        pods = self.answers_for(request).lookup.store.pods
+        pod = pods.of_client(request.client.address)
         if pod is None:
             return None
         svc = Name(_SVC.wire[:-1] + zone.lower)
@@ -358,34 +366,44 @@ class Kubernetes(Plugin):
         assert self._runtime is not None, "started"
         return await self._runtime.resolve(request.nested(qname, qtype))
 
-    async def _answer(self, request: Request, zone: Name) -> tuple[Reply | None, bytes]:
+    def answers_for(self, request: Request) -> ClusterAnswers:
+        """What answers a request: from the newest state, or from an earlier one where it is about that and differs."""
+        if request.earlier is None or not is_other(self.store, request.earlier):
+            return self.answers
+        return self.answers_over(EarlierStore(self.store, request.earlier.time))
+
+    async def _answer(
+        self, request: Request, zone: Name, answers: ClusterAnswers
+    ) -> tuple[Reply | None, bytes]:
         """The reply for a name in a zone, None if the name does not exist, and its Extended DNS Errors."""
         query, dependencies = request.query, request.dependencies
-        resolve = partial(self.look_up, request)
+        resolve: ResolveOutside = partial(self.look_up, request)
+        if request.earlier is not None:
+            dependencies = None  # an earlier state does not change, and its replies are not stored
+            resolve = each_once(resolve)
         reply: Reply | None = None
         errors = b""
         for _ in range(MAX_ATTEMPTS):
             if self.explains and dependencies is not None:
                 dependencies.add(STALENESS)
             try:
-                reply = await self.answers.answer(
-                    query.qname, query.qtype, zone, resolve, dependencies
-                )
+                reply = await answers.answer(query.qname, query.qtype, zone, resolve, dependencies)
                 if self.explains:
-                    errors = errors_of_reply(self.answers, query, zone, reply)
+                    errors = errors_of_reply(answers, query, zone, reply)
                     reply = reply.replace(extended_errors=errors)
             except NoSuchName as absent:
                 reply = None
                 if self.explains:
-                    errors = errors_of_absence(self.store, absent)
+                    errors = errors_of_absence(answers.lookup.store, absent)
             if dependencies is None or dependencies.hold:
                 break
             dependencies = dependencies.again()  # those of the request are stale: it is not stored
+        if request.earlier is not None and answers is not self.answers:
+            await compare(request.earlier, self.answers, query, zone, resolve, reply)
         return reply, errors
 
-    def answers_over(self, store: Store, **changed: Any) -> ClusterAnswers:
-        """What it answers from a store; `changed` are options other than those of the Corefile.  Only after start()."""
-        assert self._runtime is not None, "started"
+    def answers_over(self, store: ClusterView, **changed: Any) -> ClusterAnswers:
+        """What it answers from a state; `changed` are options other than those of the Corefile.  Only after start()."""
         options = self._options | changed
         lookup = NameLookup(
             store,
@@ -397,7 +415,7 @@ class Kubernetes(Plugin):
             zonal=options["zonal"],
             multicluster=options["multicluster"],
         )
-        return ClusterAnswers(lookup, self._runtime.local_addresses(self._servers))
+        return ClusterAnswers(lookup, self._local_addresses)
 
 
 def _show(changes: Changes, show: Callable[[list[str]], None]) -> None:

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.lookup import NoSuchName
-from hsdns.cluster.store import Store
+from hsdns.cluster.view import ClusterView
 from hsdns.wire.extended_error import InfoCode, to_option
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
 
 
-def errors_of_absence(store: Store, absent: NoSuchName) -> bytes:
+def errors_of_absence(store: ClusterView, absent: NoSuchName) -> bytes:
     """The errors of a reply to a name that does not exist."""
     if not store.serves:
         return _not_ready(store)
@@ -39,12 +39,12 @@ def errors_of_reply(answers: ClusterAnswers, query: Query, zone: Name, reply: Re
     return to_option(InfoCode.OTHER, text) + stale
 
 
-def _not_ready(store: Store) -> bytes:
+def _not_ready(store: ClusterView) -> bytes:
     since = f"; the API server cannot be watched since {store.lost}" if store.lost else ""
     return to_option(InfoCode.NOT_READY, f"the cluster has not been read yet{since}")
 
 
-def _stale(store: Store, code: int) -> bytes:
+def _stale(store: ClusterView, code: int) -> bytes:
     restored, lost = store.restored, store.lost
     if restored is not None:
         date = datetime.fromtimestamp(restored, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

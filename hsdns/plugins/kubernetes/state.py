@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 
 from hsdns.cluster.objects import Event
+from hsdns.cluster.replaced import Replaced
 from hsdns.cluster.source import Report
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import ClusterNames
@@ -20,12 +21,13 @@ log = logging.getLogger("hsdns.plugin.kubernetes")
 
 
 class ClusterState:
-    """A store that begin() makes, from the `snapshot` if there is one."""
+    """A store that begin() makes, from the `snapshot` if there is one; `replaced` is that of the store."""
 
     def __init__(self, settings: StoreSettings, snapshot: SnapshotFile | None = None) -> None:
         self.settings = settings
         self.snapshot = snapshot
         self.names = ClusterNames()
+        self.replaced = Replaced()
         self._store: Store | None = None
         self._metrics: Registry
 
@@ -48,6 +50,7 @@ class ClusterState:
     def begin(self, runtime: Runtime, report: Report) -> None:
         """Make the store."""
         self._metrics = runtime.metrics
+        self.replaced.clock = runtime.clock
         self._store = Store(
             self.settings,
             wall=runtime.wall,
@@ -55,6 +58,7 @@ class ClusterState:
             counters=runtime.counters,
             names=self.names,
             metrics=runtime.metrics,
+            replaced=self.replaced,
         )
         if self.snapshot is not None:
             self._restore(self.snapshot, report)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from hsdns.explanation.asked import read_question
+from hsdns.explanation.report import PluginStep
 from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import Door, to_line
 from hsdns.server.runtime import Turn
@@ -30,4 +31,7 @@ async def explain(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     instance = door.serving()
     pause = Turn(door.clock).end_if_long
     explainer = make_explainer(instance.configuration, instance.runtime, asks=True, pause=pause)
-    yield to_line(await explainer.explain(qname, qtype, door.clock()))
+    found = await explainer.explain(qname, qtype, door.clock())
+    beside = [] if door.faults is None else door.faults.beside_the_chain()
+    found.plugins[:0] = [PluginStep("fault", words) for words in beside]
+    yield to_line(found)

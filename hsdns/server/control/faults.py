@@ -17,10 +17,13 @@ import msgspec
 from hsdns.faults.rule import Rule, RuleError
 from hsdns.faults.rules import Rules
 from hsdns.http_page import Asked, HttpRefusal
-from hsdns.server.control.door import Door, to_line
+from hsdns.server.control.door import NOT_SERVING, Door, to_line
+from hsdns.server.control.dry_run import dry_run
 from hsdns.server.faults import StandingFaults, corefile_rules
 
 POLL: Final = 0.1  # seconds between looks at what has happened
+# What `queries` are of, where rules are about something else.
+COUNTS: Final = {"connection": "connections", "process": "restarts", "watch": "requests"}
 REFUSED: Final = "this server was not started for faults; start it with -faults, which hsdns serve does by itself"
 
 
@@ -31,9 +34,14 @@ class NewRule(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def faults(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
-    """List the rules, as lines; with POST add one, with DELETE end one or all, and write what has changed."""
-    standing, configuration = _standing(door), door.serving().configuration
-    name = asked.parameters.get("name")
+    """List the rules, as lines; with POST add or try one, with DELETE end one or all, and write what has changed."""
+    standing, instance = _standing(door), door.instance()
+    if instance is None and not standing.is_restarting:
+        raise HttpRefusal(503, NOT_SERVING)
+    configuration = None if instance is None else instance.configuration
+    name, dry = asked.parameters.get("name"), asked.parameters.get("dry-run")
+    if dry is not None and asked.method != "POST":
+        raise HttpRefusal(400, "/v1/faults takes dry-run with POST")
     try:
         if asked.method == "POST":
             if name is not None:
@@ -41,7 +49,12 @@ async def faults(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
                     400,
                     '/v1/faults takes name with DELETE and GET; a rule that is added has "named"',
                 )
-            found = [_add(standing, door, asked.body)]
+            words = _read(asked.body)
+            if dry is not None:
+                async for line in dry_run(door, standing, words, dry):
+                    yield line
+                return
+            found = [standing.add(words, door.serving().configuration)]
         elif asked.method == "DELETE":
             found = standing.clear() if name is None else [standing.remove(name, configuration)]
         else:
@@ -59,7 +72,7 @@ async def hits(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     standing = _standing(door)
     seen = {id(rules): rules.bites for rules in _sets(door, standing)}
     yield b""
-    while door.instance() is not None:
+    while door.instance() is not None or standing.is_restarting:
         await asyncio.sleep(POLL)
         time = datetime.fromtimestamp(door.wall(), UTC).isoformat(timespec="milliseconds")
         for rules in _sets(door, standing):
@@ -78,18 +91,18 @@ def _standing(door: Door) -> StandingFaults:
 
 def _sets(door: Door, standing: StandingFaults) -> list[Rules]:
     instance = door.instance()
-    own = corefile_rules(instance.configuration) if instance is not None else []
-    return [*own, standing.rules]
+    configuration = None if instance is None else instance.configuration
+    return [*corefile_rules(configuration), standing.rules]
 
 
-def _add(standing: StandingFaults, door: Door, body: bytes) -> Rule:
+def _read(body: bytes) -> list[str]:
     try:
         new = msgspec.json.decode(body, type=NewRule)
     except msgspec.DecodeError as error:
         raise HttpRefusal(
             400, f'a rule is added with {{"rule": "drop type AAAA"}}: {error}'
         ) from None
-    return standing.add(new.rule.split(), door.serving().configuration)
+    return new.rule.split()
 
 
 def _to_object(rule: Rule, now: float) -> dict[str, Any]:
@@ -100,6 +113,7 @@ def _to_object(rule: Rule, now: float) -> dict[str, Any]:
         "state": why or "standing",
         "hits": rule.hits,
         "queries": rule.seen,
+        "counts": COUNTS.get(rule.action.about, "queries"),
         "seed": rule.seed,
         "seconds_left": None if end is None or why else round(end - now, 3),
         "place": rule.place or "control door",

@@ -33,7 +33,7 @@ async def queries(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     wanted = QueryFilter.of(door, asked)
     turn = Turn(door.clock)
     if "last" in asked.parameters:
-        count = _read_count(asked.parameters["last"])
+        count = read_count("last", asked.parameters["last"])
         if not door.queries.keeps:
             raise HttpRefusal(404, NOT_KEPT)
         found = [each for each in door.queries.last() if wanted.has(each.name)][-count:]
@@ -57,15 +57,16 @@ async def queries(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
             await asyncio.sleep(POLL)
 
 
-def _read_count(text: str) -> int:
+def read_count(name: str, text: str) -> int:
+    """Read the parameter that says how many of the last queries are wanted; raise HttpRefusal."""
     if text.isdecimal() and text.isascii() and len(text) < 6 and 0 < int(text) <= MOST:
         return int(text)
-    raise HttpRefusal(400, f'last is a number of queries from 1 to {MOST}, not "{text}"')
+    raise HttpRefusal(400, f'{name} is a number of queries from 1 to {MOST}, not "{text}"')
 
 
 def _pieces(found: list[SeenQuery], began: float) -> Iterable[bytes]:
     for at in range(0, len(found), PIECE):
-        yield b"".join(to_line(_to_object(each, began)) for each in found[at : at + PIECE])
+        yield b"".join(to_line(to_object(each, began)) for each in found[at : at + PIECE])
 
 
 def _share(door: Door, share: float) -> bytes:
@@ -73,7 +74,8 @@ def _share(door: Door, share: float) -> bytes:
     return to_line({"time": time_text(door.wall()), "at": at, "share": round(share, 4)})
 
 
-def _to_object(seen: SeenQuery, began: float) -> dict[str, Any]:
+def to_object(seen: SeenQuery, began: float) -> dict[str, Any]:
+    """The members of a query's line; `began` is when the server did, in monotonic seconds."""
     return {
         "time": time_text(seen.time),
         "at": round(seen.at - began, 6),

@@ -22,6 +22,7 @@ from hsdns.server.control.page import HTML, headers, page
 from hsdns.server.control.queries import PARAMETERS as QUERY_PARAMETERS
 from hsdns.server.control.queries import queries
 from hsdns.server.control.query_filter import FILTERS
+from hsdns.server.control.ready import ready
 from hsdns.server.control.replay import replay
 from hsdns.server.control.state import state, version
 from hsdns.server.control.top.picture import PARAMETERS as TOP_PARAMETERS
@@ -31,12 +32,13 @@ from hsdns.server.control.watch import watch
 
 JSON: Final = "application/json"
 LINES: Final = "application/jsonl"
+TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Route(NamedTuple):
     """What is answered at a path: the pieces of a page, made between queries, for these parameters and methods.
 
-    A route that needs no token has nothing of the server.
+    A route that needs no token has nothing of the server, or with `any_host` only whether it serves.
     """
 
     pieces: Callable[[Door, Asked], AsyncGenerator[bytes, None]]
@@ -45,10 +47,12 @@ class Route(NamedTuple):
     methods: tuple[str, ...] = ("GET",)
     needs_token: bool = True
     headers: Mapping[str, str] = {}
+    any_host: bool = False
 
 
 ROUTES: Final[Mapping[str, Route]] = {
     "/": Route(page, HTML, needs_token=False, headers=headers()),
+    "/ready": Route(ready, TEXT, needs_token=False, any_host=True),
     "/version": Route(version, JSON),
     "/v1/server": Route(state, JSON),
     "/v1/names": Route(names, LINES),
@@ -59,7 +63,7 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/v1/top": Route(top, LINES, TOP_PARAMETERS),
     "/v1/top/events": Route(events(top), EVENTS, FILTERS),
     "/v1/replay": Route(replay, LINES, (), ("GET", "POST")),
-    "/v1/faults": Route(faults, LINES, ("name",), ("GET", "POST", "DELETE")),
+    "/v1/faults": Route(faults, LINES, ("name", "dry-run"), ("GET", "POST", "DELETE")),
     "/v1/faults/hits": Route(hits, LINES),
 }
 
@@ -87,4 +91,5 @@ def _stream(route: Route, door: Door, token: str | None, *, is_public: bool = Fa
         route.methods,
         route.headers,
         is_public,
+        route.any_host,
     )

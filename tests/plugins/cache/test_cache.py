@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from hsdns.chain import Request, link
+from hsdns.chain import Earlier, Request, link
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.forward import Forward
 from hsdns.wire.edns import Edns
@@ -513,6 +513,27 @@ def test_a_copy_is_used_only_while_the_cluster_does_not_know_the_name() -> None:
     known.append(True)
     assert section(asked.ask().answer) == [a(5, last=2)]
     assert asked.times_asked == 2
+
+
+def test_a_copy_that_depends_on_the_newest_state_is_not_for_an_earlier_one() -> None:
+    """It is neither used nor made; one that does not depend on the cluster is as for others."""
+    held = reply([a(300)]).replace(still_holds=lambda: True)
+    asked = Asked(
+        "cache 60",
+        held,
+        reply([a(60, last=2)]).replace(still_holds=lambda: True),
+        reply([a(60, last=3)]),
+    )
+    asked.ask()
+    earlier = make_request(QNAME, "A", now=asked.now).replace(earlier=Earlier(0.0))
+
+    def ask() -> list[str]:
+        return section(finish(asked.cache.handle(earlier, asked.below)).answer)
+
+    assert ask() == [a(60, last=2)]
+    assert section(asked.ask().answer) == [a(60)]
+    assert (ask(), asked.times_asked) == ([a(60, last=3)], 3)
+    assert (ask(), asked.times_asked) == ([a(60, last=3)], 3)
 
 
 # --- what the fast path needs to know ---

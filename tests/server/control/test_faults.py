@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from tests.server.control.served import BLOCK, Answer, Served, served
-from tests.support.coroutines.event_loops import run
+from tests.support.coroutines.event_loops import run, until
 
 pytestmark = pytest.mark.sockets
 WEB = "web.shop.svc.cluster.local"
@@ -47,6 +47,7 @@ def test_a_rule_comes_bites_and_goes() -> None:
                 "state": "standing",
                 "hits": 0,
                 "queries": 0,
+                "counts": "queries",
                 "seed": 7,
                 "place": "control door",
             }
@@ -75,6 +76,32 @@ def test_rules_of_the_corefile_are_listed() -> None:
                 400,
                 'the rule "here" is written at Corefile:3:5; remove it there',
             )
+
+    run(case())
+
+
+def test_the_door_stays_while_the_process_is_dead() -> None:
+    async def case() -> None:
+        async with (
+            served(faults=True) as server,
+            server.client.get("http://localhost/v1/faults/hits") as stream,
+        ):
+            await add(server, "die 1h named x")
+            hit = json.loads(await stream.content.readline())
+            assert {name: hit[name] for name in hit if name != "time"} == {
+                "rule": "x", "hit": 1, "query": 1, "action": "die 1h0m0s",
+            }  # fmt: skip
+            assert short(await server.get("/v1/faults")) == [("x", "standing", 1, "control door")]
+            refused = await add(server, "drop")
+            assert refused.status == 503
+            removed = await server.get("/v1/faults?name=x", "DELETE")
+            assert short(removed) == [("x", "removed", 1, "control door")]
+            assert removed.lines[0]["counts"] == "restarts"
+            await until(lambda: server.reloadable.server.is_serving, "back")
+            assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
+            await add(server, "delay 0s times 1 named y")
+            await server.reloadable.ask(WEB)
+            assert json.loads(await stream.content.readline())["rule"] == "y"
 
     run(case())
 
@@ -162,5 +189,21 @@ def test_an_explanation_names_the_rules_and_is_no_hit() -> None:
                 ("kubernetes", "answered NOERROR with 1 record"),
             ]
             assert [(each["hits"], each["queries"]) for each in (await server.get("/v1/faults")).lines] == [(0, 0)]  # fmt: skip
+
+    run(case())
+
+
+def test_an_explanation_names_rules_beside_the_chain() -> None:
+    async def case() -> None:
+        async with served(faults=True) as server:
+            for rule in ("die 1s after 5m", "hang transport tcp", "queue-full"):
+                await add(server, f"{rule} named {rule.split()[0]}")
+            (found,) = (await server.get(f"/v1/explain?name={WEB}")).lines
+            assert [(each["plugin"], each["did"]) for each in found["plugins"]] == [
+                ("fault", 'the rule "hang" may do this to the connection of a query: hang transport tcp'),
+                ("fault", 'the rule "queue-full" may do this where the answer table has no reply: queue-full'),
+                ("fault", 'the rule "die" may do this to the process: die 1s after 5m0s'),
+                ("kubernetes", "answered NOERROR with 1 record"),
+            ]  # fmt: skip
 
     run(case())

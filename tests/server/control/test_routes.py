@@ -17,7 +17,8 @@ from hsdns.server.control.door import Door
 from hsdns.server.control.events import EVENTS
 from hsdns.server.control.page import FILE
 from hsdns.server.control.routes import DASHBOARD, ROUTES, pages
-from tests.server.control.served import BLOCK, SOCKET, served
+from tests.server.control.served import BLOCK, SOCKET, served, write_manifest
+from tests.server.loopback import ReloadableServer, running
 from tests.support.coroutines.event_loops import run, until
 
 pytestmark = pytest.mark.sockets
@@ -135,6 +136,32 @@ def test_a_token_on_a_loopback_address() -> None:
     run(case())
 
 
+def test_an_address_of_a_container() -> None:
+    """By a name of its network; without the token it says only whether it serves."""
+    text = BLOCK.replace("    control c.sock\n", "")
+    server = ReloadableServer(Path(), text, control=("127.0.0.1:0", "secret"))
+    asked = [
+        ("/ready", {}, 200),
+        ("/version", {}, 403),
+        ("/version", {"Authorization": "Bearer wrong"}, 403),
+        ("/version", {"Authorization": "Bearer secret"}, 200),
+        ("/version", {"Authorization": "Bearer secret", "Origin": "http://evil.example"}, 403),
+        ("/ready", {"Origin": "http://evil.example"}, 403),
+        ("/", {}, 403),
+    ]
+
+    async def case() -> None:
+        write_manifest()
+        async with running(server), aiohttp.ClientSession() as client:
+            host, port = server.server._http.bound["127.0.0.1:0"]
+            for page, headers, status in asked:
+                named = {"Host": f"dns:{port}", **headers}
+                async with client.get(f"http://{host}:{port}{page}", headers=named) as response:
+                    assert response.status == status, (page, headers)
+
+    run(case())
+
+
 def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Meanwhile another one is answered."""
     monkeypatch.setattr(http, "TIMEOUT", 0.2)
@@ -200,6 +227,8 @@ def test_an_address_of_dashboard_has_the_page_and_what_it_asks() -> None:
     run(case())
 
 
-def test_only_the_page_needs_no_token() -> None:
+def test_pages_without_the_token() -> None:
     streams = pages(cast("Door", None), "secret")
-    assert [path for path, stream in streams.items() if stream.token != "secret"] == ["/"]
+    without = [path for path, stream in streams.items() if stream.token != "secret"]
+    assert without == ["/", "/ready"]
+    assert [path for path in without if streams[path].any_host] == ["/ready"]

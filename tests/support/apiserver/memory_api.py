@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
+from hsdns.apiserver.obstacle import Obstacles, Refusal, away
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.transport import Unreachable
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
@@ -27,6 +28,7 @@ class MemoryApi:
         self.cluster = cluster
         self.server = SERVER
         self.redact = Redaction()
+        self.obstacles = Obstacles()
         self.up = True
         self.closed = False
         self._read_token = read_token
@@ -34,10 +36,18 @@ class MemoryApi:
         self._answers: set[MemoryAnswer] = set()
 
     @asynccontextmanager
-    async def get(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[MemoryAnswer]:
+    async def get(
+        self, path: str, query: Mapping[str, str]
+    ) -> AsyncGenerator[MemoryAnswer | Refusal]:
         """Send a request to the cluster."""
         if not self.up:
             raise Unreachable(f"{SERVER}: connection refused")
+        obstacle = self.obstacles.find(path, query)
+        if obstacle is not None and not obstacle.status:
+            raise Unreachable(f"{SERVER}: {away(obstacle).strerror}")
+        if obstacle is not None:
+            yield Refusal(path, obstacle)
+            return
         if self._token is None and self._read_token is not None:
             self._token = self._read_token()
             self.redact.remember(self._token)
@@ -46,7 +56,7 @@ class MemoryApi:
             raise Unreachable(f"{SERVER}: the connection was closed before an answer came")
         if response.status == 401:
             self._token = None
-        answer = MemoryAnswer(response)
+        answer = MemoryAnswer(response, path)
         self._answers.add(answer)
         try:
             yield answer
@@ -58,6 +68,12 @@ class MemoryApi:
         """End all connections."""
         self.closed = True
         self.cut_connections()
+
+    def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
+        """Cut the responses to requests for paths that match."""
+        for answer in list(self._answers):
+            if not answer.is_cut() and matches(answer.path):
+                answer.cut()
 
     def cut_connections(self) -> None:
         """Cut every response in progress."""
@@ -72,7 +88,8 @@ class MemoryApi:
 class MemoryAnswer:
     """One answer, a Transport's Response."""
 
-    def __init__(self, response: Response) -> None:
+    def __init__(self, response: Response, path: str) -> None:
+        self.path = path
         self.status = response.status
         self.headers: Mapping[str, str] = _AnyCase(response.headers)
         self.is_waiting = False
@@ -86,14 +103,14 @@ class MemoryAnswer:
     async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
         """Yield what is due, then wait; `read_timeout()` is only quoted in the error."""
         injector, body = self._injector, self._body
-        while not self._is_cut():
+        while not self.is_cut():
             self._changed.clear()
             data = b"".join(body.take()) if isinstance(body, Watch) else body
             for piece in injector.feed(data) if data and not injector.outcome else ():
                 yield piece
-                if self._is_cut():
+                if self.is_cut():
                     break
-            if self._is_cut() or injector.outcome == "cut":
+            if self.is_cut() or injector.outcome == "cut":
                 break
             if injector.outcome == "silent":
                 raise Unreachable(f"{SERVER}: nothing came for {read_timeout():g} s")
@@ -122,7 +139,8 @@ class MemoryAnswer:
         if isinstance(self._body, Watch):
             self._body.close()
 
-    def _is_cut(self) -> bool:
+    def is_cut(self) -> bool:
+        """Whether the connection is cut."""
         return self._cut
 
     def _wake(self) -> None:

@@ -1,0 +1,36 @@
+"""Puts the pages of the rules into the site: they are files of the package, which `hsdns rule` shows too.
+
+Path: mkdocs.yml -> here -> hsdns/rules/pages/.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+PAGES = Path(__file__).resolve().parents[2] / "hsdns" / "rules" / "pages"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Add the pages to the navigation, below that of `hsdns lint`."""
+    pages = [{_code(page): f"rules/{_code(page)}.md"} for page in sorted(PAGES.glob("*.md"))]
+    assert config.nav is not None
+    config.nav = [
+        {"Lint": ["lint.md", *pages]} if "lint.md" in str(entry) else entry for entry in config.nav
+    ]
+    return config
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add the pages to the files of the site."""
+    for page in sorted(PAGES.glob("*.md")):
+        # The link to the list is the only one of a page.
+        content = page.read_text() + "\n[All rules](../lint.md#rules)\n"
+        files.append(File.generated(config, f"rules/{_code(page)}.md", content=content))
+    return files
+
+
+def _code(page: Path) -> str:
+    return page.name.partition("-")[0]

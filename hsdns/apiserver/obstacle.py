@@ -1,0 +1,127 @@
+"""What is put in the way of requests to the API server on purpose: a network that is away, a missing permission.
+
+Path: rules of `fault` put obstacles here, from any thread; client.py asks before each request, and cuts what is open.
+Rule 1: all after the request is as with a real outage: errors, pauses, metrics, what is served meanwhile.
+Rule 2: every message says that it is on purpose, and by which rule.
+Rule 3: without an obstacle a request pays one look at a tuple, and a chunk of a response nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+FORBIDDEN: Final = 403
+Cut = Callable[[Callable[[str], bool], OSError], None]
+
+
+class Obstacle(Protocol):
+    """Something in the way; `status` is that of the refusal, 0 for a server that cannot be reached."""
+
+    @property
+    def status(self) -> int:
+        """The status, or 0."""
+
+    @property
+    def by(self) -> str:
+        """Who did it, as the end of a sentence."""
+
+    def stops(self, resource: str, request: str) -> bool:
+        """Whether it stops a request, a `list` or a `watch`; asked once for each."""
+
+    def cuts(self, resource: str) -> bool:
+        """Whether a response about a resource that is open now is to end; asked once for each."""
+
+    def next_change(self) -> float | None:
+        """In how many seconds cuts() may change; None for never."""
+
+
+class Obstacles:
+    """The obstacles before one API server."""
+
+    def __init__(self) -> None:
+        self.all: tuple[Obstacle, ...] = ()
+        self._by_holder: dict[int, tuple[Obstacle, ...]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._cut: Cut | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def put(self, holder: object, obstacles: Sequence[Obstacle]) -> None:
+        """Have these in place of those that the same part of the program has put before; from any thread."""
+        others = {key: each for key, each in self._by_holder.items() if key != id(holder)}
+        self._by_holder = {**others, id(holder): tuple(obstacles)} if obstacles else others
+        self.all = tuple(each for found in self._by_holder.values() for each in found)
+        loop = self._loop  # which another thread may end
+        if loop is not None:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._look)
+
+    def open(self, cut: Cut) -> None:
+        """Begin to cut what is open, on the running loop: `cut` gets a condition about paths, and an error."""
+        self._loop, self._cut = asyncio.get_running_loop(), cut
+        self._look()
+
+    def close(self) -> None:
+        """End that."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop = self._cut = self._timer = None
+
+    def find(self, path: str, query: Mapping[str, str]) -> Obstacle | None:
+        """The one that stops a request, None if none does."""
+        for each in self.all:
+            if each.stops(_resource(path), "watch" if "watch" in query else "list"):
+                return each
+        return None
+
+    def _look(self) -> None:
+        """Cut what is open, now and whenever that changes."""
+        if self._cut is None or self._loop is None:
+            return
+        for each in self.all:
+            self._cut(lambda path, each=each: each.cuts(_resource(path)), lost(each))  # type: ignore[misc]
+        if self._timer is not None:
+            self._timer.cancel()
+        seconds = [found for each in self.all if (found := each.next_change()) is not None]
+        self._timer = self._loop.call_later(min(seconds), self._look) if seconds else None
+
+
+def away(obstacle: Obstacle) -> OSError:
+    """The error of a connection that cannot be made."""
+    return OSError(errno.ENETUNREACH, f"the network is unreachable, {obstacle.by}")
+
+
+def lost(obstacle: Obstacle) -> OSError:
+    """The error of a response that is cut."""
+    return ConnectionResetError(errno.ECONNRESET, f"the connection was lost, {obstacle.by}")
+
+
+class Refusal:
+    """The response to a request that an obstacle refuses, as an API server would."""
+
+    headers: Mapping[str, str] = {}
+
+    def __init__(self, path: str, obstacle: Obstacle) -> None:
+        self.status = obstacle.status
+        resource = _resource(path)
+        status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
+        message = f'cannot list or watch resource "{resource}", {obstacle.by}'
+        status |= {"reason": "Forbidden", "message": message, "code": self.status}
+        self._body = json.dumps(status)
+
+    async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
+        """Yield the body."""
+        yield self._body.encode()
+
+    async def text(self, limit: int) -> str:
+        """The body."""
+        return self._body[:limit]
+
+
+def _resource(path: str) -> str:
+    """The plural at the end of a collection's path."""
+    return path.rpartition("/")[2]

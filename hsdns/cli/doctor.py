@@ -1,0 +1,148 @@
+"""`hsdns doctor [NAMESPACE[/SERVICE|POD]]`: what makes names fail in a cluster now, and what will.
+
+Path: argv -> here -> sources/cluster_dump.py (a cluster), or a file -> rules/diagnosis.py -> standard output.
+Rule 1: the cluster is read once, and judged from that: what -save writes gives the same findings with -from.
+Rule 2: the exit status is 0 without findings at or over -level, 1 with some, 2 if Services, EndpointSlices or Pods
+        could not be read.
+Rule 3: nothing is written to the cluster, and no Secret and no environment variable is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+
+if TYPE_CHECKING:
+    from hsdns.rules.diagnosis import Diagnosis
+
+BLIND: Final = 2
+CLUSTER: Final = "cluster"
+FLAGS: Final = {
+    "from": Flag(
+        str,
+        "judge a file: what -save wrote, or kubectl get -o json or yaml; - is standard input",
+        "FILE",
+    ),
+    "save": Flag(str, "write what was read to a file, for -from", "FILE"),
+    "kubeconfig": Flag(
+        str, "how to reach the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE"
+    ),
+    "context": Flag(str, "context of the kubeconfig (default: its current one)", "NAME"),
+    "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
+    "o": Flag(str, "format: text (default) or json", "FORMAT"),
+    "h": Flag(bool, "show this help"),
+    "help": Flag(bool, "show this help", alias_of="h"),
+}
+
+
+def run(words: list[str]) -> int:
+    """Run `hsdns doctor`; return the exit status."""
+    from hsdns.cli.doctor_view import as_json, as_text
+    from hsdns.rules.diagnosis import diagnose
+    from hsdns.rules.rule import LEVELS, level_at_least
+    from hsdns.sources.cluster_dump import unread_kinds
+
+    plain, rest = leading_words(words)
+    try:
+        flags = parse_flags(rest, FLAGS, command="hsdns doctor")
+        if flags.get("h"):
+            print(
+                f"Usage: hsdns doctor [NAMESPACE[/SERVICE|POD]] [FLAG...]\n\nFlags:\n{usage(FLAGS)}"
+            )
+            return 0
+        output = output_format(flags)
+        level = str(flags.get("level", "warning"))
+        if level not in LEVELS:
+            raise FlagError(f'-level needs error, warning or note, found "{level}"')
+        if len(plain) > 1:
+            raise FlagError(
+                f'hsdns doctor takes one namespace, Service or Pod, found also "{plain[1]}"'
+            )
+        target = plain[0] if plain else ""
+        for flag in ("kubeconfig", "context", "save"):
+            if "from" in flags and flag in flags:
+                raise FlagError(
+                    f"-{flag} is for a cluster that is read, and -from reads a file; leave one of them out"
+                )
+        name, content = _read(flags, target.partition("/")[0])
+        found = diagnose(name, content, unread_kinds(content), target)
+    except (FlagError, OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return BLIND
+    shown = [each for each in found.findings if level_at_least(each.level, level)]
+    below = len(found.findings) - len(shown)
+    found = found._replace(findings=shown)
+    for sentence in found.problems:
+        print(sentence, file=sys.stderr)
+    print(as_json(found, below) if output == "json" else as_text(found, below, name), end="")
+    return _status(found)
+
+
+def _status(found: Diagnosis) -> int:
+    return BLIND if found.is_blind else 1 if found.findings else 0
+
+
+def _read(flags: dict[str, Any], namespace: str) -> tuple[str, bytes]:
+    """The name and the content of the dump; raise FlagError or OSError."""
+    path = flags.get("from")
+    if path == "-":
+        return "standard input", sys.stdin.buffer.read()
+    if path is not None:
+        with open(path, "rb") as file:
+            return path, file.read()
+    content = asyncio.run(_collect(flags, namespace))
+    if "save" in flags:
+        with open(flags["save"], "wb") as file:
+            file.write(content)
+    return CLUSTER, content
+
+
+async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
+    import logging
+    import random
+    import time
+    from types import SimpleNamespace
+
+    from hsdns.apiserver.transport import Unreachable
+    from hsdns.cli.doctor_view import Progress
+    from hsdns.metrics import Registry
+    from hsdns.sources.api_access import ApiAccess, ConnectionOptions
+    from hsdns.sources.cluster_dump import collect
+
+    kubeconfig = _kubeconfig(flags)
+    access = ApiAccess(ConnectionOptions(kubeconfig=(kubeconfig, str(flags.get("context", "")))))
+    missing = access.check()
+    if missing:
+        raise FlagError("; ".join(missing))
+
+    def report(level: int, message: str) -> None:
+        if level >= logging.WARNING:
+            print(message, file=sys.stderr)
+
+    around: Any = SimpleNamespace(
+        random=random.Random(), metrics=Registry(), clock=time.monotonic, wall=time.time
+    )
+    transport = access(around, report)
+    try:
+        with Progress(sys.stderr) as progress:
+            return await collect(transport, namespace, progress.tell)
+    except Unreachable as error:
+        raise FlagError(f"the cluster could not be read: {error}") from None
+    finally:
+        await transport.close()
+
+
+def _kubeconfig(flags: dict[str, Any]) -> str:
+    """The path of the kubeconfig, as kubectl finds it; of several in KUBECONFIG the first."""
+    import os
+
+    given = str(flags.get("kubeconfig") or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0])
+    path = given or os.path.expanduser("~/.kube/config")
+    if not os.path.isfile(path):
+        raise FlagError(
+            f"there is no kubeconfig {path}; name one with -kubeconfig, or judge a file with -from"
+        )
+    return path

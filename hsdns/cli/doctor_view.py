@@ -1,0 +1,106 @@
+"""What `hsdns doctor` prints: first what fails now, then the rest, what has passed, and what could not be checked.
+
+Path: cli/doctor.py -> here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, TextIO
+
+from hsdns.rules.diagnosis import Diagnosis
+from hsdns.rules.finding import Finding
+from hsdns.rules.output.document import as_json as finding_as_json
+
+_HEADS: Final = {
+    "error": "Names that fail now:",
+    "warning": "Names that will fail:",
+    "note": "What costs queries, or surprises:",
+}
+
+
+class Progress:
+    """A line on a terminal that says what is being read; nothing elsewhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_shown = stream.isatty()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._write("")
+
+    def tell(self, plural: str, count: int) -> None:
+        """Say that a kind was read, and how many objects there are by now."""
+        self._write(f"reading the cluster: {plural}, {count} objects")
+
+    def _write(self, text: str) -> None:
+        if self._is_shown:
+            self._stream.write(f"\r\x1b[K{text}")
+            self._stream.flush()
+
+
+def as_text(found: Diagnosis, below: int, source: str) -> str:
+    """The diagnosis for a terminal; `below` findings are under the level."""
+    return "\n".join(_lines(found, below, source)) + "\n"
+
+
+def _lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
+    for level, head in _HEADS.items():
+        listed = [each for each in found.findings if each.level == level]
+        if listed:
+            yield head
+            for each in listed:
+                yield f"  {each.rule.code} {each.message}"
+            yield ""
+    pages = {each.rule.code: each.rule for each in found.findings}
+    for code, rule in sorted(pages.items()):
+        yield f"{code} {rule.title}: {rule.page}"
+    if pages:
+        yield ""
+    for plural, reason in found.reasons.items():
+        codes = found.unchecked.get(plural, ())
+        if codes:
+            yield f"not checked: {', '.join(codes)}: {plural}: {reason}"
+    if any(found.unchecked.values()):
+        yield ""
+    hidden = f", {below} more below the -level" if below else ""
+    yield (
+        f"{_counted(len(found.findings), 'finding')}{hidden}, {_counted(len(found.passed), 'rule')} passed, "
+        f"in {_counted(found.objects, 'object')} of {source}"
+    )
+
+
+def as_json(found: Diagnosis, below: int) -> str:
+    """The diagnosis for a script."""
+    value = {
+        "findings": [_finding(each) for each in found.findings],
+        "below": below,
+        "passed": found.passed,
+        "unchecked": [
+            {"resource": plural, "reason": reason, "rules": list(found.unchecked.get(plural, ()))}
+            for plural, reason in found.reasons.items()
+        ],
+        "objects": found.objects,
+        "unread": found.problems,
+    }
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _finding(found: Finding) -> dict[str, object]:
+    # Where it is in the dump says nothing.
+    left_out = ("file", "line", "column", "repaired")
+    return {key: value for key, value in finding_as_json(found).items() if key not in left_out}
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}" if count == 1 else f"{count or 'no'} {noun}s"

@@ -1,0 +1,204 @@
+"""`hsdns fault run SCENARIO`: the rules of a scenario come and go on a running server, in real time.
+
+Path: fault_scenario.py -> here -> /v1/faults of the server that runs, or of a cluster of its own (fault_cluster.py).
+Rule 1: at the end, also that of Ctrl-C, all its rules are removed; if this is killed they expire by themselves.
+Rule 2: objects of a running server are its own: a scenario that needs others has a cluster of its own, or is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import time
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from hsdns.cli.fault_askers import Askers
+from hsdns.cli.fault_cluster import OwnCluster
+from hsdns.cli.flags import FlagError
+from hsdns.cli.running_server import NotRunning, Refused, RunningServer, ServerError, find_by
+from hsdns.corefile.properties import duration_to_text
+from hsdns.fault_scenarios.scenario import Scenario, Step, load, name_of
+from hsdns.fault_scenarios.stage import SERVERS
+
+PAGE: Final = "/v1/faults"
+ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+LOOK: Final = 0.5  # seconds between two looks at the hits
+SPARE: Final = 60.0  # seconds that a rule would outlive its scenario, if it were not removed
+Change = Callable[[Step], None] | None
+
+
+def play_in_real_time(name: str, flags: Mapping[str, object], *, as_json: bool) -> int:
+    """Play a scenario; return the exit status; raise ScenarioError, FlagError or ServerError."""
+    scenario = load(name)
+    server = _running(flags)
+    if server is None:
+        if "name" in flags:
+            raise FlagError("-name is for a server that runs; leave it out")
+        return _with_own_cluster(scenario, flags, as_json)
+    if scenario.own:
+        raise FlagError(
+            f"{scenario.name} is not for a server that runs: {scenario.own}; "
+            "with -own it has a cluster of its own"
+        )
+    if flags.get("ask"):
+        raise FlagError("-ask is for a cluster of its own; add -own, or ask with hsdns resolve")
+    if "name" in flags:
+        from hsdns.cli.fault_scenario import name_of as name_of_flag
+
+        scenario = scenario.about(name_of_flag(flags, ""))
+    run = _Run(scenario, server, as_json)
+    run.say(f"the server at {server.path} (process {server.pid}) gets the rules")
+    return run.play(None, None)
+
+
+def _running(flags: Mapping[str, object]) -> RunningServer | None:
+    if flags.get("own"):
+        return None
+    try:
+        return find_by(flags)
+    except NotRunning:
+        return None
+
+
+def _with_own_cluster(scenario: Scenario, flags: Mapping[str, object], as_json: bool) -> int:
+    with OwnCluster(scenario) as cluster:
+        run = _Run(scenario, cluster.server, as_json)
+        run.say(f"a cluster of its own is served at {SERVERS[0]} port {cluster.port}")
+        askers = Askers(scenario, cluster.port) if flags.get("ask", True) else None
+        return run.play(cluster.change, askers)
+
+
+class _Run:
+    """A scenario that is played."""
+
+    def __init__(self, scenario: Scenario, server: RunningServer, as_json: bool) -> None:
+        self._scenario, self._server, self._as_json = scenario, server, as_json
+        self._hits: dict[str, int] = {}
+        self._added: list[str] = []  # those that stand
+        self._stopped = Event()
+
+    def play(self, change: Change, askers: Askers | None) -> int:
+        """Play it; `change` changes objects where that can be done here, `askers` look names up.  Return the status."""
+        scenario = self._scenario
+        self.say(f"{scenario.name}: {scenario.title}, {duration_to_text(scenario.seconds)}")
+        self._began = time.monotonic()
+        handlers = {each: signal.signal(each, self._stop) for each in ENDING}
+        try:
+            self._play(change, askers)
+            if self._stopped.is_set():
+                self.say("it ends before its time")
+        finally:
+            self._remove_all()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        return self._report(askers)
+
+    def say(self, text: str) -> None:
+        """Print a line of progress, where a reader is meant."""
+        if not self._as_json:
+            print(text, flush=True)
+
+    def _stop(self, number: int, frame: object) -> None:
+        """A signal: what is at work goes on, so that a second one does not keep the rules from being removed."""
+        self._stopped.set()
+
+    def _play(self, change: Change, askers: Askers | None) -> None:
+        for step in self._scenario.steps:
+            if step.at and askers is not None:
+                askers.start()
+            self._wait_until(step.at)
+            if self._stopped.is_set():
+                return
+            self._do(step, change)
+        if askers is not None:
+            askers.start()
+        self._wait_until(self._scenario.seconds, askers)
+
+    def _do(self, step: Step, change: Change) -> None:
+        if step.apply or step.delete:
+            if change is not None:
+                change(step)
+            own = (
+                "change" if change is not None else "would change here: change some of your cluster"
+            )
+            self._progress("objects", own)
+        for name in step.remove:
+            self._remove(name)
+        for rule in step.add:
+            self._add(rule)
+
+    def _add(self, rule: str) -> None:
+        left = self._scenario.seconds - (time.monotonic() - self._began) + SPARE
+        is_endless = " for " not in f" {rule} "
+        text = f"{rule} for {max(left, SPARE):.0f}s" if is_endless else rule
+        name = name_of(rule)
+        list(self._server.lines(PAGE, "POST", json.dumps({"rule": text}).encode()))
+        self._added.append(name)
+        self._hits[name] = 0
+        self._progress(name, f"stands: {rule}")
+
+    def _remove(self, name: str) -> None:
+        self._look()
+        with contextlib.suppress(Refused):  # it has ended by itself
+            page = f"{PAGE}?{urlencode({'name': name})}"
+            for rule in self._server.lines(page, "DELETE"):
+                self._hits[name] = rule["hits"]
+            self._progress(name, f"is removed, hits: {self._hits[name]}")
+        self._added.remove(name)
+
+    def _remove_all(self) -> None:
+        for name in [*self._added]:
+            try:
+                self._remove(name)
+            except ServerError as error:  # it has ended
+                self.say(str(error))
+                return
+
+    def _wait_until(self, second: float, askers: Askers | None = None) -> None:
+        while (left := self._began + second - time.monotonic()) > 0:
+            self._stopped.wait(min(left, LOOK))
+            self._look()
+            if self._stopped.is_set() or (askers is not None and askers.have_ended()):
+                return
+
+    def _look(self) -> None:
+        """Show the hits that have come."""
+        for rule in self._server.lines(PAGE):
+            name, hits = rule["name"], rule["hits"]
+            if name in self._added and hits != self._hits[name]:
+                self._hits[name] = hits
+                self._progress(name, _hits_text(rule))
+
+    def _progress(self, name: str, text: str) -> None:
+        at = time.monotonic() - self._began
+        if self._as_json:
+            line: dict[str, Any] = {"second": round(at, 1), "about": name, "what": text}
+            print(json.dumps(line), flush=True)
+        else:
+            print(f"{at:7.1f}  {name}: {text}", flush=True)
+
+    def _report(self, askers: Askers | None) -> int:
+        missed = [name for name, hits in self._hits.items() if not hits]
+        results = askers.results() if askers is not None else []
+        if self._as_json:
+            found = {"scenario": self._scenario.name, "hits": self._hits}
+            print(json.dumps({**found, "never_hit": missed, "clients": results}))
+            return 1 if missed else 0
+        for each in results:
+            bad = f", failed: {each['failed']} ({each['error']})" if each["failed"] else ""
+            self.say(
+                f"{each['client']}: lookups: {each['lookups']}, {each['seconds']:.1f} s lost{bad}"
+            )
+        for name in missed:
+            self.say(f'no query was hit by the rule "{name}", so it has shown nothing')
+        return 1 if missed else 0
+
+
+def _hits_text(rule: Mapping[str, Any]) -> str:
+    """What a rule has been done to so far; a restart is not one of many."""
+    of = "" if rule["counts"] == "restarts" else f" of {rule['queries']} {rule['counts']}"
+    return f"hits: {rule['hits']}{of}"

@@ -1,0 +1,122 @@
+"""`hsdns fault scenarios|matrix|run`: failures that people have met, listed, played in no time, or in real time.
+
+Path: fault.py -> here -> hsdns/fault_scenarios/; fault_run.py plays one against a server that runs.
+Rule: the exit status is 1 if a rule has hit no query, since nothing was shown then, and for what is refused; 2 where no
+      server could be asked.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+from hsdns.cli.flags import FlagError
+from hsdns.wire.name import Name
+
+if TYPE_CHECKING:
+    from hsdns.fault_scenarios.ahead import OtherServer
+
+SCENARIO_WORDS: Final = ("run", "scenarios", "matrix")
+ONLY_WITH: Final = {
+    "name": ("run", "matrix"),
+    "own": ("run",),
+    "ask": ("run",),
+    "server": ("matrix",),
+    "p": ("matrix",),
+}
+PORT: Final = 53
+NAME: Final = "kubernetes.default.svc.cluster.local."  # a name that each cluster has
+Flags = Mapping[str, object]
+
+
+def check_flags(command: str, flags: Flags) -> None:
+    """Raise FlagError for a flag of another command."""
+    for flag, commands in ONLY_WITH.items():
+        if flag in flags and command not in commands:
+            raise FlagError(f"-{flag} is for hsdns fault {' and '.join(commands)}; leave it out")
+
+
+def run_scenarios(command: str, words: Sequence[str], flags: Flags, *, as_json: bool) -> int:
+    """Run one of the commands; return the exit status; raise FlagError or ServerError."""
+    from hsdns.fault_scenarios.scenario import ScenarioError
+
+    if command == "scenarios" and words:
+        raise FlagError(f'hsdns fault scenarios takes no words, found "{words[0]}"')
+    if command == "run" and len(words) > 1:
+        raise FlagError("hsdns fault run takes one scenario; hsdns fault scenarios lists them")
+    try:
+        if command == "matrix":
+            return _matrix(words, flags, as_json)
+        if command == "run" and words:
+            from hsdns.cli.fault_run import play_in_real_time
+
+            return play_in_real_time(words[0], flags, as_json=as_json)
+        return _list(as_json)
+    except ScenarioError as error:
+        raise FlagError(str(error)) from None
+
+
+def name_of(flags: Flags, default: str) -> str:
+    """The name that a scenario is to be about; raise FlagError."""
+    text = str(flags.get("name", default))
+    try:
+        name = Name.from_text(text)
+    except ValueError as error:
+        raise FlagError(f'-name: "{text}" is not a domain name: {error}') from None
+    return name.to_text()
+
+
+def _list(as_json: bool) -> int:
+    from hsdns.fault_scenarios.scenario import load, names
+
+    found = [load(name) for name in names()]
+    width = max(len(each.name) for each in found)
+    for each in found:
+        if as_json:
+            print(json.dumps({"scenario": each.name, "title": each.title, "seconds": each.seconds}))
+        else:
+            print(f"{each.name:{width}}  {each.title}")
+    return 0
+
+
+def _matrix(words: Sequence[str], flags: Flags, as_json: bool) -> int:
+    from hsdns.fault_scenarios.matrix import LEGEND, as_list, as_table, play_all
+    from hsdns.fault_scenarios.matrix import as_json as json_of
+    from hsdns.fault_scenarios.scenario import load, names
+
+    behind = _behind(flags)
+    for flag in ("name", "p"):
+        if flag in flags and behind is None:
+            raise FlagError(f"-{flag} is for -server; add -server ADDRESS, or leave -{flag} out")
+    name = name_of(flags, NAME)
+    scenarios = [load(word) for word in words or names()]
+    found = list(play_all(scenarios, behind, name))
+    if as_json:
+        for each in found:
+            print(json.dumps(json_of(each)))
+    elif len(words) == 1:
+        print("\n".join(as_list(found[0])))
+    else:
+        print(f"{LEGEND}\n")
+        print("\n".join(as_table(found)))
+    missed = [(each.scenario.name, rule) for each in found for rule in each.never_hit]
+    for scenario, rule in missed:
+        sentence = f'no query was hit by the rule "{rule}", so it has shown nothing'
+        print(f"{scenario}: {sentence}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+def _behind(flags: Flags) -> OtherServer | None:
+    from hsdns.fault_scenarios.ahead import OtherServer
+
+    if "server" not in flags:
+        return None
+    address = str(flags["server"])
+    try:
+        ip_address(address)
+    except ValueError:
+        raise FlagError(f'-server needs an IP address, found "{address}"') from None
+    return OtherServer(address, int(str(flags.get("p", PORT))))

@@ -1,0 +1,138 @@
+"""`hsdns lint PATH...|-`: what is wrong for DNS in manifests and Corefiles, before they are applied.
+
+Path: argv -> lint_files.py (contents) -> rules/reading.py -> rules/judging.py -> rules/output/ -> standard output.
+Rule 1: the exit status is 0 without findings, 1 with findings at or over -level, 2 where something could not be read.
+Rule 2: standard output has the report only; what is not checked goes to standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.corefile.tree import did_you_mean
+
+UNREAD: Final = 2
+ROUNDS: Final = 5  # of -fix: a repair may show what is to be repaired next
+FLAGS: Final = {
+    "o": Flag(str, "format: text (default), json, sarif, junit or github", "FORMAT"),
+    "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
+    "fix": Flag(bool, "repair what can be repaired safely, in the files"),
+    "stdin-filename": Flag(str, "name of what is on standard input, for messages", "FILE"),
+    "h": Flag(bool, "show this help"),
+    "help": Flag(bool, "show this help", alias_of="h"),
+}
+
+
+def run(words: list[str]) -> int:
+    """Run `hsdns lint`; return the exit status."""
+    from hsdns.rules.output import FORMATS
+    from hsdns.rules.rule import LEVELS
+
+    try:
+        paths, rest = _split(words)
+        flags = parse_flags(rest, FLAGS, command="hsdns lint")
+        if flags.get("h"):
+            forms = "hsdns lint PATH... [FLAG...]\n       hsdns lint - [FLAG...]"
+            print(f"Usage: {forms}\n\nFlags:\n{usage(FLAGS)}")
+            return 0
+        output = _choice("o", str(flags.get("o", "text")), FORMATS)
+        level = _choice("level", str(flags.get("level", "warning")), LEVELS)
+        if not paths:
+            raise FlagError(
+                "hsdns lint needs a file or a folder, or - for standard input: hsdns lint PATH..."
+            )
+        if flags.get("fix") and "-" in paths:
+            raise FlagError("-fix changes files, and standard input is none; name the files")
+        if "stdin-filename" in flags and "-" not in paths:
+            raise FlagError('-stdin-filename is the name of standard input; add "-" to the paths')
+    except FlagError as error:
+        print(error, file=sys.stderr)
+        return UNREAD
+    return _lint(
+        paths, output, level, str(flags.get("stdin-filename", "")), is_fixing=bool(flags.get("fix"))
+    )
+
+
+def _lint(
+    paths: Sequence[str], output: str, level: str, stdin_name: str, *, is_fixing: bool
+) -> int:
+    from hsdns.cli.lint_files import NAME, read_paths
+    from hsdns.rules.judging import judge
+    from hsdns.rules.output import Report, formatted
+    from hsdns.rules.reading import read_files
+    from hsdns.rules.rule import level_at_least
+
+    listed = read_paths(paths, stdin_name or NAME)
+    files = listed.files
+    if is_fixing:
+        files = _repair(files)
+    read = read_files(files)
+    objects = len(read.objects.manifests) + sum(not each.owner for each in read.objects.corefiles)
+    remarks = [*listed.remarks, *read.templates]
+    unread = [*listed.problems, *read.unread]
+    if not objects and not unread:
+        unread.append(
+            f"{' '.join(paths)}: there is no manifest and no Corefile, so nothing was checked"
+        )
+    for sentence in [*remarks, *unread]:
+        print(sentence, file=sys.stderr)
+    found, silenced = judge(read.objects, read.silences)
+    shown = [each for each in found if level_at_least(each.level, level)]
+    report = Report(shown, len(found) - len(shown), silenced, objects, len(files), unread)
+    print(formatted(report, output), end="")
+    return UNREAD if unread else 1 if shown else 0
+
+
+def _repair(files: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    """Repair what is found, write the files that change, and return them all."""
+    from hsdns.rules.judging import judge
+    from hsdns.rules.reading import read_files
+    from hsdns.rules.repair import repaired
+
+    now = dict(files)
+    changed: dict[str, int] = {}
+    for _ in range(ROUNDS):
+        read = read_files(now.items())
+        edits = [
+            each.remark.edit
+            for each in judge(read.objects, read.silences).findings
+            if each.remark.edit
+        ]
+        if not edits:
+            break
+        for file in dict.fromkeys(each.start.file for each in edits):
+            own = [each for each in edits if each.start.file == file]
+            try:
+                now[file] = repaired(now[file].decode(), own).encode()
+            except UnicodeDecodeError:
+                continue
+            changed[file] = changed.get(file, 0) + len(own)
+    for file, count in changed.items():
+        with open(file, "wb") as opened:
+            opened.write(now[file])
+        print(f"{file}: {count} repaired", file=sys.stderr)
+    return list(now.items())
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The paths, which may also stand after flags, and the flags with their values."""
+    paths, rest = list[str](), list[str]()
+    takes_value = False
+    for word in words:
+        if takes_value or (word.startswith("-") and word != "-"):
+            rest.append(word)
+            flag = FLAGS.get(word.lstrip("-"))
+            takes_value = not takes_value and flag is not None and flag.kind is not bool
+        else:
+            paths.append(word)
+    return paths, rest
+
+
+def _choice(flag: str, word: str, choices: Sequence[str]) -> str:
+    if word in choices:
+        return word
+    listed = f"{', '.join(choices[:-1])} or {choices[-1]}"
+    raise FlagError(f'-{flag} needs {listed}, found "{word}"{did_you_mean(word, choices)}')

@@ -1,0 +1,95 @@
+"""The files that `hsdns lint` checks, and their contents.
+
+Path: cli/lint.py -> here -> sources/manifest_folder.py; rules/reading.py takes what is read.
+Rule 1: of a folder, manifests as `hsdns serve` reads them, and every Corefile.
+Rule 2: what is no manifest until Helm or kustomize has been run is left out: the folder of a chart, which is told, and
+        the patches of a kustomization.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import yaml
+
+from hsdns.rules.reading import COREFILE
+from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths
+from hsdns.sources.manifest_yaml import ManifestLoader
+
+NAME: Final = "standard input"
+CHART: Final = "Chart.yaml"
+KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+
+
+class Listed(NamedTuple):
+    """The contents of files by name; `problems` are what cannot be read, `remarks` what is left out."""
+
+    files: list[tuple[str, bytes]]
+    problems: list[str]
+    remarks: list[str]
+
+
+def read_paths(paths: Sequence[str], stdin_name: str = NAME) -> Listed:
+    """Read the files under some paths, each once; `-` is standard input."""
+    files, problems, remarks = list[tuple[str, bytes]](), list[str](), list[str]()
+    corefiles: list[str] = []
+    left_out: set[str] = set()
+    for path in paths:
+        if path != STANDARD_INPUT and not os.path.exists(path):
+            problems.append(f"{path}: there is no such file or folder; correct the path")
+        elif os.path.isdir(path):
+            for folder, names in _folders(path):
+                if CHART in names:
+                    remarks.append(
+                        f"{folder}: it is a Helm chart, whose templates are not manifests; check what it renders: "
+                        f"helm template {folder} | hsdns lint -"
+                    )
+                corefiles += [
+                    os.path.join(folder, name) for name in names if name.startswith(COREFILE)
+                ]
+                left_out |= _patches(folder, names)
+    listed = [each for each in manifest_paths(paths) if os.path.realpath(each) not in left_out]
+    for path in dict.fromkeys([*listed, *corefiles]):
+        try:
+            if path == STANDARD_INPUT:
+                files.append((stdin_name, sys.stdin.buffer.read()))
+            else:
+                with open(path, "rb") as file:
+                    files.append((path, file.read()))
+        except OSError as error:
+            problems.append(f"{path}: it cannot be read: {error.strerror or error}")
+    return Listed(files, problems, remarks)
+
+
+def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
+    """The folders below a path, without hidden ones and those below a chart."""
+    for folder, below, names in os.walk(path):
+        below[:] = (
+            [] if CHART in names else sorted(each for each in below if not each.startswith("."))
+        )
+        yield folder, sorted(names)
+
+
+def _patches(folder: str, names: Sequence[str]) -> set[str]:
+    """The files of a kustomization that are parts of objects, and not whole ones."""
+    found: set[str] = set()
+    for name in names:
+        if name not in KUSTOMIZATIONS:
+            continue
+        try:
+            with open(os.path.join(folder, name), "rb") as file:
+                value = yaml.load(file.read(), ManifestLoader)
+        except (OSError, yaml.YAMLError):
+            continue
+        given = value if isinstance(value, dict) else {}
+        listed = [each.get("path") for each in given.get("patches") or () if isinstance(each, dict)]
+        listed += [
+            each for each in given.get("patchesStrategicMerge") or () if isinstance(each, str)
+        ]
+        found |= {
+            os.path.realpath(os.path.join(folder, each)) for each in listed if isinstance(each, str)
+        }
+    return found

@@ -1,0 +1,14 @@
+"""How much the labels of a pod are like a selector that does not match them.
+
+Path: explanation/endpoint_candidates.py and rules/checks/selector.py -> here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def likeness(selector: Mapping[str, str], labels: Mapping[str, str]) -> int:
+    """How many keys or values of a selector the labels have."""
+    values = set(labels.values())
+    return sum((key in labels) + (value in values) for key, value in selector.items())

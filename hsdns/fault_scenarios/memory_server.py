@@ -1,0 +1,259 @@
+"""A server in memory: queries are handed to it, rules stand on it, and it can be killed and come back.
+
+Path: stage.py -> here -> assemble.py, query.py, server/faults.py.
+Rule 1: no socket is opened; time is that of the event loop.
+Rule 2: what listeners and the process do with rules (server/faulty_connection.py, server/restarts.py) is done here to
+        single queries: a connection ends without a reply, or its reply is late.  There is no API server: a watch that
+        rules keep from it (apiserver/obstacle.py) is one whose events are not handed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from random import Random
+from typing import Any, Final
+
+from hsdns.assemble import assemble
+from hsdns.chain import Endpoint
+from hsdns.cluster.freshness import NoCounters
+from hsdns.cluster.objects import (
+    Deleted,
+    EndpointSlice,
+    Event,
+    Namespace,
+    Object,
+    Pod,
+    Service,
+    Upserted,
+)
+from hsdns.corefile.parser import parse
+from hsdns.corefile.tree import CorefileError
+from hsdns.fault_scenarios.ahead import Ahead, Exchange
+from hsdns.fault_scenarios.cluster import EventSource
+from hsdns.fault_scenarios.scenario import ScenarioError
+from hsdns.faults.asked import Asked
+from hsdns.faults.connection import Hang, Refuse, Reset, Slow
+from hsdns.faults.handler import NO_PODS
+from hsdns.faults.rule import Bite, RuleError
+from hsdns.faults.state import WatchAction
+from hsdns.faults.words import read_rule
+from hsdns.metrics import Registry
+from hsdns.plugins import ORDER
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.query import QueryProcessor
+from hsdns.server.faults import LIFETIME, StandingFaults
+from hsdns.server.runtime import ServerRuntime, Tasks, begin
+
+SEED: Final = 1  # of rules that have none
+PLURALS: Final[dict[type[Object], str]] = {
+    Service: "services",
+    EndpointSlice: "endpointslices",
+    Namespace: "namespaces",
+    Pod: "pods",
+}
+
+
+class MemoryServer:
+    """A server with a Corefile, whose queries are handed to it; it is also the process that rules may restart."""
+
+    def __init__(self, text: str, ahead: Exchange | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        self._text, self._ahead, self._clock = text, ahead, loop.time
+        self._metrics = Registry()
+        self.source = EventSource()
+        self._is_dead = False
+        self._lives = 0
+        self.pending = 0
+        self._connections: dict[Endpoint, list[Bite]] = {}
+        self._hidden: list[Event] = []
+        self._tasks = Tasks()
+        self._prepare()
+        self.faults = StandingFaults(
+            self._metrics, loop.time, self._rebuild, Random(SEED), loop.call_later, process=self
+        )
+
+    async def start(self) -> None:
+        """Start the plugins."""
+        for plugin in self.configuration.plugins:
+            await plugin.start(self._runtime)
+        self._rebuild()
+
+    async def stop(self) -> None:
+        """Stop them."""
+        self.faults.end()
+        self.faults.close()
+        await self._tasks.cancel()
+        await self._end()
+
+    async def answer(
+        self, message: bytes, transport: str, client: Endpoint, local: Endpoint
+    ) -> bytes | None:
+        """The reply to a message that comes to an address, None if there is none.
+
+        Raise ConnectionResetError where the connection over TCP ends without one.
+        """
+        if self._is_dead:
+            return self._nothing(transport)
+        processors = self._runtime.processors
+        bound = f"dns://{local.address}:{local.port}"
+        processor = processors.get(bound) or next(iter(processors.values()))
+        bites: list[Bite] = []
+        if transport == "tcp":
+            bites = self._connect(processor.server, client, local)
+        actions = [bite.rule.action for bite in bites]
+        if any(isinstance(each, Refuse) for each in actions):
+            raise ConnectionResetError
+        if any(isinstance(each, Hang) for each in actions):
+            return None
+        life = self._lives
+        self.pending += 1
+        try:
+            answering = processor.answer(message, client, local, transport, self._clock())
+            reply = await begin(answering, self._runtime.queries.spawn)
+        finally:
+            self.pending -= 1
+        if life != self._lives:
+            return self._nothing(transport)
+        for action in actions:
+            if isinstance(action, Reset):
+                raise ConnectionResetError
+            if isinstance(action, Slow) and reply is not None:
+                await asyncio.sleep(len(reply) / action.rate)
+        return reply
+
+    def hand(self, events: Sequence[Event]) -> None:
+        """Change the cluster; what a rule hides of it is handed on when the rule is removed."""
+        seen: list[Event] = []
+        for event in events:
+            (self._hidden if self._hides(event) else seen).append(event)
+        self.source.hand(seen)
+
+    def add(self, rule: str) -> None:
+        """Have a rule stand; raise ScenarioError."""
+        try:
+            wanted = read_rule(rule.split())
+            if isinstance(
+                wanted.action, WatchAction
+            ):  # there is no API server, which it would be about
+                self.faults.rules.add(self.faults.rules.make(wanted, self._clock(), LIFETIME))
+            else:
+                self.faults.add(rule.split(), self.configuration)
+        except RuleError as error:
+            raise ScenarioError(f'the rule "{rule}": {error}') from None
+
+    def remove(self, name: str) -> None:
+        """End a rule, unless it has ended by itself."""
+        if name in self.faults.rules.standing:
+            self.faults.remove(name, self.configuration)
+            events, self._hidden = self._hidden, []
+            self.hand(events)
+
+    @property
+    def hits(self) -> dict[str, int]:
+        """How often each rule has bitten."""
+        return {rule.name: rule.hits for rule in self.faults.rules.all}
+
+    # as the process that rules of faults restart (server/restarts.py)
+
+    @property
+    def instance(self) -> Any:
+        """Itself, as long as it serves: it has a configuration, and is its only listener."""
+        return None if self._is_dead else self
+
+    @property
+    def listeners(self) -> Sequence[MemoryServer]:
+        """What has queries that wait."""
+        return (self,)
+
+    async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
+        """Lose what waits and what was stored, and begin anew when `dead` has returned."""
+        self._is_dead = True
+        self._lives += 1
+        self._connections.clear()
+        await self._end()
+        await dead()
+        self._prepare()
+        self._is_dead = False
+        await self.start()
+        return True
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> None:
+        """Start a task."""
+        self._tasks.spawn(coro, name)
+
+    def _prepare(self) -> None:
+        """Set the plugins of the Corefile up."""
+        try:
+            corefile = parse(
+                "Corefile of the scenario", text=self._text, environ={}, known_directives=ORDER
+            )
+            self.configuration = assemble(
+                corefile, default_port=53, interfaces=dict, warn=lambda sentence: None
+            )
+        except CorefileError as error:
+            raise ScenarioError(str(error)) from None
+        if self._ahead is not None:
+            for block in self.configuration.blocks:
+                block.plugins.append(Ahead(self._ahead))
+                vars(block).pop("handlers", None)  # looked up anew
+        for plugin in self.configuration.plugins:
+            if isinstance(plugin, Kubernetes):
+                plugin.watch.source = self.source
+                plugin.watch.reads_only = True
+        self._runtime = ServerRuntime(
+            self._metrics,
+            NoCounters(),
+            reload_if_changed=lambda: asyncio.sleep(0),
+            fail=_fail,
+            clock=self._clock,
+        )
+        self._runtime.random = Random(SEED)
+        self._runtime.configuration = self.configuration
+
+    async def _end(self) -> None:
+        for plugin in self.configuration.plugins:
+            await plugin.stop()
+        await self._runtime.tasks.cancel()
+        await self._runtime.queries.cancel()
+
+    def _rebuild(self) -> None:
+        if self._is_dead:
+            return
+        configuration, runtime = self.configuration, self._runtime
+        self.faults.place(configuration, runtime)
+        chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
+        runtime.processors = {
+            each.listen.server: QueryProcessor(
+                each.listen.server, each.block_choice(chains), any_class=each.any_class
+            )
+            for each in configuration.listeners
+        }
+
+    def _connect(self, server: str, client: Endpoint, local: Endpoint) -> list[Bite]:
+        """What the rules have decided about a connection when it was new."""
+        if client not in self._connections:
+            asked = Asked.unread(server, "tcp", client, local, NO_PODS)
+            self._connections[client] = self.faults.rules.decide(asked, self._clock(), "connection")
+        return self._connections[client]
+
+    def _hides(self, event: Event) -> bool:
+        """Whether a rule keeps the server from seeing a change."""
+        if not isinstance(event, Upserted | Deleted):
+            return False
+        resource = PLURALS.get(type(event.object), "")
+        for rule in self.faults.rules.about("watch"):
+            assert isinstance(rule.action, WatchAction), "about a watch"
+            if resource and rule.action.is_about(resource):
+                return self.faults.rules.stop(rule, resource, "watch", self._clock())
+        return False
+
+    @staticmethod
+    def _nothing(transport: str) -> None:
+        """What a client gets of a process that is not there: the kernel refuses its connections."""
+        if transport == "tcp":
+            raise ConnectionResetError
+
+
+def _fail(reason: str) -> None:
+    raise ScenarioError(reason)

@@ -1,0 +1,282 @@
+"""A fault scenario: a DNS failure that people have met, as a file.
+
+Path: files/NAME.toml -> here -> play.py, cli/fault_run.py, testing/.
+Rule 1: a scenario is data: rules as `hsdns fault add` takes them, manifests, times, names, and what must be seen.
+Rule 2: what is wrong in a file is one sentence, with the nearest word that is known.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from hsdns.corefile.tree import did_you_mean
+from hsdns.faults.rule import RuleError
+from hsdns.faults.state import StateAction, WatchAction
+from hsdns.faults.words import read_rule
+from hsdns.resolver import MODELS
+
+VERSION: Final = 1
+FOLDER: Final = "files"
+SUFFIX: Final = ".toml"
+_NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`")
+_PLACE: Final = re.compile(r"(.*) - (?:at|from) `\$\.?(.*)`")
+_OBJECT: Final = re.compile(r"[A-Z]\w+ [a-z0-9-]+/[a-z0-9.-]+")
+T = TypeVar("T")
+
+
+class ScenarioError(ValueError):
+    """A sentence: which scenario there is not, or what is wrong in its file."""
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+class Step(_Part, frozen=True):
+    """What happens at one second.
+
+    `add` has rules, each with a name of its own, `remove` names of rules, `apply` manifests of objects to add or to
+    replace, and `delete` objects such as "Service shop/web".
+    """
+
+    at: float = 0.0
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    apply: str = ""
+    delete: tuple[str, ...] = ()
+
+
+class Asked(_Part, frozen=True):
+    """What is looked up: a name as a pod of `namespace` writes it, `times` times, `every` so many seconds.
+
+    `meant` is the whole name whose addresses are the right answer, `programs` how many processes look it up at once.
+    """
+
+    name: str
+    meant: str
+    namespace: str = "default"
+    at: float = 0.0
+    every: float = 1.0
+    times: int = 1
+    programs: int = 1
+
+
+class Seen(_Part, frozen=True):
+    """What one client must see; `client` is a resolver model, `options` are those of its resolv.conf.
+
+    `servers` is how many nameservers it has.  With `keeps_socket` it sends all its queries from one UDP socket.
+    `cache` is a directive of a Corefile: a node cache with it is between client and server.
+
+    `seconds` are lost in all lookups, inf if one never ends; `failed` and `wrong` count lookups that end with an error,
+    or with other addresses than the right ones.  `recovered` is how many seconds after Scenario.mended the last of
+    these ends, inf if none is right after it.  `queries` leave the client, `error` is what its library says.
+    """
+
+    client: str
+    seconds: float
+    failed: int
+    queries: int
+    options: tuple[str, ...] = ()
+    servers: int = 1
+    keeps_socket: bool = False
+    cache: str = ""
+    wrong: int = 0
+    recovered: float = 0.0
+    error: str = ""
+
+    @property
+    def label(self) -> str:
+        """The client with what makes it a special one."""
+        parts = [self.client, *self.options]
+        if self.servers > 1:
+            parts.append(f"{self.servers} nameservers")
+        if self.keeps_socket:
+            parts.append("one socket")
+        if self.cache:
+            parts.append(f"behind {' '.join(self.cache.split())}")
+        return ", ".join(parts)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a client as it is in any pod."""
+        return self.label == self.client
+
+
+class Scenario(_Part, frozen=True):
+    """A scenario; `seconds` is how long its timeline is, `mended` the second from which all is as it was, 0 for none.
+
+    `manifests` are the objects of its cluster, `corefile` the text of its Corefile, the usual one if empty, `search` a
+    search domain of the nodes.  `own` says why it needs a cluster of its own, if another server cannot be behind it.
+    `remark` says what it cannot show.
+    """
+
+    title: str
+    story: str
+    sources: tuple[str, ...]
+    seconds: float
+    seen: tuple[Seen, ...]
+    asked: tuple[Asked, ...]
+    mended: float = 0.0
+    steps: tuple[Step, ...] = ()
+    manifests: str = ""
+    corefile: str = ""
+    search: str = ""
+    own: str = ""
+    remark: str = ""
+    name: str = ""
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of all rules."""
+        return tuple(name_of(rule) for step in self.steps for rule in step.add)
+
+    @property
+    def why_not_behind(self) -> str:
+        """Why a server of another kind cannot be behind its rules; empty if it can."""
+        if self.own:
+            return self.own
+        if any(_is_about_state(rule) for step in self.steps for rule in step.add):
+            return "its rules are about the state of a cluster"
+        if any(step.apply or step.delete for step in self.steps):
+            return "objects of its cluster change"
+        return ""
+
+    def about(self, name: str) -> Scenario:
+        """The same about another name, with a dot at its end, which another server has."""
+        own, other = (each.removesuffix(".") for each in (self.asked[0].meant, name))
+
+        def changed(text: str) -> str:
+            return re.sub(rf"(?<![\w.-]){re.escape(own)}\.?(?![\w-])", f"{other}.", text)
+
+        steps = [
+            msgspec.structs.replace(step, add=tuple(changed(rule) for rule in step.add))
+            for step in self.steps
+        ]
+        asked = [
+            msgspec.structs.replace(each, name=f"{other}.", meant=f"{other}.")
+            for each in self.asked
+            if each.meant.removesuffix(".") == own
+        ]
+        return msgspec.structs.replace(self, steps=tuple(steps), asked=tuple(asked))
+
+
+class _File(Scenario, frozen=True, kw_only=True):
+    """A scenario as it is written."""
+
+    version: int
+
+
+def names() -> tuple[str, ...]:
+    """The names of the scenarios, sorted."""
+    found = (each.name for each in (files(__package__) / FOLDER).iterdir())
+    return tuple(sorted(each.removesuffix(SUFFIX) for each in found if each.endswith(SUFFIX)))
+
+
+def load(name: str) -> Scenario:
+    """Read a scenario by its name, or by the path of a file; raise ScenarioError."""
+    if name.endswith(SUFFIX):
+        try:
+            return read(Path(name).name.removesuffix(SUFFIX), Path(name).read_bytes(), name)
+        except OSError as error:
+            raise ScenarioError(f"{name} cannot be read: {error.strerror}") from None
+    known = names()
+    if name not in known:
+        hint = did_you_mean(name, known) or "; hsdns fault scenarios lists them"
+        raise ScenarioError(f'there is no fault scenario "{name}"{hint}')
+    return read(name, (files(__package__) / FOLDER / f"{name}{SUFFIX}").read_bytes(), name)
+
+
+def read(name: str, content: bytes, where: str) -> Scenario:
+    """Read the content of a file; raise ScenarioError, in which `where` names it."""
+    try:
+        fields = tomllib.loads(content.decode())
+    except ValueError as error:  # of TOML, or of UTF-8
+        raise ScenarioError(f"{where}: it is not TOML: {error}") from None
+    version = fields.get("version")
+    if version != VERSION:
+        said = "has no version" if version is None else f"has version {version}"
+        raise ScenarioError(f"{where}: the scenario {said}, and this hsdns plays version {VERSION}")
+    if "name" in fields or not _NAME.fullmatch(name):
+        raise ScenarioError(f"{where}: its name is that of the file, in lower case with dashes")
+    found = _convert(fields, where)
+    for problem in _problems(found):
+        raise ScenarioError(f"{where}: {problem}")
+    steps = tuple(sorted(found.steps, key=lambda step: step.at))
+    plain = {each: getattr(found, each) for each in Scenario.__struct_fields__}
+    return Scenario(**plain | {"name": name, "steps": steps})
+
+
+def name_of(rule: str) -> str:
+    """The name that the text of a rule gives it; raise RuleError."""
+    wanted = read_rule(rule.split())
+    if wanted.name is None:
+        raise RuleError('it needs a name; end it with "named NAME"')
+    return wanted.name
+
+
+def _is_about_state(rule: str) -> bool:
+    return isinstance(read_rule(rule.split()).action, StateAction | WatchAction)
+
+
+def _convert(fields: Mapping[str, Any], where: str) -> _File:
+    try:
+        return msgspec.convert(fields, _File)
+    except msgspec.ValidationError as error:
+        sentence, place = str(error), ""
+        if matched := _PLACE.fullmatch(sentence):
+            sentence, place = matched.groups()
+        if matched := _UNKNOWN.fullmatch(sentence):
+            part = place.rpartition(".")[2].partition("[")[0]
+            known = _KEYS.get(part, _File.__struct_fields__)
+            word = matched.group(1)
+            hint = did_you_mean(word, known) or f"; there are {', '.join(known)}"
+            sentence = f'"{word}" is no key of a scenario{hint}'
+        at = f" in {place}" if place else ""
+        raise ScenarioError(f"{where}: {sentence[0].lower()}{sentence[1:]}{at}") from None
+
+
+_KEYS: Final = {
+    "steps": Step.__struct_fields__,
+    "asked": Asked.__struct_fields__,
+    "seen": Seen.__struct_fields__,
+}
+
+
+def _problems(found: Scenario) -> Iterator[str]:
+    """What types do not tell."""
+    if not found.asked:
+        yield "nothing is asked; add [[asked]] with a name"
+    standing: set[str] = set()
+    all_rules: set[str] = set()
+    for step in sorted(found.steps, key=lambda step: step.at):
+        if not 0 <= step.at <= found.seconds:
+            yield f"a step at {step.at:g} is not within its {found.seconds:g} seconds"
+        for name in step.remove:
+            if name not in standing:
+                yield f'the step at {step.at:g} removes "{name}", which does not stand{did_you_mean(name, standing)}'
+            standing.discard(name)
+        for rule in step.add:
+            try:
+                name = name_of(rule)
+            except RuleError as error:
+                yield f'the rule "{rule}": {error}'
+                continue
+            if name in all_rules:
+                yield f'two rules are named "{name}"'
+            standing.add(name)
+            all_rules.add(name)
+        for written in step.delete:
+            if not _OBJECT.fullmatch(written):
+                yield f'"{written}" is no object; write it as "Service shop/web"'
+    for seen in found.seen:
+        if seen.client not in MODELS:
+            hint = did_you_mean(seen.client, MODELS) or f"; there are {', '.join(MODELS)}"
+            yield f'there is no model of a resolver "{seen.client}"{hint}'

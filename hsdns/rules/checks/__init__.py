@@ -1,0 +1,56 @@
+"""The checks of all rules, by subject; each function has the code of its rule.
+
+readable.py         what the API server refuses or does not know
+selector.py         Services and the pods that they choose
+pod_name.py         hostname, subdomain and serviceName: the names of pods
+port.py             ports of Services, slices and containers
+endpoint_slice.py   EndpointSlices and Endpoints that are written by hand
+endpoint_count.py   Services with many endpoints
+readiness.py        endpoints that are not ready
+external_name.py    targets of ExternalName Services
+captured_name.py    names that the search list catches
+network_policy.py   policies that keep pods from DNS
+pod_dns.py          dnsPolicy and dnsConfig
+cluster_role.py     what a DNS server may read
+corefile_cache.py   how long answers are stored
+corefile_forward.py where names outside the cluster are asked
+corefile_health.py  probes of the DNS server, and its Corefile as a whole
+"""
+
+from typing import Final
+
+from hsdns.rules.checks import (
+    captured_name,
+    cluster_role,
+    corefile_cache,
+    corefile_forward,
+    corefile_health,
+    endpoint_count,
+    endpoint_slice,
+    external_name,
+    network_policy,
+    pod_dns,
+    pod_name,
+    port,
+    readable,
+    readiness,
+    selector,
+)
+
+MODULES: Final = (
+    readable,
+    selector,
+    pod_name,
+    port,
+    endpoint_slice,
+    endpoint_count,
+    readiness,
+    external_name,
+    captured_name,
+    network_policy,
+    pod_dns,
+    cluster_role,
+    corefile_cache,
+    corefile_forward,
+    corefile_health,
+)

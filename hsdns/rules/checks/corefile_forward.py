@@ -1,0 +1,122 @@
+"""HS203 to HS208: where a Corefile sends names that are not of the cluster, and what it makes of names.
+
+Path: judging.py -> here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Final
+
+from hsdns.corefile.arguments import split_ip_port
+from hsdns.corefile.tree import Directive, Token
+from hsdns.rules.check import check
+from hsdns.rules.corefile import DNS_PORT, directive_of, ports_of, property_of
+from hsdns.rules.finding import Remark
+from hsdns.rules.objects import Objects
+
+RESOLV_CONF: Final = "resolv.conf"
+_FIELDS: Final = ("name", "ttl", "rcode", "cname")
+_TRAPS: Final = {"prefix": "begin with", "substring": "contain"}
+
+
+@check("HS203")
+def itself(objects: Objects) -> Iterator[Remark]:
+    """Upstreams that are the server itself."""
+    for corefile in objects.corefiles:
+        for block, directive in corefile.directives("forward"):
+            if (
+                directive_of(block, "bind") is not None
+                or directive_of(block, "rewrite") is not None
+            ):
+                continue
+            for token in directive.args[1:]:
+                upstream = split_ip_port(token.text.removeprefix("dns://"), DNS_PORT)
+                if upstream is None or upstream.port not in ports_of(block):
+                    continue
+                address = ip_address(upstream.host)
+                if address.is_loopback or address.is_unspecified:
+                    yield corefile.remark(
+                        token.position,
+                        "forward",
+                        f"{token.text} is this server itself, so every query comes back to it until it times out; "
+                        "write the address of another server, or the resolv.conf that the node's resolver reads",
+                    )
+
+
+@check("HS204")
+def without_loop(objects: Objects) -> Iterator[Remark]:
+    """Servers that do not notice that the node's resolv.conf leads back to them."""
+    for corefile in objects.corefiles:
+        for block, directive in corefile.directives("forward"):
+            if _is_of_all(directive) and directive_of(block, "loop") is None:
+                token = next(
+                    (each for each in directive.args[1:] if each.text.endswith(RESOLV_CONF)), None
+                )
+                if token is not None:
+                    yield corefile.remark(
+                        token.position,
+                        "forward",
+                        f"{token.text} may name a resolver of the node that asks this server again, and without the "
+                        "plugin loop that is not noticed; add loop",
+                    )
+
+
+@check("HS206")
+def one_upstream(objects: Objects) -> Iterator[Remark]:
+    """One upstream for all names."""
+    for corefile in objects.corefiles:
+        for _, directive in corefile.directives("forward"):
+            upstreams = directive.args[1:]
+            if _is_of_all(directive) and len(upstreams) == 1 and _is_address(upstreams[0]):
+                yield corefile.remark(
+                    upstreams[0].position,
+                    "forward",
+                    f"{upstreams[0].text} is the only upstream, so while it does not answer no name outside the "
+                    "cluster resolves; name a second one",
+                )
+
+
+@check("HS207")
+def without_limit(objects: Objects) -> Iterator[Remark]:
+    """No limit of the queries that wait for an upstream."""
+    for corefile in objects.corefiles:
+        for _, directive in corefile.directives("forward"):
+            if _is_of_all(directive) and property_of(directive, "max_concurrent") is None:
+                yield corefile.remark(
+                    directive.name.position,
+                    "forward",
+                    "without max_concurrent, queries that wait for a slow upstream pile up until the memory limit is "
+                    "reached; write max_concurrent 1000, as kubeadm does",
+                )
+
+
+@check("HS208")
+def rewrite_trap(objects: Objects) -> Iterator[Remark]:
+    """Patterns of rewrite that match whole labels only."""
+    for corefile in objects.corefiles:
+        for _, directive in corefile.directives("rewrite"):
+            words = list(directive.args)
+            if words and words[0].text in ("continue", "stop"):
+                del words[0]
+            if len(words) < 3 or words[0].text not in _FIELDS or words[1].text not in _TRAPS:
+                continue
+            kind, pattern = words[1].text, words[2]
+            if pattern.text.endswith("."):
+                continue
+            yield corefile.remark(
+                pattern.position,
+                "rewrite",
+                f'a dot is added to the pattern, so only names that {_TRAPS[kind]} "{pattern.text}." match: the '
+                f"pattern ends at the end of a label; write the dot if that is meant, or use regex",
+            )
+
+
+def _is_of_all(directive: Directive) -> bool:
+    return bool(directive.args) and directive.args[0].text == "."
+
+
+def _is_address(token: Token) -> bool:
+    scheme, _, rest = token.text.rpartition("://")
+    return split_ip_port(rest if scheme else token.text, DNS_PORT) is not None

@@ -1,0 +1,112 @@
+"""A cluster that is judged: what fails in it, what has passed, and what could not be checked, for want of what.
+
+Path: cli/doctor.py (a dump) -> here -> reading.py, judging.py.
+Rule 1: a dump with Services, Pods and workloads is the whole cluster: what is not in it does not exist.
+Rule 2: a rule that looks at objects which could not be read has not passed, also if it found something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from hsdns.cluster.controllers.kinds import PodManifest, Workload
+from hsdns.cluster.objects import SERVICE_NAME_LABEL
+from hsdns.corefile.tree import did_you_mean
+from hsdns.rules.check import CHECKS
+from hsdns.rules.finding import Finding
+from hsdns.rules.judging import judge
+from hsdns.rules.objects import Objects
+from hsdns.rules.reading import Files, read_files
+
+# Objects without which rules cannot tell.
+NEEDS: Final[dict[str, str]] = {
+    "services": "HS101 HS102 HS103 HS106 HS111 HS112 HS113 HS121 HS131 HS133 HS134 HS136 HS141 HS142 HS143 HS144 "
+    "HS151 HS152 HS155",
+    "endpointslices": "HS113 HS121 HS143 HS144 HS151 HS152 HS155",
+    "pods": "HS101 HS102 HS105 HS106 HS108 HS111 HS143 HS155 HS161 HS162 HS171 HS172 HS173 HS174",
+    "deployments": "HS101",
+    "statefulsets": "HS101 HS102 HS103 HS155",
+    "networkpolicies": "HS161 HS162",
+    "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209",
+    "clusterroles": "HS181",
+}
+# What the API server never has: it refused it, or it is a text around the objects.
+OF_FILES: Final = frozenset({"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132"})
+WHOLE: Final = frozenset({"services", "pods", "statefulsets", "deployments"})
+MAIN: Final = ("services", "endpointslices", "pods")
+
+
+class Diagnosis(NamedTuple):
+    """`passed` are codes; `unchecked` has the codes by what could not be read, `reasons` why."""
+
+    findings: list[Finding]
+    passed: list[str]
+    unchecked: dict[str, tuple[str, ...]]
+    reasons: Mapping[str, str]
+    objects: int
+    problems: list[str]
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the main objects could not be read."""
+        return bool(self.problems) or any(plural in self.reasons for plural in MAIN)
+
+
+def diagnose(name: str, content: bytes, reasons: Mapping[str, str], target: str = "") -> Diagnosis:
+    """Judge a dump; `target` is NAMESPACE or NAMESPACE/NAME.  Raise ValueError if the dump does not have it."""
+    read = read_files([(name, content)], is_whole=not WHOLE & set(reasons))
+    places = _places(read.objects, target) if target else None
+    found = judge(read.objects, read.silences).findings
+    if places is not None:
+        found = [each for each in found if each.remark.place in places]
+    unchecked = {plural: tuple(NEEDS.get(plural, "").split()) for plural in reasons}
+    missing = {code for codes in unchecked.values() for code in codes}
+    codes = {each.rule.code for each in found}
+    passed = [code for code in sorted(CHECKS) if code not in codes | missing | OF_FILES]
+    return Diagnosis(
+        found, passed, unchecked, reasons, len(read.objects.manifests), _problems(read)
+    )
+
+
+def _problems(read: Files) -> list[str]:
+    return [*read.unread, *read.templates]
+
+
+def _places(objects: Objects, target: str) -> set[str]:
+    """The objects that a target is about, as findings name them."""
+    namespace, _, name = target.partition("/")
+    near = [each for each in objects.manifests if each.namespace == namespace]
+    if not near:
+        hint = did_you_mean(namespace, {each.namespace for each in objects.manifests} - {""})
+        raise ValueError(f'there is no object in a namespace "{namespace}"{hint}')
+    if not name:
+        return {str(each) for each in near}
+    named = [each for each in near if each.name == name and each.kind in ("Service", "Pod")]
+    if not named:
+        known = {each.name for each in near if each.kind in ("Service", "Pod")}
+        raise ValueError(
+            f'there is no Service and no Pod "{name}" in namespace {namespace}{did_you_mean(name, known)}'
+        )
+    found = {str(each) for each in named}
+    for pods in objects.pod_sets:
+        services = [manifest for manifest, _ in objects.services_of(pods)]
+        is_own = pods.manifest in named
+        if is_own or any(each in named for each in services):
+            found |= {str(pods.manifest), *(_owners(pods.manifest.object, namespace))}
+        if is_own:
+            found |= {str(each) for each in services}
+    owners = {each.name for each in near if each.kind == "Service" and str(each) in found}
+    for each in objects.of("EndpointSlice"):
+        labels = each.metadata.get("labels")
+        if each in near and isinstance(labels, dict) and labels.get(SERVICE_NAME_LABEL) in owners:
+            found.add(str(each))
+    return found | {str(each) for each in near if each.kind == "NetworkPolicy"}
+
+
+def _owners(found: object, namespace: str) -> list[str]:
+    if not isinstance(found, PodManifest | Workload):
+        return []
+    return [
+        f"{each.kind} {namespace}/{each.name}" for each in found.metadata.owner_references or ()
+    ]

@@ -1,0 +1,51 @@
+"""A finding: a rule, the place, the object, the field, what is wrong and what to do; and how to repair it.
+
+Path: checks/ yield Remarks -> judging.py makes Findings of them -> output/, repair.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hsdns.corefile.tree import Position
+from hsdns.rules.rule import Rule
+
+
+class Edit(NamedTuple):
+    """A replacement of the text from `start` to before `end`; both are in the same file."""
+
+    start: Position
+    end: Position
+    text: str
+
+
+class Remark(NamedTuple):
+    """What a check says: `place` is an object such as `Service shop/db`, `field` a path in it, or both are empty.
+
+    `level` is that of the rule unless it is given.
+    """
+
+    position: Position
+    place: str
+    field: str
+    sentence: str
+    level: str = ""
+    edit: Edit | None = None
+
+
+class Finding(NamedTuple):
+    """A remark with its rule; `silenced` is the reason for which it is not shown."""
+
+    rule: Rule
+    level: str
+    remark: Remark
+    silenced: str = ""
+
+    @property
+    def message(self) -> str:
+        """The sentence with the object and the field that it is about."""
+        parts = [self.remark.place, self.remark.field, self.remark.sentence]
+        return ": ".join(part for part in parts if part)
+
+    def __str__(self) -> str:
+        return f"{self.remark.position}: {self.level} {self.rule.code} {self.message}"

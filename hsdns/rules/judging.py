@@ -1,0 +1,95 @@
+"""All checks over some objects: findings, without those that are silenced.
+
+Path: cli/lint.py -> here -> output/.
+Rule 1: findings come by file, line and column.
+Rule 2: a silence that silences nothing, or has no reason, is a finding of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from hsdns.corefile.tree import did_you_mean
+from hsdns.rules.check import CHECKS
+from hsdns.rules.checks import MODULES
+from hsdns.rules.finding import Edit, Finding, Remark
+from hsdns.rules.objects import Objects
+from hsdns.rules.rule import rules
+from hsdns.rules.silence import Silence
+
+WITHOUT_EFFECT: Final = "HS003"
+WITHOUT_REASON: Final = "HS004"
+
+
+class Judgement(NamedTuple):
+    """What was found, and what would have been found without silences."""
+
+    findings: list[Finding]
+    silenced: list[Finding]
+
+
+def judge(objects: Objects, silences: Iterable[Silence] = ()) -> Judgement:
+    """Run all checks."""
+    assert MODULES, "their import enters the checks"
+    known = rules()
+    found = [
+        Finding(known[code], remark.level or known[code].level, remark)
+        for code, function in CHECKS.items()
+        for remark in function(objects)
+    ]
+    listed = list(silences)
+    used: set[Silence] = set()
+    shown, silenced = [], []
+    for each in found:
+        silence = next((one for one in listed if _is_about(one, each, objects)), None)
+        if silence is None:
+            shown.append(each)
+        else:
+            used.add(silence)
+            silenced.append(each._replace(silenced=silence.reason))
+    for code, remark in _of_silences([each for each in listed if each not in used]):
+        shown.append(Finding(known[code], known[code].level, remark))
+    return Judgement(sorted(shown, key=_order), silenced)
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    return (*finding.remark.position, finding.rule.code, finding.message)
+
+
+def _is_about(silence: Silence, finding: Finding, objects: Objects) -> bool:
+    remark = finding.remark
+    if silence.code != finding.rule.code or silence.at.file != remark.position.file:
+        return False
+    if not silence.reason:
+        return False
+    if silence.place:
+        return silence.place == remark.place
+    if silence.line == remark.position.line:
+        return True
+    return any(
+        str(each) == remark.place
+        and each.file == silence.at.file
+        and each.at("").line == silence.line
+        for each in objects.manifests
+        if remark.place
+    )
+
+
+def _of_silences(unused: Iterable[Silence]) -> Iterator[tuple[str, Remark]]:
+    for each in unused:
+        edit = None if each.place else Edit(each.start, each.end, "")
+        if each.code not in rules():
+            hint = did_you_mean(each.code, rules()) or "; write # hsdns: ignore CODE REASON"
+            yield (
+                WITHOUT_EFFECT,
+                Remark(each.at, each.place, "", f'there is no rule "{each.code}"{hint}'),
+            )
+        elif not each.reason:
+            sentence = f"{each.code} is silenced without a reason, so it is not; write the reason after the code"
+            yield WITHOUT_REASON, Remark(each.at, each.place, "", sentence)
+        else:
+            sentence = (
+                f"nothing here is found by {each.code}, so the silence has no effect; remove it"
+            )
+            yield WITHOUT_EFFECT, Remark(each.at, each.place, "", sentence, edit=edit)

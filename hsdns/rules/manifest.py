@@ -1,0 +1,144 @@
+"""An object as it is written in a file, with the places of its fields.
+
+Path: reading.py -> here -> objects.py, checks/.
+Rule: positions of an object in JSON are found only when they are asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from hsdns.cluster.controllers.api_values import Refused
+from hsdns.cluster.controllers.kinds import Manifest as Kind
+from hsdns.corefile.tree import Position
+from hsdns.rules.finding import Edit, Remark
+from hsdns.sources.field_position import field_node, field_place, json_node
+from hsdns.sources.manifest_file import ObjectRead
+
+_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*")
+_WORDS: Final = frozenset("true false yes no on off null y n".split())
+
+
+class Manifest:
+    """One object of a file, whose content is `whole`.
+
+    `object` is None for kinds that are not checked, and `namespace` is empty if it is not written.
+    """
+
+    __slots__ = (
+        "_content",
+        "_line",
+        "_node",
+        "_raw",
+        "_whole",
+        "file",
+        "kind",
+        "metadata",
+        "name",
+        "namespace",
+        "object",
+        "refused",
+        "remarks",
+    )
+
+    def __init__(self, read: ObjectRead, file: str, whole: bytes = b"") -> None:
+        item = read.item
+        assert item is not None, "the caller has looked"
+        self.file = file
+        self.kind = item.head.kind if isinstance(item.head.kind, str) else ""
+        self.metadata: Mapping[str, Any] = (
+            item.head.metadata if isinstance(item.head.metadata, dict) else {}
+        )
+        self.name = _text(self.metadata.get("name"))
+        self.namespace = _text(self.metadata.get("namespace"))
+        self.object: Kind | None = read.document.object if read.document is not None else None
+        self.refused: Refused | None = read.problem.fault if read.problem is not None else None
+        self.remarks = list(read.remarks)
+        self._content = item.value
+        self._node = item.node
+        self._line = 1 if item.node is not None else item.line
+        self._raw = bytes(item.value) if isinstance(item.value, msgspec.Raw) else b""
+        self._whole = whole
+
+    def __str__(self) -> str:
+        path = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind} {path}"
+
+    @property
+    def content(self) -> Any:
+        """The object as it is written, decoded; an empty mapping if it cannot be."""
+        if isinstance(self._content, msgspec.Raw):
+            try:
+                self._content = msgspec.json.decode(self._content)
+            except (msgspec.DecodeError, RecursionError):
+                self._content = {}
+        return self._content if isinstance(self._content, dict) else {}
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The annotations that are text."""
+        found = self.metadata.get("annotations")
+        listed = found.items() if isinstance(found, dict) else ()
+        return {key: value for key, value in listed if isinstance(value, str)}
+
+    def at(self, field: str) -> Position:
+        """The place of a field, or of its nearest parent that is written."""
+        line, column = field_place(self.node, field) if self.node is not None else (1, 1)
+        return Position(
+            self.file, line + self._line - 1, column + (self._column if line == 1 else 0)
+        )
+
+    def remark(
+        self, field: str, sentence: str, *, level: str = "", at: str = "", edit: Edit | None = None
+    ) -> Remark:
+        """Say something about a field; `at` is the field whose place is told, if it is another."""
+        return Remark(self.at(at or field), str(self), field, sentence, level, edit)
+
+    def replaced(self, field: str, text: str) -> Edit | None:
+        """The edit that writes another word in place of a field; None if it is not one word in one line.
+
+        The word has the quotes of the one before it, and some if it would not be read as text without.
+        """
+        node = field_node(self.node, field)
+        if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
+            return None
+        if node.start_mark.line != node.end_mark.line:
+            return None
+        start, end = (
+            Position(
+                self.file,
+                mark.line + self._line,
+                mark.column + 1 + (0 if mark.line else self._column),
+            )
+            for mark in (node.start_mark, node.end_mark)
+        )
+        quote = node.style or ("" if _PLAIN.fullmatch(text) and text not in _WORDS else '"')
+        return Edit(start, end, f"{quote}{text}{quote}")
+
+    @property
+    def _column(self) -> int:
+        """What is before an object in JSON in its first line: it is a text of its own, and not in it."""
+        before = self._whole.find(self._raw) if self._raw else -1
+        return (
+            len(self._whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace"))
+            if before > 0
+            else 0
+        )
+
+    @property
+    def node(self) -> Any:
+        """The YAML node."""
+        if self._node is None and isinstance(self._content, msgspec.Raw):
+            self._node = json_node(bytes(self._content))
+        elif self._node is None:
+            self._node = json_node(msgspec.json.encode(self._content))
+        return self._node
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,37 @@
+"""Findings in the formats of `hsdns lint -o`, one module each.
+
+Path: cli/lint.py -> here -> standard output.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from hsdns.rules.finding import Finding
+
+
+class Report(NamedTuple):
+    """What is shown: findings at or over the level, those below it as a number, silenced ones, and what was read."""
+
+    findings: list[Finding]
+    below: int
+    silenced: list[Finding]
+    objects: int
+    files: int
+    unread: list[str]
+
+
+_MODULES: Final = {
+    "text": "plain",
+    "json": "document",
+    "sarif": "sarif",
+    "junit": "junit",
+    "github": "github",
+}
+FORMATS: Final = tuple(_MODULES)
+
+
+def formatted(report: Report, output: str) -> str:
+    """The report in a format, with the end of its last line."""
+    write: Callable[[Report], str] = import_module(f"hsdns.rules.output.{_MODULES[output]}").write
+    return write(report)

@@ -1,0 +1,40 @@
+"""Findings as one JSON object.
+
+Path: output/__init__.py -> here.
+"""
+
+from __future__ import annotations
+
+import json
+
+from hsdns.rules.finding import Finding
+from hsdns.rules.output import Report
+
+
+def write(report: Report) -> str:
+    """The report for a script."""
+    value = {
+        "findings": [as_json(each) for each in report.findings],
+        "silenced": [{**as_json(each), "reason": each.silenced} for each in report.silenced],
+        "below": report.below,
+        "objects": report.objects,
+        "files": report.files,
+        "unread": report.unread,
+    }
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def as_json(finding: Finding) -> dict[str, object]:
+    """One finding."""
+    rule, remark = finding.rule, finding.remark
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "level": finding.level,
+        **remark.position._asdict(),
+        "object": remark.place,
+        "field": remark.field,
+        "message": remark.sentence,
+        "page": rule.page,
+        "repaired": remark.edit is not None,
+    }

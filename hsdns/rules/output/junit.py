@@ -1,0 +1,39 @@
+"""Findings as JUnit's XML, which CI servers show as failed tests: a test case for each finding.
+
+Path: output/__init__.py -> here.
+"""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from hsdns.rules.output import Report
+
+
+def write(report: Report) -> str:
+    """The report as one test suite; without findings it has one case that passes."""
+    found, unread = report.findings, report.unread
+    suite = Element(
+        "testsuite",
+        name="hsdns lint",
+        tests=str(len(found) + len(unread) or 1),
+        failures=str(len(found)),
+        errors=str(len(unread)),
+    )
+    for each in found:
+        position = each.remark.position
+        case = SubElement(
+            suite,
+            "testcase",
+            name=f"{each.rule.code} {position.file}:{position.line}",
+            classname=position.file,
+        )
+        failure = SubElement(case, "failure", message=each.message, type=each.level)
+        failure.text = f"{each}\n{each.rule.page}"
+    for sentence in unread:
+        case = SubElement(suite, "testcase", name=sentence, classname="not checked")
+        SubElement(case, "error", message=sentence)
+    if not found and not unread:
+        SubElement(suite, "testcase", name=f"{report.objects} objects", classname="hsdns lint")
+    indent(suite)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(suite, encoding="unicode")}\n'

@@ -1,0 +1,95 @@
+"""Findings in SARIF 2.1.0, which editors and code hosts show at their lines.
+
+Path: output/__init__.py -> here.
+Source: OASIS, Static Analysis Results Interchange Format 2.1.0.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+from urllib.parse import quote
+
+from hsdns import __version__
+from hsdns.rules.finding import Edit, Finding
+from hsdns.rules.output import Report
+from hsdns.rules.rule import SITE, Rule
+
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def write(report: Report) -> str:
+    """The report as the log of one run."""
+    findings = [*report.findings, *report.silenced]
+    rules = {each.rule.code: each.rule for each in findings}
+    order = sorted(rules)
+    driver = {
+        "name": "hsdns lint",
+        "version": __version__,
+        "informationUri": SITE,
+        "rules": [_descriptor(rules[code]) for code in order],
+    }
+    notes = [{"level": "warning", "message": {"text": each}} for each in report.unread]
+    run: dict[str, Any] = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [
+            {"executionSuccessful": not report.unread, "toolExecutionNotifications": notes}
+        ],
+        "results": [_result(each, order) for each in findings],
+    }
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+
+
+def _descriptor(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.code,
+        "name": "".join(word.capitalize() for word in rule.name.split("-")),
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": " ".join(rule.what.split())},
+        "help": {"text": rule.section("Fix"), "markdown": rule.text},
+        "helpUri": rule.page,
+        "defaultConfiguration": {"level": rule.level},
+    }
+
+
+def _result(finding: Finding, order: list[str]) -> dict[str, Any]:
+    remark = finding.remark
+    place = {
+        "physicalLocation": {
+            "artifactLocation": {"uri": _uri(remark.position.file)},
+            "region": {"startLine": remark.position.line, "startColumn": remark.position.column},
+        },
+    }
+    names = [{"fullyQualifiedName": f"{remark.place}: {remark.field}"}] if remark.place else []
+    found: dict[str, Any] = {
+        "ruleId": finding.rule.code,
+        "ruleIndex": order.index(finding.rule.code),
+        "level": finding.level,
+        "message": {"text": finding.message},
+        "locations": [{**place, **({"logicalLocations": names} if names else {})}],
+    }
+    if finding.silenced:
+        found["suppressions"] = [{"kind": "inSource", "justification": finding.silenced}]
+    if remark.edit is not None:
+        found["fixes"] = [_fix(remark.edit)]
+    return found
+
+
+def _fix(edit: Edit) -> dict[str, Any]:
+    region = {
+        "startLine": edit.start.line,
+        "startColumn": edit.start.column,
+        "endLine": edit.end.line,
+        "endColumn": edit.end.column,
+    }
+    change = {
+        "artifactLocation": {"uri": _uri(edit.start.file)},
+        "replacements": [{"deletedRegion": region, "insertedContent": {"text": edit.text}}],
+    }
+    return {"artifactChanges": [change]}
+
+
+def _uri(file: str) -> str:
+    return quote(file.removeprefix("./"))

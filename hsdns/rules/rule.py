@@ -1,0 +1,118 @@
+"""A rule: its code, title, level and page, read from `pages/CODE-NAME.md`.
+
+Path: cli/rule.py, judging.py, output/ -> here -> hsdns/rules/pages.
+Rule 1: the page is the only place that says what a rule is; the site, `hsdns rule`, SARIF and the tests read it.
+Rule 2: a code is never used again; RETIRED has those that are no more.
+Rule 3: a level says what follows.  error: a name fails, or is wrong, for somebody now.  warning: it will, under a
+        condition that the page states.  note: it costs queries, or surprises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from hsdns.corefile.tree import did_you_mean
+
+LEVELS: Final = ("error", "warning", "note")
+SITE: Final = "https://hsdns.github.io/hsdns/"
+RETIRED: Final[frozenset[str]] = frozenset()
+CODE: Final = re.compile(r"HS[0-9]{3}")
+_HEAD: Final = re.compile(r"# (HS\d{3}): (.+)\n\nLevel: (\w+)\n")
+_SECTION: Final = re.compile(r"^## (.+)\n", re.MULTILINE)
+_FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_REPAIRS: Final = "`hsdns lint -fix` does this"
+
+
+class Example(NamedTuple):
+    """A file and what is found in it, one line each; `language` is yaml or corefile."""
+
+    language: str
+    content: str
+    findings: str
+
+
+class Rule(NamedTuple):
+    """One rule; `name` is that of its file, `text` the whole page in Markdown."""
+
+    code: str
+    name: str
+    title: str
+    level: str
+    text: str
+
+    @property
+    def page(self) -> str:
+        """The address of its page."""
+        return f"{SITE}rules/{self.code}.html"
+
+    @property
+    def is_repaired(self) -> bool:
+        """Whether `hsdns lint -fix` repairs what it finds."""
+        return _REPAIRS in self.text
+
+    @property
+    def what(self) -> str:
+        """The first paragraphs: what the rule is about."""
+        return _SECTION.split(self.text)[0].split("\n", 4)[4].strip()
+
+    def section(self, title: str) -> str:
+        """A section of the page, empty if there is none."""
+        parts = _SECTION.split(self.text)
+        return dict(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True)).get(title, "")
+
+    @property
+    def examples(self) -> list[Example]:
+        """The files of the section Examples, in order; those without findings are repaired ones."""
+        found: list[Example] = []
+        for language, body in _FENCE.findall(self.section("Examples")):
+            if language == "text":
+                found[-1] = found[-1]._replace(findings=body)
+            else:
+                found.append(Example(language, body, ""))
+        return found
+
+
+@cache
+def rules() -> dict[str, Rule]:
+    """All rules by code, in order; raise ValueError for a page that does not begin as it must."""
+    folder = files("hsdns.rules") / "pages"
+    pages = sorted(
+        (each for each in folder.iterdir() if each.name.endswith(".md")), key=lambda each: each.name
+    )
+    return {
+        rule.code: rule for rule in (_read(each.name, each.read_text("utf-8")) for each in pages)
+    }
+
+
+def find_rule(word: str, known: Iterable[Rule] = ()) -> Rule:
+    """The rule with a code, in any case, or a name; raise ValueError with the nearest one."""
+    by_word = {key: each for each in known or rules().values() for key in (each.code, each.name)}
+    found = by_word.get(word.upper()) or by_word.get(word.lower())
+    if found is not None:
+        return found
+    if word.upper() in RETIRED:
+        raise ValueError(f'rule "{word}" is no more')
+    hint = did_you_mean(word.upper() if word[:2].upper() == "HS" else word.lower(), by_word)
+    raise ValueError(f'there is no rule "{word}"{hint or "; hsdns rule lists them"}')
+
+
+def level_at_least(level: str, lowest: str) -> bool:
+    """Whether a level is as serious as another, or more."""
+    return LEVELS.index(level) <= LEVELS.index(lowest)
+
+
+def _read(file_name: str, text: str) -> Rule:
+    head = _HEAD.match(text)
+    code, _, name = file_name.removesuffix(".md").partition("-")
+    if head is None or head[1] != code or head[3] not in LEVELS:
+        raise ValueError(f'{file_name}: it must begin with "# {code}: TITLE" and "Level: LEVEL"')
+    return Rule(code, name, head[2], head[3], text)
+
+
+def sections(text: str) -> Sequence[str]:
+    """The titles of a page's sections."""
+    return _SECTION.findall(text)

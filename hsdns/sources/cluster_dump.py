@@ -1,0 +1,262 @@
+"""A dump of a cluster: what rules look at, read once from the API server, with nothing that is secret.
+
+Path: cli/doctor.py -> here -> apiserver/client.py; rules/reading.py reads the dump like any file of manifests.
+Rule 1: only lists, in pages; nothing is written to the cluster, and Secrets are not asked for.
+Rule 2: environment variables, commands, arguments and volumes of Pods are left out, and so are annotations, but for
+        those that rules read: kubectl repeats whole objects in them.  Of a ConfigMap only the Corefile is in it.
+Rule 3: what may not be read is noted in the dump, with the reason, and the rest is read all the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from hsdns.apiserver.transport import Transport, Unreachable
+from hsdns.cluster.objects import TOLERATE
+
+NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of reasons by plural
+PAGE: Final = 500  # objects
+MAX_PAGE_LEN: Final = 64 * 1024 * 1024  # octets
+MAX_ERROR_LEN: Final = 4096
+READ_TIMEOUT: Final = 30.0  # seconds without data
+_OWN: Final = "hsdns.io/"
+_METADATA: Final = (
+    "name namespace uid resourceVersion labels annotations ownerReferences deletionTimestamp"
+)
+_COREFILES: Final = ("coredns", "node-local-dns", "coredns-custom", "hsdns")
+_ROLES: Final = ("system:coredns", "coredns", "hsdns")
+
+
+class Listed(NamedTuple):
+    """A kind of object to list; with `names` only those, each in a list of its own, in `namespace`."""
+
+    plural: str
+    kind: str
+    group_version: str
+    names: tuple[str, ...] = ()
+    namespace: str = ""
+    is_namespaced: bool = True
+
+    def path(self, namespace: str) -> str:
+        """The path of the list, in one namespace or, if that is empty, in all."""
+        prefix = "/apis/" if "/" in self.group_version else "/api/"
+        place = self.namespace or (namespace if self.is_namespaced else "")
+        return (
+            f"{prefix}{self.group_version}/{f'namespaces/{place}/' if place else ''}{self.plural}"
+        )
+
+
+KINDS: Final = (
+    Listed("services", "Service", "v1"),
+    Listed("endpointslices", "EndpointSlice", "discovery.k8s.io/v1"),
+    Listed("pods", "Pod", "v1"),
+    Listed("statefulsets", "StatefulSet", "apps/v1"),
+    Listed("deployments", "Deployment", "apps/v1"),
+    Listed("replicasets", "ReplicaSet", "apps/v1"),
+    Listed("daemonsets", "DaemonSet", "apps/v1"),
+    Listed("networkpolicies", "NetworkPolicy", "networking.k8s.io/v1"),
+    Listed("namespaces", "Namespace", "v1", is_namespaced=False),
+    Listed("configmaps", "ConfigMap", "v1", names=_COREFILES, namespace="kube-system"),
+    Listed(
+        "clusterroles",
+        "ClusterRole",
+        "rbac.authorization.k8s.io/v1",
+        names=_ROLES,
+        is_namespaced=False,
+    ),
+)
+
+
+async def collect(
+    transport: Transport,
+    namespace: str = "",
+    progress: Callable[[str, int], None] = lambda plural, count: None,
+) -> bytes:
+    """Read a cluster, or one namespace of it, as a List in JSON; `progress` is told what is read, and how many.
+
+    Raise Unreachable if nothing at all could be read.
+    """
+    items: list[dict[str, Any]] = []
+    unread: dict[str, str] = {}
+    for kind in KINDS:
+        try:
+            for name in kind.names or ("",):
+                found = await _list(transport, kind, namespace, name)
+                items += [pruned(kind, each) for each in found]
+                progress(kind.plural, len(items))
+        except Unreachable as fault:
+            unread[kind.plural] = str(fault)
+    if len(unread) == len(KINDS):
+        raise Unreachable(next(iter(unread.values())))
+    note = {"annotations": {NOTE: json.dumps(unread)}}
+    dump = {"apiVersion": "v1", "kind": "List", "metadata": note, "items": items}
+    return json.dumps(dump, indent=1).encode() + b"\n"
+
+
+def unread_kinds(dump: bytes) -> dict[str, str]:
+    """What a dump lacks, by plural, with the reasons; of one of kubectl, the kinds of which it has no object."""
+    try:
+        value = json.loads(dump)
+    except ValueError:
+        value = {}
+    if not isinstance(value, dict):
+        value = {}
+    metadata = value.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    note = annotations.get(NOTE) if isinstance(annotations, dict) else None
+    if isinstance(note, str):
+        try:
+            found = json.loads(note)
+            return {str(key): str(reason) for key, reason in found.items()}
+        except (ValueError, AttributeError):
+            return {}
+    return {
+        each.plural: "there are none in the file"
+        for each in KINDS
+        if f'"{each.kind}"'.encode() not in dump and f"kind: {each.kind}".encode() not in dump
+    }
+
+
+async def _list(
+    transport: Transport, kind: Listed, namespace: str, name: str
+) -> list[dict[str, Any]]:
+    query = {"limit": str(PAGE)}
+    if name:
+        query["fieldSelector"] = f"metadata.name={name}"
+    found: list[dict[str, Any]] = []
+    while True:
+        page = await _page(transport, kind, kind.path(namespace), query)
+        listed = page.get("items")
+        found += [each for each in listed or () if isinstance(each, dict)]
+        metadata = page.get("metadata")
+        following = metadata.get("continue") if isinstance(metadata, dict) else None
+        if not isinstance(following, str) or not following:
+            return found
+        query = {**query, "continue": following}
+
+
+async def _page(
+    transport: Transport, kind: Listed, path: str, query: Mapping[str, str]
+) -> dict[str, Any]:
+    async with transport.get(path, query) as answer:
+        if answer.status != 200:
+            said = transport.redact((await answer.text(MAX_ERROR_LEN)).strip())
+            raise Unreachable(_reason(kind, answer.status, said))
+        body = bytearray()
+        async for chunk in answer.chunks(lambda: READ_TIMEOUT):
+            body += chunk
+            if len(body) > MAX_PAGE_LEN:
+                raise Unreachable(f"a page of {kind.plural} is longer than {MAX_PAGE_LEN} octets")
+    try:
+        page = json.loads(body)
+    except ValueError:
+        page = None
+    if not isinstance(page, dict):
+        raise Unreachable(f"what the server sends for {kind.plural} is not a list")
+    return page
+
+
+def _reason(kind: Listed, status: int, said: str) -> str:
+    if status in (401, 403):
+        return f"no right to list {kind.plural} ({status})"
+    if status == 404:
+        return f"the server does not know {kind.group_version} {kind.plural} (404)"
+    try:
+        message = json.loads(said).get("message", "")
+    except (ValueError, AttributeError):
+        message = said
+    return f"{kind.plural} could not be read: {str(message)[:200] or 'no reason given'} ({status})"
+
+
+def pruned(kind: Listed, item: Mapping[str, Any]) -> dict[str, Any]:
+    """An object with its kind and the fields that rules look at."""
+    metadata = _chosen(item.get("metadata"), _METADATA)  # fmt: skip
+    annotations = metadata.get("annotations")
+    if isinstance(annotations, dict):
+        metadata["annotations"] = {
+            key: each
+            for key, each in annotations.items()
+            if key == TOLERATE or key.startswith(_OWN)
+        }
+    found: dict[str, Any] = {
+        "apiVersion": kind.group_version,
+        "kind": kind.kind,
+        "metadata": metadata,
+    }
+    if kind.kind == "ConfigMap":
+        data = item.get("data")
+        listed = data.items() if isinstance(data, dict) else ()
+        found["data"] = {
+            key: each for key, each in listed if key == "Corefile" or key.endswith(".server")
+        }
+    elif kind.kind == "Pod":
+        found["spec"] = _pod_spec(item.get("spec"))
+        found["status"] = _pod_status(item.get("status"))
+    elif kind.group_version == "apps/v1":
+        found["spec"] = _workload_spec(item.get("spec"))
+    elif kind.kind != "Namespace":
+        others = ("spec", "status", "addressType", "endpoints", "ports", "rules")
+        found |= {key: item[key] for key in others if key in item}
+    return found
+
+
+def _chosen(value: object, words: str) -> dict[str, Any]:
+    given = value if isinstance(value, dict) else {}
+    return {key: given[key] for key in words.split() if key in given}
+
+
+def _each(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _workload_spec(value: object) -> dict[str, Any]:
+    found = _chosen(value, "replicas serviceName ordinals selector template")
+    template = found.get("template")
+    if isinstance(template, dict):
+        metadata = _chosen(template.get("metadata"), "labels")
+        found["template"] = {"metadata": metadata, "spec": _pod_spec(template.get("spec"))}
+    return found
+
+
+def _pod_spec(value: object) -> dict[str, Any]:
+    found = _chosen(
+        value,
+        "hostname subdomain nodeName hostNetwork dnsPolicy dnsConfig containers initContainers",
+    )
+    for key in ("containers", "initContainers"):
+        if key in found:
+            found[key] = [_container(each) for each in _each(found[key])]
+    return found
+
+
+def _container(value: object) -> dict[str, Any]:
+    found = _chosen(value, "name ports restartPolicy readinessProbe")
+    if "readinessProbe" in found:
+        probe = _chosen(found["readinessProbe"], "httpGet tcpSocket grpc")
+        if "httpGet" in probe:  # its headers may hold a password
+            probe["httpGet"] = _chosen(probe["httpGet"], "path port scheme")
+        found["readinessProbe"] = probe
+    return found
+
+
+def _pod_status(value: object) -> dict[str, Any]:
+    found = _chosen(value, "phase podIP podIPs conditions containerStatuses")
+    if "conditions" in found:
+        found["conditions"] = [
+            _chosen(each, "type status reason") for each in _each(found["conditions"])
+        ]
+    if "containerStatuses" in found:
+        found["containerStatuses"] = [
+            _container_status(each) for each in _each(found["containerStatuses"])
+        ]
+    return found
+
+
+def _container_status(value: object) -> dict[str, Any]:
+    found = _chosen(value, "name ready restartCount state")
+    if "state" in found:
+        waiting = _chosen(found["state"], "waiting").get("waiting")
+        found["state"] = {"waiting": _chosen(waiting, "reason")} if waiting else {}
+    return found

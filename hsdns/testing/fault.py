@@ -1,0 +1,167 @@
+"""A fault: DNS that misbehaves by a rule, as long as a `with` lasts.
+
+Path: cluster.fault() -> here -> server.py, which has the rule stand; hsdns/faults/ has what it does.
+Rule 1: it stands when the `with` begins, and nothing of it is left when the `with` ends; its hits stay readable.
+Rule 2: hits are counted before they are read: what has arrived is taken first.
+Rule 3: a failed assertion about hits shows the rule, and the queries that came while it stood.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from typing import Final, Protocol, Self
+
+from hsdns.faults.rule import Rule, RuleError
+from hsdns.testing.errors import ClusterError, hides
+from hsdns.testing.queries import Query
+
+__tracebackhide__ = hides
+
+SHOWN: Final = 10  # queries in a failure
+COUNTED: Final = {  # what hits are of, for rules that are not about queries
+    "connection": ("connection", "connections"),
+    "process": ("restart", "restarts"),
+}
+
+
+class TakesFaults(Protocol):
+    """What rules stand in: the server."""
+
+    def add_fault(self, words: Sequence[str]) -> Rule:
+        """Have a rule stand; raise RuleError."""
+
+    def remove_fault(self, rule: Rule) -> None:
+        """End a rule, if it stands."""
+
+
+class Followed(Protocol):
+    """The queries that come."""
+
+    def followed(self, note: Callable[[Query], None]) -> AbstractContextManager[None]:
+        """Within it, call `note` with each."""
+
+    def settle(self) -> None:
+        """Return when those that have arrived are noted."""
+
+
+class Hits(int):
+    """A number of hits, of a fault that failures can show."""
+
+    fault: Fault
+
+    def __new__(cls, number: int, fault: Fault) -> Self:
+        """Make an immutable number."""
+        made = super().__new__(cls, number)
+        made.fault = fault
+        return made
+
+
+class Fault:
+    """A context manager: within it the rule stands."""
+
+    def __init__(
+        self, words: Sequence[str], find_server: Callable[[], TakesFaults], queries: Followed
+    ) -> None:
+        self._words = list(words)
+        self._find_server, self._queries = find_server, queries
+        self._rule: Rule | None = None
+        self._standing: ExitStack | None = None
+        self._count = 0
+        self._last: deque[Query] = deque(maxlen=SHOWN)
+
+    def __repr__(self) -> str:
+        """Show the rule, and what it has done."""
+        if self._rule is None:
+            return f'<Fault "{" ".join(self._words)}" that was not started>'
+        return f'<Fault "{self._rule.what}": {self._hit_text()}>'
+
+    def __enter__(self) -> Self:
+        """Have the rule stand; raise ClusterError."""
+        if self._rule is not None:
+            raise ClusterError(f"{self!r} starts once; make another one with cluster.fault()")
+        server = self._find_server()
+        with ExitStack() as standing:
+            standing.enter_context(self._queries.followed(self._note))
+            try:
+                self._rule = server.add_fault(self._words)
+            except RuleError as error:
+                raise ClusterError(f'the fault "{" ".join(self._words)}": {error}') from None
+            standing.callback(self._remove, self._rule)
+            self._standing = standing.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the rule."""
+        standing, self._standing = self._standing, None
+        if standing is not None:
+            standing.close()
+
+    @property
+    def rule(self) -> str:
+        """The rule, as it can be written in a Corefile or for `hsdns fault add`."""
+        return self._stood().text
+
+    @property
+    def hits(self) -> int:
+        """How many queries it did something to, so far."""
+        rule = self._stood()
+        self._settle()
+        return Hits(rule.hits, self)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what it did to which queries, in order: equal if two runs were the same."""
+        rule = self._stood()
+        self._settle()
+        return rule.digest
+
+    def assert_hits(self, times: int | None = None) -> None:
+        """Fail unless it did something, to `times` queries if that is given."""
+        __tracebackhide__ = True  # pytest shows the line of the test
+        hits = self.hits
+        if not hits if times is None else hits != times:
+            expected = "" if times is None else f", not {times}"
+            raise AssertionError("\n".join([f"{int(hits)} hits{expected}", *self.report()]))
+
+    def report(self) -> list[str]:
+        """Lines for a failure: the rule, and what came in while it stood."""
+        lines = [f"the fault hit {self._hit_text()}: {self._stood().what}"]
+        if self._count > SHOWN:
+            lines.append(f"  the last {SHOWN}:")
+        return lines + [f"  {each}" for each in self._last]
+
+    def grow_older(self, seconds: float) -> None:
+        """Have the rule stand since an earlier time, for conditions about time; a scenario advances so."""
+        rule = self._stood()
+        rule.begun -= seconds
+
+    def _stood(self) -> Rule:
+        if self._rule is None:
+            raise ClusterError(
+                f"{self!r} has done nothing yet; use it in `with cluster.fault(...) as fault:`"
+            )
+        return self._rule
+
+    def _settle(self) -> None:
+        if self._standing is not None:
+            self._queries.settle()
+
+    def _remove(self, rule: Rule) -> None:
+        with suppress(ClusterError):  # a cluster that has ended has no rules
+            self._find_server().remove_fault(rule)
+
+    def _note(self, query: Query) -> None:
+        self._count += 1
+        self._last.append(query)
+
+    def _hit_text(self) -> str:
+        if self._rule is not None and self._rule.action.about in COUNTED:
+            one, many = COUNTED[self._rule.action.about]
+            return f"{self._rule.hits} {one if self._rule.hits == 1 else many}"
+        if not self._count:
+            return "nothing, as no query came"
+        queries = "query" if self._count == 1 else "queries"
+        assert self._rule is not None, "it stood"
+        return f"{self._rule.hits} of {self._count} {queries}"

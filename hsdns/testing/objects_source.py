@@ -1,0 +1,62 @@
+"""The objects of a test as a source of the server, in place of manifests or an API server.
+
+Path: server.py puts it into the kubernetes block and hands it events -> the store.
+Rule: it knows all objects that there are, for explanations and for a server that is started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from hsdns.cluster.object_index import ObjectIndex
+from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
+from hsdns.cluster.reading import Lead, Reading
+from hsdns.cluster.source import Deliver, Report, Surroundings
+
+
+class ObjectsSource:
+    """The source that the test is: it delivers what it is handed."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._deliver: Deliver = lambda events: None
+        self._objects: dict[tuple[type[Object], str, str], Object] = {}
+        self._note(events)
+
+    def __str__(self) -> str:
+        return "the objects of a test"
+
+    def check(self) -> list[str]:
+        """Nothing is missing."""
+        return []
+
+    def load(self, deliver: Deliver, report: Report) -> None:
+        """Deliver the objects that are there."""
+        self._deliver = deliver
+        deliver([*map(Upserted, self._objects.values()), Synced()])
+
+    def hand(self, events: Sequence[Event]) -> None:
+        """Deliver events of the test."""
+        self._note(events)
+        self._deliver(events)
+
+    def _note(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, Upserted | Deleted):
+                found = event.object
+                key = type(found), found.metadata.namespace, found.metadata.name
+                self._objects.pop(key, None)
+                if isinstance(event, Upserted):
+                    self._objects[key] = found
+
+    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
+        """Wait until cancelled: the test delivers."""
+        await asyncio.Event().wait()
+
+    async def read(self, lead: Lead) -> Reading:
+        """Find the objects that a question leads to."""
+        return Reading(tuple(ObjectIndex(self._objects.values()).find(lead)))
+
+    def silence(self, now: float) -> float:
+        """Always 0: the test's objects are the truth."""
+        return 0.0

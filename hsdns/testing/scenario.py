@@ -1,0 +1,156 @@
+"""A fault scenario in a test: a DNS failure that people have met, step by step, as the test advances its time.
+
+Path: cluster.scenario() -> here -> fault.py for its rules; hsdns/fault_scenarios/ has the files.
+Rule 1: what happens at second 0 is done when the `with` begins; later steps are done when the test advances to them, so
+        that no test waits for minutes.  Conditions of rules about time advance with it.
+Rule 2: at the end of the `with` all rules end; one that stood and was never hit fails the test, if nothing else did.
+Rule 3: what a cluster of a test cannot play is refused, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Final, Protocol, Self
+
+import msgspec
+
+from hsdns.fault_scenarios.scenario import Scenario as File
+from hsdns.fault_scenarios.scenario import ScenarioError, Step, load, name_of
+from hsdns.faults.words import read_rule
+from hsdns.testing.errors import ClusterError, hides
+from hsdns.testing.fault import Fault
+from hsdns.testing.objects import Objects
+
+__tracebackhide__ = hides
+
+
+class Plays(Protocol):
+    """What a scenario is played in: a cluster."""
+
+    def fault(self, rule: str) -> Fault:
+        """A rule; raise ClusterError."""
+
+    def changing(self) -> AbstractContextManager[Objects]:
+        """Change the objects."""
+
+
+class Scenario:
+    """A context manager: within it the scenario is played; `host` is the name that clients look up in it.
+
+    `faults` has its rules by their names, once they stood; `time` is the second that it has come to, of `seconds`.
+    """
+
+    def __init__(self, file: File, cluster: Plays) -> None:
+        self.name, self.title, self.seconds = file.name, file.title, file.seconds
+        self.host = file.asked[0].meant.removesuffix(".")
+        self.faults: dict[str, Fault] = {}
+        self.time = 0.0
+        self._file, self._cluster = file, cluster
+        self._steps: list[Step] | None = None
+
+    def __repr__(self) -> str:
+        """Show where it is."""
+        return f"<Scenario {self.name} at second {self.time:g} of {self.seconds:g}>"
+
+    def __enter__(self) -> Self:
+        """Add its objects, and do the steps of second 0; raise ClusterError."""
+        if self._steps is not None:
+            raise ClusterError(f"{self!r} starts once; make another one with cluster.scenario()")
+        self._steps = list(self._file.steps)
+        try:
+            if self._file.manifests:
+                with self._cluster.changing() as objects:
+                    objects.apply_text(self._file.manifests)
+            self._do_steps()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """End all rules; raise AssertionError if one was never hit."""
+        __tracebackhide__ = True  # pytest shows the line of the test
+        self._end()
+        if kind is None:
+            for name, fault in self.faults.items():
+                if not fault.hits:
+                    sentence = f'the rule "{name}" of the scenario {self.name} was never hit'
+                    raise AssertionError("\n".join([sentence, *fault.report()]))
+
+    def advance(self, seconds: float) -> None:
+        """Go so many seconds on, at once: do the steps of that time, and have its rules be so much older."""
+        if self._steps is None:
+            raise ClusterError(f"{self!r} has not begun; use it in `with cluster.scenario(...)`")
+        if seconds < 0 or self.time + seconds > self.seconds:
+            left = self.seconds - self.time
+            raise ClusterError(f"{self!r} cannot go {seconds:g} seconds on; it has {left:g} left")
+        until = self.time + seconds
+        while self._steps and self._steps[0].at <= until:
+            self._go_to(self._steps[0].at)
+            self._do_steps()
+        self._go_to(until)
+
+    def _go_to(self, second: float) -> None:
+        for fault in self.faults.values():
+            fault.grow_older(second - self.time)
+        self.time = second
+
+    def _do_steps(self) -> None:
+        assert self._steps is not None, "begun"
+        while self._steps and self._steps[0].at <= self.time:
+            step = self._steps.pop(0)
+            if step.apply or step.delete:
+                with self._cluster.changing() as objects:
+                    if step.apply:
+                        objects.apply_text(step.apply)
+                    for written in step.delete:
+                        kind, _, path = written.partition(" ")
+                        namespace, _, name = path.partition("/")
+                        objects.remove(kind, namespace, name)
+            for name in step.remove:
+                self.faults[name].__exit__(None, None, None)
+            for rule in step.add:
+                self.faults[name_of(rule)] = self._cluster.fault(rule).__enter__()
+
+    def _end(self) -> None:
+        for fault in reversed(self.faults.values()):
+            fault.__exit__(None, None, None)
+
+
+def find(name: str, about: str | None, make: Callable[[File], Scenario]) -> Scenario:
+    """The scenario of a name, or of a path; `about` another name than its own; raise ClusterError."""
+    try:
+        file = load(name)
+    except ScenarioError as error:
+        raise ClusterError(str(error)) from None
+    for what, has in _CANNOT.items():
+        if has(file):
+            raise ClusterError(
+                f"the scenario {file.name} {what}; hsdns fault run {file.name} plays it"
+            )
+    if about is not None:
+        if file.own:
+            raise ClusterError(
+                f"the scenario {file.name} is about its own names alone: {file.own}; leave `about` out"
+            )
+        file = msgspec.structs.replace(file.about(about), manifests="")
+    return make(file)
+
+
+def _abouts(file: File) -> set[str]:
+    """What its rules are about: queries, connections and so on."""
+    return {read_rule(rule.split()).action.about for step in file.steps for rule in step.add}
+
+
+_CANNOT: Final[Mapping[str, Callable[[File], bool]]] = {
+    "has a Corefile of its own, and the cluster of a test has another": lambda file: bool(
+        file.corefile
+    ),
+    "kills the server for seconds that no test can advance": lambda file: (
+        "process" in _abouts(file)
+    ),
+    "is about an API server, and the cluster of a test has none": lambda file: (
+        "watch" in _abouts(file)
+    ),
+}

@@ -1,0 +1,133 @@
+"""What the pytest fixture `hsdns_cluster` costs: the time until it serves, and what many of them leave behind.
+
+    python -m loadtest.fixtures [COUNT]
+
+Path: a run of pytest with COUNT tests of the fixture, and one with COUNT tests without -> a table on standard output.
+Rule 1: each test uses what tests use: a Service, a fault, a lookup by getaddrinfo, and an open TCP connection.
+Rule 2: what is left is counted from test number SETTLED on: until then, the first uses load what they load.
+Rule 3: pytest keeps a report of each test (here without what was logged), so memory is compared with the run without
+        the fixture.  It is counted in blocks of Python's allocator: what the process has from the kernel depends on
+        where the reports lie.  Objects of the package hsdns are counted apart, and there must be none more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from loadtest.figures import Spread
+
+COUNT: Final = 1_000
+SETTLED: Final = 10
+ROOT: Final = Path(__file__).resolve().parents[1]
+TESTS: Final = """\
+import socket, pytest
+
+@pytest.mark.parametrize("number", range({count}))
+def test_use(hsdns_cluster, number):
+    hsdns_cluster.service("web", headless=True).endpoints("10.0.0.1")
+    with hsdns_cluster.patch(), hsdns_cluster.fault("ttl 1", name="web") as fault:
+        with socket.create_connection((hsdns_cluster.address, hsdns_cluster.port)):
+            assert socket.gethostbyname("web") == "10.0.0.1"
+    assert fault.hits == 1
+
+@pytest.mark.parametrize("number", range({count}))
+def test_without(number):
+    pass
+"""
+CONFTEST: Final = """\
+import gc, json, os, sys, threading, time
+import pytest
+
+settled, left, times, done = {settled}, [], [], 0
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef):
+    began = time.perf_counter()
+    try:
+        return (yield)
+    finally:
+        if fixturedef.argname == "hsdns_cluster":
+            times.append(time.perf_counter() - began)
+
+def pytest_runtest_logfinish():
+    global done
+    done += 1
+    if done in (settled, {count}):
+        gc.collect()
+        objects = [type(each).__module__ or "" for each in gc.get_objects()]
+        left.append({{
+            "files": len(os.listdir("/dev/fd")), "threads": threading.active_count(),
+            "blocks": sys.getallocatedblocks(),
+            "objects": sum(str(each).partition(".")[0] == "hsdns" for each in objects),
+        }})
+
+def pytest_sessionfinish():
+    with open("found.json", "w") as file:
+        json.dump({{"times": times, "left": left}}, file)
+"""
+
+
+class Found(NamedTuple):
+    """Seconds until each fixture served, and how much more there is after COUNT tests than after SETTLED."""
+
+    times: list[float]
+    files: int
+    threads: int
+    objects: int
+    blocks: int
+
+    @classmethod
+    def read(cls, text: str) -> Found:
+        """Read what a run of pytest has written."""
+        found: dict[str, Any] = json.loads(text)
+        first, last = found["left"]
+        more = {name: last[name] - first[name] for name in first}
+        return cls(found["times"], **more)
+
+
+def run(test: str, count: int) -> Found:
+    """Run `count` tests of a name; raise subprocess.CalledProcessError where one fails."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "test_many.py").write_text(TESTS.format(count=count))
+        (folder / "conftest.py").write_text(CONFTEST.format(count=count, settled=SETTLED))
+        plugins = ["-p", "hsdns.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:logging"]
+        environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        command = [sys.executable, "-m", "pytest", "-q", *plugins, "-k", test, "."]
+        subprocess.run(command, cwd=folder, env=environ, check=True, stdout=subprocess.PIPE)
+        return Found.read((folder / "found.json").read_text())
+
+
+def lines(count: int, used: Found, bare: Found) -> list[str]:
+    """The rows of the table."""
+    first, *further = (seconds * 1000 for seconds in used.times)
+    spread = Spread.of(further)
+    left = f"{used.files}, {used.threads}, {used.objects}"
+    blocks = (used.blocks - bare.blocks) / (count - SETTLED)
+    return [
+        f"| ms until the first one of a process serves | {first:.0f} |",
+        "| ms until a further one serves: median, p99, worst "
+        f"| {spread.median:.1f}, {spread.p99:.1f}, {spread.worst:.1f} |",
+        f"| open files, threads and objects of hsdns that {count:,} leave | {left} |",
+        f"| blocks of memory that each leaves | {blocks:.2f} |",
+    ]
+
+
+def main() -> int:
+    """Run both, and show the table; the status is 1 if something is left."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
+    used, bare = run("test_use", count), run("test_without", count)
+    sys.stdout.write(
+        "\n".join(["| figure | |", "| --- | ---: |", *lines(count, used, bare)]) + "\n"
+    )
+    return int(any(each > 0 for each in (used.files, used.threads, used.objects)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

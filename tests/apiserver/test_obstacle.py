@@ -1,0 +1,186 @@
+"""Obstacles before an API server: which requests they stop, and what they cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from hsdns.apiserver.access import Access
+from hsdns.apiserver.client import ApiClient
+from hsdns.apiserver.obstacle import Obstacles, Refusal
+from hsdns.apiserver.transport import Unreachable
+from hsdns.apiserver.watch_event import decode_status
+from hsdns.metrics import Registry
+from hsdns.sources.api_server import WatchOptions
+from tests.apiserver.test_client import Given
+from tests.sources.test_api_server import service, small_cluster, watching
+from tests.support.apiserver.scripted_http import ScriptedServer, chunked
+from tests.support.coroutines.event_loops import run, until
+
+
+@dataclass
+class Wall:
+    """An obstacle before one resource, or all."""
+
+    resource: str = ""
+    status: int = 0
+    by: str = 'by the rule "x" of fault'
+    change: float | None = None
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def stops(self, resource: str, request: str) -> bool:
+        self.asked.append((resource, request))
+        return self.cuts(resource)
+
+    def cuts(self, resource: str) -> bool:
+        return self.resource in ("", resource)
+
+    def next_change(self) -> float | None:
+        return self.change
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hsdns.apiserver.contact.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("hsdns.apiserver.backoff.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("hsdns.apiserver.watcher.ESTABLISHED_AFTER", 0.01)
+
+
+def test_find() -> None:
+    obstacles, first, second = Obstacles(), Wall("services"), Wall()
+    assert obstacles.find("/api/v1/services", {}) is None
+    obstacles.put(first, [first])
+    obstacles.put(second, [second])
+    path = "/api/v1/namespaces/shop/pods"
+    assert obstacles.find("/api/v1/services", {"watch": "true"}) is first
+    assert obstacles.find(path, {}) is second
+    assert (first.asked, second.asked) == ([("services", "watch"), ("pods", "list")], [("pods", "list")])  # fmt: skip
+    obstacles.put(second, ())
+    assert obstacles.all == (first,)
+
+
+def test_cuts_now_and_when_that_changes() -> None:
+    async def test() -> None:
+        obstacles, wall, cut = Obstacles(), Wall("services", change=None), list[str]()
+
+        def end(matches: Callable[[str], bool], error: OSError) -> None:
+            cut.append(f"{matches('/api/v1/services')} {matches('/api/v1/pods')} {error.strerror}")
+            wall.change = 0.0 if len(cut) == 1 else None
+
+        obstacles.put(wall, [wall])
+        assert not cut
+        obstacles.open(end)
+        line = 'True False the connection was lost, by the rule "x" of fault'
+        assert cut == [line]
+        await until(lambda: len(cut) == 2, "the change is due")
+        obstacles.put(wall, [wall])
+        await until(lambda: len(cut) == 3, "put again")
+        obstacles.close()
+        obstacles.put(wall, [])
+        await asyncio.sleep(0)
+        assert cut == [line] * 3
+
+    run(test())
+
+
+def test_refusal() -> None:
+    refusal = Refusal("/apis/discovery.k8s.io/v1/endpointslices", Wall(status=403))
+
+    async def test() -> tuple[str, bytes]:
+        chunks = [each async for each in refusal.chunks(lambda: 1.0)]
+        return await refusal.text(4096), b"".join(chunks)
+
+    text, body = run(test())
+    assert json.loads(body) == json.loads(text)
+    status = decode_status(text, 403)
+    assert (refusal.status, status.reason, status.message) == (
+        403, "Forbidden", 'cannot list or watch resource "endpointslices", by the rule "x" of fault',
+    )  # fmt: skip
+
+
+def test_a_source_behind_them() -> None:
+    """It loses its watches, keeps its state, says so, and gets what it has missed."""
+
+    async def test() -> None:
+        cluster = small_cluster()
+        lost: list[str] = []
+        async with watching(cluster, WatchOptions()) as harness:
+            harness.source.on_lost = lost.append
+            await harness.until(lambda: "synced" in harness.events)
+            contact = harness.source._contact
+            assert contact is not None
+            contact.on_lost = lost.append
+            wall = Wall()
+            harness.source.obstacles.put(wall, [wall])
+            await harness.until(lambda: len(harness.source.outages()) == 3)
+            cluster.apply(service("late"))
+            assert harness.events[-1] == "synced"
+            assert lost[-1] != ""
+            metric = harness.around.metrics.gauge("hsdns_watch_connected", "")
+            assert set(metric.values.values()) == {0}
+            harness.source.obstacles.put(wall, [])
+            await harness.until(lambda: "+Service shop/late" in harness.events)
+            await harness.until(lambda: not harness.source.outages())
+            assert lost[-1] == ""
+
+    run(test())
+
+
+def test_one_resource_is_forbidden() -> None:
+    async def test() -> None:
+        async with watching(small_cluster(), WatchOptions()) as harness:
+            await harness.until(lambda: "synced" in harness.events)
+            wall = Wall("endpointslices", 403)
+            harness.source.obstacles.put(wall, [wall])
+            await harness.until(lambda: "(403)" in "".join(harness.source.outages()))
+            (outage,) = harness.source.outages()
+            assert outage.startswith("endpointslices have not been watched since ")
+            assert 'by the rule "x" of fault' in outage
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_the_client() -> None:
+    """Requests fail as without a network, are refused, or are cut; metrics count them as such."""
+
+    async def test() -> None:
+        async with ScriptedServer(lambda head: chunked(b"a", then="hang")) as server:
+            registry = Registry()
+            client = ApiClient(Given(Access(server.url)), registry, lambda: 0.0, pytest.fail)
+            wall = Wall(status=403)
+            client.obstacles.put(wall, [wall])
+            async with client.get("/api/v1/services", {}) as answer:
+                assert answer.status == 403
+            wall.status = 0
+            with pytest.raises(Unreachable) as caught:
+                async with client.get("/api/v1/services", {}):
+                    pass
+            assert str(caught.value) == (
+                f'{server.url} cannot be reached: the network is unreachable, by the rule "x" of fault'
+            )
+            client.obstacles.put(wall, [])
+            found = []
+
+            async def read() -> None:
+                async with client.get("/api/v1/services", {}) as answer:
+                    async for chunk in answer.chunks(lambda: 5.0):
+                        found.append(chunk)
+                        client.cut(lambda path: path.endswith("/pods"), OSError())
+                        error = ConnectionResetError(104, "lost")
+                        client.cut(lambda path: path.endswith("/services"), error)
+
+            with pytest.raises(Unreachable) as caught:
+                await read()
+            assert (found, str(caught.value)) == ([b"a"], f"{server.url} cannot be reached: lost")
+            await client.close()
+            counter = registry.counter("coredns_kubernetes_rest_client_requests_total", "")
+            assert {labels[0]: count for labels, count in counter.values.items()} == {
+                "403": 1, "<error>": 1, "200": 1,
+            }  # fmt: skip
+
+    run(test())

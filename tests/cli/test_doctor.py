@@ -1,0 +1,161 @@
+"""`hsdns doctor`: from a file, and from a cluster."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsdns import cli
+from hsdns.apiserver.transport import Unreachable
+from hsdns.sources import cluster_dump
+from tests.support.apiserver.real_api import RealApi, missing_assets
+
+DUMP = """{"apiVersion": "v1", "kind": "List", "metadata": {"annotations": {"hsdns.io/unread": "{}"}}, "items": [
+  {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db", "namespace": "lab"},
+   "spec": {"type": "ExternalName", "externalName": "10.1.2.3"}},
+  {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "lab"},
+   "spec": {"publishNotReadyAddresses": true, "selector": {"app": "web"}}},
+  {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "lab", "labels": {"app": "web"}}}
+]}
+"""
+KUBECONFIG = """apiVersion: v1
+kind: Config
+current-context: a
+contexts: [{name: a, context: {cluster: a, user: a}}]
+clusters: [{name: a, cluster: {server: "https://192.0.2.1:6443"}}]
+users: [{name: a, user: {token: x}}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "dump.json").write_text(DUMP)
+    (tmp_path / "config").write_text(KUBECONFIG)
+    return tmp_path
+
+
+def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", "-from", "dump.json"]) == 1
+    assert capsys.readouterr().out == (
+        "Names that fail now:\n"
+        '  HS131 Service lab/db: spec.externalName: "10.1.2.3" is an IP address, and a CNAME record needs a host name; '
+        "use a Service without selector, and an EndpointSlice with the address\n"
+        "\n"
+        "HS131 The target of an ExternalName Service is an IP address: https://hsdns.github.io/hsdns/rules/HS131.html\n"
+        "\n"
+        "1 finding, 1 more below the -level, 35 rules passed, in 3 objects of dump.json\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "codes"),
+    [
+        ([], 1, ["HS131"]),
+        (["-level", "note"], 1, ["HS131", "HS141"]),
+        (["lab/web"], 0, []),
+        (["lab/db"], 1, ["HS131"]),
+    ],
+)
+def test_json(
+    words: list[str], status: int, codes: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = [each for each in words if "/" in each]
+    flags = [each for each in words if "/" not in each]
+    assert cli.main(["doctor", *target, "-from", "dump.json", *flags, "-o", "json"]) == status
+    value = json.loads(capsys.readouterr().out)
+    assert [each["code"] for each in value["findings"]] == codes
+    assert value["unchecked"] == []
+    assert "HS111" in value["passed"]
+
+
+def test_without_the_right_to_list_pods(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note = json.dumps({"pods": "no right to list pods (403)"})
+    (folder / "dump.json").write_text(DUMP.replace('"{}"', json.dumps(note)))
+    assert cli.main(["doctor", "-from", "dump.json"]) == 2
+    assert "not checked: HS101, HS102, HS105, HS106" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["a", "b"], 'hsdns doctor takes one namespace, Service or Pod, found also "b"'),
+        (["-level", "x"], '-level needs error, warning or note, found "x"'),
+        (["-from", "dump.json", "-save", "x"], "-save is for a cluster that is read, and -from reads a file; leave one of them out"),
+        (["-from", "none"], "[Errno 2] No such file or directory: 'none'"),
+        (["lab/wbe", "-from", "dump.json"], 'there is no Service and no Pod "wbe" in namespace lab; did you mean "web"?'),
+        (["-kubeconfig", "none"], "there is no kubeconfig none; name one with -kubeconfig, or judge a file with -from"),
+    ],
+)  # fmt: skip
+def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", *words]) == 2
+    assert capsys.readouterr().err == f"{sentence}\n"
+
+
+def test_a_cluster_is_read_and_saved(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    async def collect(transport: Any, namespace: str, progress: Any) -> bytes:
+        asked.append((transport.server, namespace))
+        progress("services", 1)
+        return DUMP.encode()
+
+    monkeypatch.setattr(cluster_dump, "collect", collect)
+    assert cli.main(["doctor", "lab", "-kubeconfig", "config", "-save", "saved.json"]) == 1
+    first = capsys.readouterr()
+    assert first.err == ""
+    assert asked == [("the API server of kubeconfig config", "lab")]
+    assert cli.main(["doctor", "lab", "-from", "saved.json"]) == 1
+    assert capsys.readouterr().out == first.out.replace("of cluster", "of saved.json")
+
+
+def test_a_cluster_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def collect(*_: Any) -> bytes:
+        raise Unreachable("connection refused")
+
+    monkeypatch.setattr(cluster_dump, "collect", collect)
+    monkeypatch.setenv("KUBECONFIG", "config:other")
+    assert cli.main(["doctor"]) == 2
+    assert capsys.readouterr().err == "the cluster could not be read: connection refused\n"
+
+
+@pytest.mark.skipif(bool(missing_assets()), reason=missing_assets())
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_real_api_server(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the account may read is judged, and the rest is named with the right that is missing."""
+    with RealApi() as api:
+        authority = base64.b64encode(api.authority).decode()
+        server = f"https://127.0.0.1:{api.port}"
+        text = KUBECONFIG.replace("https://192.0.2.1:6443", server).replace(
+            "token: x", f"token: {api.token}"
+        )
+        (folder / "config").write_text(
+            text.replace(f'"{server}"', f'"{server}", certificate-authority-data: {authority}')
+        )
+        for item in json.loads(DUMP)["items"][:2]:
+            item["metadata"]["namespace"] = "default"
+            item["spec"]["ports"] = [{"port": 80}]
+            api.apply(item)
+        api.grant(["services", "endpointslices", "namespaces", "pods"])
+        assert cli.main(["doctor", "default", "-kubeconfig", "config", "-o", "json"]) == 1
+        value = json.loads(capsys.readouterr().out)
+        assert [each["code"] for each in value["findings"]] == ["HS131"]
+        reasons = {each["resource"]: each["reason"] for each in value["unchecked"]}
+        assert reasons["networkpolicies"] == "no right to list networkpolicies (403)"
+        assert not {"services", "pods"} & set(reasons)
+        api.grant(["services"])
+        assert cli.main(["doctor", "default", "-kubeconfig", "config", "-o", "json"]) == 2
+        value = json.loads(capsys.readouterr().out)
+        assert {"pods", "endpointslices"} <= {each["resource"] for each in value["unchecked"]}
+        assert [each["code"] for each in value["findings"]] == ["HS131"]

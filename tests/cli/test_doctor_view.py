@@ -1,0 +1,55 @@
+"""What the doctor prints."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from hsdns.cli.doctor_view import Progress, as_json, as_text
+from hsdns.rules.diagnosis import Diagnosis
+
+DIAGNOSIS = Diagnosis(
+    [],
+    ["HS131"],
+    {"pods": ("HS101", "HS102"), "replicasets": ()},
+    {"pods": "no right", "replicasets": "none"},
+    2,
+    [],
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_text() -> None:
+    assert as_text(DIAGNOSIS, 0, "cluster") == (
+        "not checked: HS101, HS102: pods: no right\n\nno findings, 1 rule passed, in 2 objects of cluster\n"
+    )
+
+
+def test_json() -> None:
+    assert json.loads(as_json(DIAGNOSIS, 1)) == {
+        "findings": [],
+        "below": 1,
+        "passed": ["HS131"],
+        "unchecked": [
+            {"resource": "pods", "reason": "no right", "rules": ["HS101", "HS102"]},
+            {"resource": "replicasets", "reason": "none", "rules": []},
+        ],
+        "objects": 2,
+        "unread": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("stream", "text"),
+    [(Terminal(), "\r\x1b[Kreading the cluster: pods, 3 objects\r\x1b[K"), (io.StringIO(), "")],
+)
+def test_progress(stream: io.StringIO, text: str) -> None:
+    with Progress(stream) as progress:
+        progress.tell("pods", 3)
+    assert stream.getvalue() == text

@@ -1,0 +1,104 @@
+"""`hsdns fault scenarios` and `matrix`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hsdns.cli import main
+from hsdns.cli.fault_scenario import ONLY_WITH, SCENARIO_WORDS
+from hsdns.fault_scenarios.scenario import names
+from loadtest.ports import free_port
+from tests.fault_scenarios.test_scenario import FILE
+
+# Its cluster is empty, so an error is the right answer.
+LIST = """\
+own: A title, 1 lookup of each client
+client  seconds  failed  wrong  recovered  queries
+glibc      10.0       0      0        0.0        6
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    path = tmp_path / "own.toml"
+    path.write_text(FILE)
+    return str(path)
+
+
+@pytest.mark.parametrize("command", ["scenarios", "run"])
+def test_list(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", command]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(names())
+    assert lines[names().index("conntrack-race")].endswith("  The second query of a socket is lost")
+
+
+def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", "scenarios", "-o", "json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"scenario": "conntrack-race", "title": "The second query of a socket is lost", "seconds": 60.0} in found  # fmt: skip
+
+
+def test_matrix_of_one(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", "matrix", own]) == 0
+    assert capsys.readouterr() == (LIST, "")
+
+
+def test_matrix_of_two(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", "matrix", own, "conntrack-race"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[2:] == [
+        "scenario        glibc  musl   musl-1.2.3  go   c-ares",
+        "own             10 s",
+        "conntrack-race  5 s    2.5 s  2.5 s       0 s  2 s",
+    ]
+    assert err == ""
+
+
+def test_matrix_as_json(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", "matrix", own, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["scenario"], found["clients"][0]["seconds"]) == ("own", 10.0)
+
+
+def test_a_rule_without_a_hit_fails(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(own).write_text(FILE.replace("drop name", "drop type TXT name"))
+    assert main(["fault", "matrix", own]) == 1
+    sentence = 'own: no query was hit by the rule "race", so it has shown nothing\n'
+    assert capsys.readouterr().err == sentence
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("matrix contrack-race", 'there is no fault scenario "contrack-race"; did you mean "conntrack-race"?'),
+        ("run contrack-race", 'there is no fault scenario "contrack-race"; did you mean "conntrack-race"?'),
+        ("run conntrack-race loop", "hsdns fault run takes one scenario; hsdns fault scenarios lists them"),
+        ("scenarios x", 'hsdns fault scenarios takes no words, found "x"'),
+        ("matrix -server localhost", '-server needs an IP address, found "localhost"'),
+        ("matrix -p 53", "-p is for -server; add -server ADDRESS, or leave -p out"),
+        ("matrix -name web.", "-name is for -server; add -server ADDRESS, or leave -name out"),
+        ("matrix -server 127.0.0.1 -name a..b", '-name: "a..b" is not a domain name: '),
+        ("matrix -own", "-own is for hsdns fault run; leave it out"),
+        ("run conntrack-race -server 127.0.0.1", "-server is for hsdns fault matrix; leave it out"),
+        ("list -name x", "-name is for hsdns fault run and matrix; leave it out"),
+    ],
+)  # fmt: skip
+def test_refused(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", *line.split()]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.startswith(error), err.count("\n")) == ("", True, 1), err
+
+
+@pytest.mark.sockets
+def test_a_server_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port()
+    assert main(["fault", "matrix", "conntrack-race", "-server", "127.0.0.1", "-p", str(port)]) == 1
+    assert capsys.readouterr().err == f"no reply from 127.0.0.1 port {port} over TCP: [Errno 111] Connection refused\n"  # fmt: skip
+
+
+def test_flags_are_for_commands_that_there_are() -> None:
+    assert {command for commands in ONLY_WITH.values() for command in commands} <= {*SCENARIO_WORDS}

@@ -1,0 +1,66 @@
+"""Which files of a folder are checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hsdns.cli.lint_files import read_paths
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, content in {
+        "app/a.yaml": "a",
+        "app/Corefile": "c",
+        "app/readme.md": "m",
+        "app/.hidden/b.yaml": "b",
+        "chart/Chart.yaml": "name: x",
+        "chart/templates/a.yaml": "t",
+        "chart/Corefile": "c",
+        "overlay/kustomization.yaml": "patches: [{path: patch.yaml}]\npatchesStrategicMerge: [other.yaml, 'kind: X']\n",
+        "overlay/patch.yaml": "p",
+        "overlay/other.yaml": "p",
+        "overlay/more.yaml": "m",
+        "broken/kustomization.yaml": "[",
+        "broken/a.yaml": "a",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["app"], ["app/a.yaml", "app/Corefile"]),
+        (["app/a.yaml", "app"], ["app/a.yaml", "app/Corefile"]),
+        (["app/readme.md"], ["app/readme.md"]),
+        (["overlay"], ["overlay/kustomization.yaml", "overlay/more.yaml"]),
+        (["broken"], ["broken/a.yaml", "broken/kustomization.yaml"]),
+    ],
+)
+def test_files(paths: list[str], names: list[str]) -> None:
+    listed = read_paths(paths)
+    assert [name for name, _ in listed.files] == names
+    assert (listed.problems, listed.remarks) == ([], [])
+
+
+def test_a_chart_is_left_out_and_told() -> None:
+    listed = read_paths(["chart"])
+    assert [name for name, _ in listed.files] == ["chart/Corefile"]
+    assert listed.remarks == [
+        "chart: it is a Helm chart, whose templates are not manifests; check what it renders: "
+        "helm template chart | hsdns lint -"
+    ]
+
+
+def test_what_cannot_be_read_is_told(folder: Path) -> None:
+    (folder / "loop.yaml").symlink_to("loop.yaml")
+    (folder / "socket.yaml").symlink_to("app/a.yaml")
+    assert read_paths(["none", "loop.yaml"]).problems == [
+        "none: there is no such file or folder; correct the path",
+        "loop.yaml: there is no such file or folder; correct the path",
+    ]

@@ -1,0 +1,152 @@
+"""A store as it was at a time is the store whose events ended then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.answer_set import AnswerSet
+from hsdns.cluster.earlier import EarlierStore
+from hsdns.cluster.lookup import NameLookup
+from hsdns.cluster.objects import Event, Synced, Upserted
+from hsdns.cluster.replaced import Need, Replaced
+from hsdns.cluster.store import Store, StoreSettings
+from hsdns.cluster.view import ClusterView
+from hsdns.wire.message import RR
+from hsdns.wire.name import Name
+from tests.strategies import histories
+from tests.support.cluster.objects import deletes, endpoint_slice, namespace, pod, service, upserts
+
+SETTINGS = StoreSettings(multicluster=True, zonal=True)
+CLUSTER, SHARED, REVERSE = (
+    Name.from_text(each) for each in ("cluster.local", "clusterset.local", "in-addr.arpa")
+)
+MODES = {"pods": "verified", "zonal": True, "multicluster": (SHARED,)}
+
+
+class Applied:
+    """A store whose events come a second apart, the first at 1; before them it was synced and empty."""
+
+    def __init__(self, *needs: Need) -> None:
+        self.now = 0.0
+        self.replaced = Replaced()
+        self.replaced.clock = self._clock
+        self.replaced.keep(self, needs)
+        self.store = Store(SETTINGS, wall=self._clock, warn=_ignore, replaced=self.replaced)
+        self.store.apply([Synced()])
+
+    def apply(self, *events: Event) -> Applied:
+        for event in events:
+            self.now += 1
+            self.store.apply([event])
+        return self
+
+    def _clock(self) -> float:
+        return self.now
+
+
+def _ignore(sentence: str) -> None:
+    pass
+
+
+def everything(view: ClusterView) -> tuple[object, ...]:
+    """All records and serials, and the pods of clients."""
+    lookup = NameLookup(view, primary_zone=CLUSTER, ttl=5, **MODES)  # type: ignore[arg-type]
+    zones = (CLUSTER, SHARED, REVERSE)
+    found = AnswerSet(ClusterAnswers(lookup), zones).rrsets()
+    addresses = (f"10.0.0.{last}" for last in range(8))
+    return (
+        sorted(map(_rrset, found)),
+        (view.serial, view.shared_serial, view.services.external_serial),
+        sorted(view.namespaces),
+        [view.pods.of_client(each) for each in addresses],
+        sorted(view.services.external_ips.addresses()),
+        len(view.services.values),
+    )
+
+
+def _rrset(found: Sequence[RR]) -> list[tuple[bytes, int, int, bytes]]:
+    return sorted((each.owner.lower, each.rrtype, each.ttl, each.rdata) for each in found)
+
+
+SOME = [Need(0.0, 100.0), Need(3.5), Need(7.0)]
+
+
+@settings(max_examples=60)
+@given(histories(), st.lists(st.sampled_from(SOME), min_size=1, unique=True), st.data())
+def test_earlier_states(events: list[Event], needs: list[Need], data: st.DataObject) -> None:
+    applied = Applied(*needs).apply(*events)
+    need = data.draw(st.sampled_from(needs))
+    time = need.since
+    if need.window:
+        time = data.draw(st.sampled_from([each / 2 for each in range(2 * len(events) + 2)]))
+    then = Applied().apply(*events[: int(time)])
+    then.now = applied.now
+    assert everything(EarlierStore(applied.store, time)) == everything(then.store)
+
+
+@settings(max_examples=30)
+@given(histories(), st.integers(1, 6))
+def test_windows_move(events: list[Event], seconds: int) -> None:
+    """At each moment the state of so many seconds ago is there, and little more is kept than that."""
+    applied = Applied(Need(0.0, float(seconds)))
+    for number, event in enumerate(events, 1):
+        applied.apply(event)
+        time = max(number - seconds, 0)
+        then = Applied().apply(*events[:time])
+        found = EarlierStore(applied.store, float(time))
+        assert (found.serial, sorted(found.services.values)) == (
+            then.store.serial,
+            sorted(then.store.services.values),
+        )
+    assert all(
+        when > applied.replaced.latest - seconds
+        for noted in applied.replaced._noted.values()
+        for when, _ in noted
+    )
+
+
+ROWS: list[tuple[list[Event], Callable[[ClusterView], object], object, object]] = [
+    (
+        [*upserts(service("ns/web", "10.0.0.1")), *upserts(service("ns/web", "10.0.0.2", version="2"))],
+        lambda view: [key for last in b"\1\2" for key in view.services.cluster_ips.lookup(b"\n\0\0" + bytes((last,)))],
+        [], [(b"ns", b"web")],
+    ),
+    (
+        [*upserts(pod("ns/a", "10.0.0.1")), *deletes(pod("ns/a", "10.0.0.1"))],
+        lambda view: view.pods.of_client("10.0.0.1"),
+        None, None,
+    ),
+    (
+        [*upserts(namespace("ns")), *deletes(namespace("ns"))],
+        lambda view: list(view.namespaces), [], [],
+    ),
+    (
+        [*upserts(endpoint_slice("ns/web-1", "web", "10.0.0.1")), *deletes(endpoint_slice("ns/web-1", "web"))],
+        lambda view: view.services.endpoint_ips.addresses(), [], [],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("events", "look", "first", "last"), ROWS)
+def test_there_for_a_while(
+    events: list[Event], look: Callable[[ClusterView], object], first: object, last: object
+) -> None:
+    applied = Applied(Need(0.0, 10.0)).apply(*events)
+    found = [look(EarlierStore(applied.store, each)) for each in (0.5, 1.5, 2.5)]
+    assert (found[0], found[2]) == (first, last)
+    assert found[1] not in (None, [])
+
+
+def test_what_is_not_of_a_time() -> None:
+    store = Applied(Need(0.0)).apply(Upserted(namespace("ns"))).store
+    store.lose("2026-01-01T00:00:00Z")
+    found = EarlierStore(store, 0.0)
+    assert (found.lost, found.serves, found.restored) == ("2026-01-01T00:00:00Z", True, None)
+    assert found.settings is store.settings
+    with pytest.raises(KeyError):
+        found.namespaces[b"ns"]

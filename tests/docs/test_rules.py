@@ -1,0 +1,36 @@
+"""The table of docs/lint.md, and the pages of the rules on the site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mkdocs.config import load_config
+from mkdocs.structure.files import Files
+
+from docs.hooks.rules import on_config, on_files
+from hsdns.rules.rule import rules
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_table_has_every_rule() -> None:
+    rows = "".join(
+        f"| [{rule.code}](rules/{rule.code}.md) | {rule.level} | {rule.title} | {'yes' if rule.is_repaired else ''} |\n"
+        for rule in rules().values()
+    )
+    assert (ROOT / "docs" / "lint.md").read_text().endswith(f"|---|---|---|---|\n{rows}"), (
+        f"paste this into docs/lint.md:\n{rows}"
+    )
+
+
+def test_the_hook_adds_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load_config(str(ROOT / "mkdocs.yml"))
+    monkeypatch.setattr(
+        config.plugins, "_current_plugin", None, raising=False
+    )  # as while it builds
+    (group,) = (each for each in on_config(config).nav or () if "Lint" in each)
+    assert group["Lint"][1:] == [{code: f"rules/{code}.md"} for code in rules()]
+    found = list(on_files(Files([]), config=config))
+    assert [each.src_uri for each in found] == [f"rules/{code}.md" for code in rules()]
+    assert found[0].content_string.startswith(next(iter(rules().values())).text)

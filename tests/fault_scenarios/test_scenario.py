@@ -1,0 +1,136 @@
+"""Files of fault scenarios, and what is wrong in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hsdns.fault_scenarios.scenario import (
+    Scenario,
+    ScenarioError,
+    Seen,
+    load,
+    name_of,
+    names,
+    read,
+)
+from hsdns.faults.rule import RuleError
+
+FILE = """\
+version = 1
+title = "A title"
+story = "What it was."
+sources = ["https://example.org/1"]
+seconds = 30
+seen = [{ client = "glibc", seconds = 5.0, failed = 0, queries = 4 }]
+
+[[asked]]
+name = "web"
+namespace = "shop"
+meant = "web.shop.svc.cluster.local."
+
+[[steps]]
+at = 9
+remove = ["race"]
+
+[[steps]]
+at = 0
+add = ["drop name web.shop.svc.cluster.local named race"]
+"""
+
+
+def of(text: str) -> Scenario:
+    return read("own", text.encode(), "own")
+
+
+def test_a_file_has_its_steps_in_order() -> None:
+    found = of(FILE)
+    assert [(step.at, step.add, step.remove) for step in found.steps] == [
+        (0.0, ("drop name web.shop.svc.cluster.local named race",), ()),
+        (9.0, (), ("race",)),
+    ]
+    assert (found.name, found.rules, found.why_not_behind) == ("own", ("race",), "")
+    assert found.seen == (Seen("glibc", 5.0, 0, 4),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("version = 1", "version = 2", "own: the scenario has version 2, and this hsdns plays version 1"),
+        ("version = 1\n", "", "own: the scenario has no version, and this hsdns plays version 1"),
+        ("version = 1", "version", "own: it is not TOML: "),
+        ("seconds = 30", "secconds = 30", 'own: "secconds" is no key of a scenario; did you mean "seconds"?'),
+        ("at = 9", "att = 9", 'own: "att" is no key of a scenario; did you mean "at"? in steps[0]'),
+        ("queries = 4", "querys = 4", 'own: "querys" is no key of a scenario; did you mean "queries"? in seen[0]'),
+        ("seconds = 30", 'seconds = "30"', "own: expected `float`, got `str` in seconds"),
+        ('title = "A title"\n', "", "own: object missing required field `title`"),
+        ("seconds = 30", 'seconds = 30\nname = "x"', "own: its name is that of the file, in lower case with dashes"),
+        ("drop name", "dorp name", 'own: the rule "dorp name web.shop.svc.cluster.local named race": "dorp" is no action of a fault; did you mean "drop"?'),
+        (" named race", "", 'own: the rule "drop name web.shop.svc.cluster.local": it needs a name; end it with "named NAME"'),
+        ('["race"]', '["rase"]', 'own: the step at 9 removes "rase", which does not stand; did you mean "race"?'),
+        ("at = 9", "at = 31", "own: a step at 31 is not within its 30 seconds"),
+        ('remove = ["race"]', 'delete = ["web"]', 'own: "web" is no object; write it as "Service shop/web"'),
+        ('"glibc"', '"gilbc"', 'own: there is no model of a resolver "gilbc"; did you mean "glibc"?'),
+        ('remove = ["race"]', 'add = ["drop named race"]', 'own: two rules are named "race"'),
+        ('[[asked]]\nname = "web"\nnamespace = "shop"\nmeant = "web.shop.svc.cluster.local."\n', "asked = []\n", "own: nothing is asked; add [[asked]] with a name"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_sentence(old: str, new: str, error: str) -> None:
+    assert old in FILE
+    with pytest.raises(ScenarioError) as raised:
+        of(FILE.replace(old, new))
+    assert str(raised.value).startswith(error)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_of_ones_own_is_found_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(FILE)
+    assert load(str(path)) == of(FILE)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("contrack-race", 'there is no fault scenario "contrack-race"; did you mean "conntrack-race"?'),
+        ("x", 'there is no fault scenario "x"; hsdns fault scenarios lists them'),
+        ("nowhere.toml", "nowhere.toml cannot be read: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_not_there(name: str, error: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        load(name)
+    assert str(raised.value) == error
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_file_says_where_the_failure_was_met(name: str) -> None:
+    found = load(name)
+    assert found.name == name
+    assert all(source.startswith("https://") for source in found.sources)
+    assert found.sources
+    assert len(found.title) < 70
+
+
+def test_the_label_of_a_client_is_what_makes_it_a_special_one() -> None:
+    plain = Seen("glibc", 0, 0, 0)
+    special = Seen("glibc", 0, 0, 0, ("use-vc",), 2, True, "cache 30 {\n    keepttl\n}")
+    assert (plain.label, plain.is_plain) == ("glibc", True)
+    assert special.label == "glibc, use-vc, 2 nameservers, one socket, behind cache 30 { keepttl }"
+    assert not special.is_plain
+
+
+def test_about_another_name() -> None:
+    found = of(FILE.replace("named race", "or name api.web.shop.svc.cluster.local named race"))
+    other = found.about("db.test.")
+    assert other.steps[0].add == (
+        "drop name db.test. or name api.web.shop.svc.cluster.local named race",
+    )
+    assert [(each.name, each.meant) for each in other.asked] == [("db.test.", "db.test.")]
+
+
+def test_the_name_of_a_rule() -> None:
+    assert name_of("drop type A named x") == "x"
+    with pytest.raises(RuleError, match="it needs a name"):
+        name_of("drop type A")

@@ -1,0 +1,26 @@
+"""The table of checks."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from hsdns.rules.check import CHECKS, check
+from hsdns.rules.finding import Remark
+from hsdns.rules.objects import Objects
+
+
+def nothing(objects: Objects) -> Iterator[Remark]:
+    yield from ()
+
+
+def test_a_code_has_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CHECKS, "HS901", nothing)
+    with pytest.raises(AssertionError, match="HS901"):
+        check("HS901")(nothing)
+
+
+def test_a_check_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CHECKS, "HS901", nothing)
+    monkeypatch.delitem(CHECKS, "HS901")
+    assert check("HS901")(nothing) is nothing
+    assert CHECKS.pop("HS901") is nothing

@@ -1,0 +1,98 @@
+"""A cluster that is judged as a whole, or a part of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hsdns.rules.check import CHECKS
+from hsdns.rules.diagnosis import NEEDS, OF_FILES, diagnose
+from hsdns.rules.rule import rules
+
+DUMP = b"""
+{apiVersion: v1, kind: Service, metadata: {name: lost, namespace: a}, spec: {selector: {app: nothing}}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: a}, spec: {clusterIP: None, selector: {app: web}}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: b}, spec: {clusterIP: None, selector: {app: nothing}}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: empty}, spec: {selector: {app: nothing}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web-0, namespace: a, labels: {app: web}, ownerReferences: [{kind: StatefulSet, name: web}]}, spec: {hostNetwork: true}}
+---
+{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: web, namespace: a}, spec: {serviceName: none, template: {metadata: {labels: {app: web}}, spec: {hostNetwork: true}}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: one, namespace: b, labels: {app: other}}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: web-x, namespace: a, labels: {kubernetes.io/service-name: web}}, addressType: IPv4,
+ endpoints: [{addresses: [10.0.0.1], conditions: {ready: false}, targetRef: {kind: Pod, name: web-0}}]}
+"""
+
+
+def found(target: str = "", **reasons: str) -> list[tuple[str, str]]:
+    diagnosis = diagnose("dump", DUMP, reasons, target)
+    return sorted((each.rule.code, each.remark.place) for each in diagnosis.findings)
+
+
+def test_the_whole_cluster() -> None:
+    assert found() == [
+        ("HS101", "Service a/lost"),
+        ("HS101", "Service b/web"),
+        ("HS101", "Service empty/web"),
+        ("HS102", "StatefulSet a/web"),
+        ("HS143", "EndpointSlice a/web-x"),
+        ("HS173", "StatefulSet a/web"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "codes"),
+    [
+        ("a", ["HS101", "HS102", "HS143", "HS173"]),
+        ("b", ["HS101"]),
+        ("a/web", ["HS102", "HS143", "HS173"]),
+        ("a/lost", ["HS101"]),
+        ("a/web-0", ["HS102", "HS143", "HS173"]),
+        ("b/one", []),
+    ],
+)
+def test_a_part(target: str, codes: list[str]) -> None:
+    assert [code for code, _ in found(target)] == codes
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("c", 'there is no object in a namespace "c"'),
+        ("a/wbe", 'there is no Service and no Pod "wbe" in namespace a; did you mean "web"?'),
+    ],
+)
+def test_no_such_part(target: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match="there is no") as caught:
+        found(target)
+    assert str(caught.value) == sentence
+
+
+def test_without_pods_nothing_is_said_about_what_may_be_there() -> None:
+    diagnosis = diagnose("dump", DUMP, {"pods": "no right"})
+    assert diagnosis.is_blind
+    assert "HS101" not in {each.rule.code for each in diagnosis.findings}
+    assert "HS101" in diagnosis.unchecked["pods"]
+    assert "HS101" not in diagnosis.passed
+
+
+def test_what_has_passed() -> None:
+    diagnosis = diagnose("dump", DUMP, {"networkpolicies": "no right"})
+    assert not diagnosis.is_blind
+    assert {"HS111", "HS131"} <= set(diagnosis.passed)
+    assert not {"HS101", "HS161", "HS001"} & set(diagnosis.passed)
+    assert diagnosis.unchecked == {"networkpolicies": ("HS161", "HS162")}
+
+
+def test_a_dump_that_cannot_be_read_is_blind() -> None:
+    assert diagnose("dump", b"a: 'b", {}).is_blind
+
+
+def test_rules_that_need_objects_exist() -> None:
+    codes = {code for words in NEEDS.values() for code in words.split()}
+    assert codes <= set(CHECKS)
+    assert set(rules()) == codes | OF_FILES

@@ -1,0 +1,78 @@
+"""Findings and silences."""
+
+from __future__ import annotations
+
+import pytest
+
+from hsdns.rules.judging import judge
+from hsdns.rules.reading import read_files
+
+TARGET = """apiVersion: v1
+kind: Service
+metadata: {{name: db{annotations}}}
+spec:
+  type: ExternalName{before}
+  externalName: 10.1.2.3{after}
+"""
+FOUND = "HS131 6"
+
+
+def findings(
+    before: str = "", after: str = "", annotations: str = "", above: str = ""
+) -> list[str]:
+    text = above + TARGET.format(before=before, after=after, annotations=annotations)
+    read = read_files([("a.yaml", text.encode())])
+    found = judge(read.objects, read.silences)
+    return [f"{each.rule.code} {each.remark.position.line}" for each in found.findings]
+
+
+@pytest.mark.parametrize(
+    ("silence", "found"),
+    [
+        ({}, [FOUND]),
+        ({"after": "  # hsdns: ignore HS131 why"}, []),
+        ({"before": "\n  # hsdns: ignore HS131 why"}, []),
+        ({"above": "# hsdns: ignore HS131 why\n"}, []),
+        ({"annotations": ', annotations: {"hsdns.io/ignore-HS131": why}'}, []),
+        ({"after": "  # hsdns: ignore HS132 why"}, [FOUND, "HS003 6"]),
+        ({"after": "  # hsdns: ignore HS131"}, [FOUND, "HS004 6"]),
+        ({"after": "  # hsdns: ignore HS13 why"}, [FOUND, "HS003 6"]),
+        ({"before": "  # hsdns: ignore HS131 why"}, ["HS003 5", FOUND]),
+        ({"annotations": ', annotations: {"hsdns.io/ignore-HS133": why}'}, ["HS003 3", FOUND]),
+        ({"annotations": ', annotations: {"hsdns.io/ignore-HS131": ""}'}, ["HS004 3", FOUND]),
+    ],
+)
+def test_silences(silence: dict[str, str], found: list[str]) -> None:
+    assert findings(**silence) == found
+
+
+def test_what_is_silenced_is_told_with_its_reason() -> None:
+    text = TARGET.format(before="", after=" # hsdns: ignore HS131 why", annotations="")
+    read = read_files([("a.yaml", text.encode())])
+    (silenced,) = judge(read.objects, read.silences).silenced
+    assert (silenced.rule.code, silenced.silenced) == ("HS131", "why")
+
+
+def test_order_is_that_of_files_and_lines() -> None:
+    text = TARGET.format(before="", after="", annotations="").encode()
+    read = read_files([("b.yaml", text), ("a.yaml", text + b"---\n" + text)])
+    places = [each.remark.position[:2] for each in judge(read.objects).findings]
+    assert places == [("a.yaml", 6), ("a.yaml", 13), ("b.yaml", 6)]
+
+
+def test_a_silence_in_a_corefile_of_a_config_map() -> None:
+    text = """apiVersion: v1
+kind: ConfigMap
+metadata: {name: coredns}
+data:
+  Corefile: |
+    .:53 {
+        forward . 127.0.0.1  # hsdns: ignore HS203 a sidecar
+        forward . ::1
+    }
+"""
+    read = read_files([("a.yaml", text.encode())])
+    found = judge(read.objects, read.silences)
+    errors = [each for each in found.findings if each.level == "error"]
+    assert [(each.rule.code, each.remark.position.line) for each in errors] == [("HS203", 8)]
+    assert [each.silenced for each in found.silenced] == ["a sidecar"]

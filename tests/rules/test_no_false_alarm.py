@@ -1,0 +1,157 @@
+"""Manifests that are right, however they look: no rule finds an error or a warning in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hsdns.rules.judging import judge
+from hsdns.rules.reading import read_files
+
+POD = """apiVersion: apps/v1
+kind: {kind}
+metadata: {{name: {name}{more}}}
+spec:
+{service}  template:
+    metadata: {{labels: {labels}}}
+    spec: {spec}
+"""
+SERVICE = """apiVersion: v1
+kind: Service
+metadata: {{name: {name}{more}}}
+spec: {spec}
+"""
+
+
+def service(name: str, spec: str, more: str = "") -> str:
+    return SERVICE.format(name=name, spec=spec, more=more)
+
+
+def workload(
+    name: str,
+    labels: str,
+    *,
+    kind: str = "StatefulSet",
+    service: str = "db",
+    spec: str = "{}",
+    more: str = "",
+) -> str:
+    named = f"  serviceName: {service}\n" if kind == "StatefulSet" else ""
+    return POD.format(kind=kind, name=name, labels=labels, service=named, spec=spec, more=more)
+
+
+def policy(name: str, egress: str, chosen: str = "{}") -> str:
+    return f"""apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {{name: {name}}}
+spec: {{podSelector: {chosen}, policyTypes: [Ingress, Egress], egress: {egress}}}
+"""
+
+
+def slice_of(name: str, family: str, address: str, count: int) -> str:
+    endpoints = ", ".join(f'{{addresses: ["{address}{number + 1}"]}}' for number in range(count))
+    return f"""apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: {name}-{family.lower()}, labels: {{kubernetes.io/service-name: {name}}}}}
+addressType: {family}
+endpoints: [{endpoints}]
+"""
+
+
+DNS = (
+    "{ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}], to: [{namespaceSelector: {}}]}"
+)
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param([service("db", "{selector: {app: db, role: primary}}"), workload("db", "{app: db}")], id="label-set-at-run-time"),
+        pytest.param([service("db", "{selector: {cluster: db}}"), workload("api", "{app: api}", kind="Deployment")], id="pods-of-an-operator"),
+        pytest.param([service("cache-b", "{selector: {app: cache-b}}"), workload("cache-a", "{app: cache-a}", kind="Deployment")], id="other-file-has-the-workload"),
+        pytest.param([service("web", "{selector: {app: canary}}"), workload("web", "{app: web}", kind="Deployment")], id="selector-of-another-workload"),
+        pytest.param([service("web", "{selector: {app: web, version: v2}}"), workload("web-v1", "{app: web, version: v1}", kind="Deployment")], id="blue-and-green"),
+        pytest.param([service("db-0", '{selector: {"statefulset.kubernetes.io/pod-name": db-0}}'), workload("db", "{app: db}")], id="service-for-one-pod"),
+        pytest.param([service("web", "{selector: {app: web}}"), workload("web", "{app: web}", kind="Rollout", more=", namespace: a").replace("apps/v1", "argoproj.io/v1alpha1")], id="workload-of-another-group"),
+        pytest.param([service("db", "{clusterIP: None, selector: {app: db}}", ", namespace: a"), workload("db", "{app: db}")], id="namespace-written-in-one-of-them"),
+        pytest.param([service("db", "{clusterIP: None, selector: {app: db}}", ", namespace: a"), workload("db", "{name: db}", more=", namespace: b")], id="other-namespace"),
+        pytest.param([workload("db", "{app: db}", service="elsewhere")], id="service-in-another-file"),
+        pytest.param([service("db", "{selector: {app: db}}"), workload("db", "{app: db}", service='""')], id="no-service-name"),
+        pytest.param([service("db", "{selector: {app: db}}"), workload("db", "{app: db}", service="headless")], id="service-with-cluster-ip-and-other-name"),
+        pytest.param([service("db", "{selector: {app: db}, ports: [{port: 80, targetPort: http}]}"), workload("db", "{app: db}")], id="template-without-containers"),
+        pytest.param([service("db", "{selector: {app: db}, ports: [{port: 80, targetPort: http}]}"), workload("db", "{app: db}", spec="{containers: [{name: a}], initContainers: [{name: b, restartPolicy: Always, ports: [{name: http, containerPort: 1}]}]}")], id="port-of-a-sidecar"),
+        pytest.param([service("db", "{selector: {app: db}, ports: [{port: 80, targetPort: http}]}"), workload("db", "{app: db}", spec="{containers: [{name: a}]}"), workload("b", "{app: db}", spec="{containers: [{name: a, ports: [{name: http, containerPort: 1}]}]}")], id="port-of-one-of-two-workloads"),
+        pytest.param([service("db", "{type: ExternalName, externalName: db.example.com.}")], id="whole-target"),
+        pytest.param([service("db", "{type: ExternalName, externalName: mainframe}")], id="target-of-one-label"),
+        pytest.param([service("db", "{type: ExternalName, externalName: db.corp}")], id="target-of-two-labels"),
+        pytest.param([service("db", "{clusterIP: None, ports: [{port: 1}]}")], id="slices-come-later"),
+        pytest.param([service("db", "{clusterIP: None, ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv4, IPv6]}"), slice_of("db", "IPv4", "10.0.0.", 24), slice_of("db", "IPv6", "fd00::", 24)], id="48-addresses-of-two-families"),
+        pytest.param([policy("deny", "[]")], id="denies-all-on-purpose"),
+        pytest.param([policy("web", "[{ports: [{port: 80}]}]"), policy("dns", f"[{DNS}]")], id="another-policy-allows-dns"),
+        pytest.param([policy("api", "[{ports: [{port: 6443}]}]")], id="needs-the-api-server-only"),
+        pytest.param([service("db", "{selector: {app: db}, ports: [{name: a, port: 80, targetPort: http}, {name: b, port: 81, targetPort: tls}]}"), workload("db", "{app: db}", spec="{containers: [{name: a, ports: [{name: http, containerPort: 1}]}]}")], id="port-of-a-feature-that-is-off"),
+        pytest.param([service("ring", "{clusterIP: None, selector: {app: db}}"), workload("a", "{app: db}", service="none"), workload("b", "{app: db}", service="none")], id="headless-service-of-all-components"),
+        pytest.param([policy("all", "[{}]")], id="allows-all"),
+        pytest.param([policy("dns", '[{to: [{ipBlock: {cidr: "10.96.0.10/32"}}]}]')], id="address-of-the-dns"),
+        pytest.param([policy("dns", '[{to: [{ipBlock: {cidr: "0.0.0.0/0", except: ["169.254.169.254/32"]}}]}]')], id="all-but-metadata"),
+        pytest.param([policy("dns", '[{to: [{namespaceSelector: {matchLabels: {"kubernetes.io/metadata.name": kube-system}}}]}]')], id="namespace-of-the-dns"),
+        pytest.param([policy("dns", "[{ports: [{port: dns, protocol: UDP}, {port: dns-tcp, protocol: TCP}]}]")], id="ports-by-name"),
+        pytest.param([policy("web", "[{ports: [{port: 80}]}]", "{matchLabels: {app: node}}"), workload("n", "{app: node}", kind="DaemonSet", spec="{hostNetwork: true}")], id="policies-are-not-for-the-host-network"),
+        pytest.param([service("web", "{selector: {app: web}}", ", namespace: dev")], id="namespace-dev"),
+        pytest.param(["kind: Kustomization\napiVersion: kustomize.config.k8s.io/v1beta1\nresources: [a.yaml]\n"], id="kustomization"),
+        pytest.param(["a: 1\nb: [2]\n"], id="values-of-a-chart"),
+        pytest.param(["- op: replace\n  path: /spec\n"], id="json-patch"),
+    ],
+)  # fmt: skip
+def test_nothing_is_found(objects: list[str]) -> None:
+    read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
+    assert read.unread == []
+    found = judge(read.objects, read.silences).findings
+    assert [str(each) for each in found if each.level != "note"] == []
+
+
+KUBEADM = """.:53 {
+    errors
+    health {
+       lameduck 5s
+    }
+    ready
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+       pods insecure
+       fallthrough in-addr.arpa ip6.arpa
+       ttl 30
+    }
+    prometheus :9153
+    forward . /etc/resolv.conf {
+       max_concurrent 1000
+    }
+    cache 30 {
+       disable success cluster.local
+       disable denial cluster.local
+    }
+    loop
+    reload
+    loadbalance
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "corefile",
+    [
+        pytest.param(KUBEADM, id="kubeadm"),
+        pytest.param(KUBEADM.replace("loadbalance", "import custom/*.override"), id="imports"),
+        pytest.param(KUBEADM.replace("reload", "netbird"), id="plugin-of-an-own-build"),
+        pytest.param(KUBEADM.replace("/etc/resolv.conf", "{$UPSTREAM} {$OTHER}"), id="environment"),
+        pytest.param(". {\n bind 169.254.20.10\n forward . 127.0.0.1\n}\n", id="bound-elsewhere"),
+        pytest.param(".:1053 {\n forward . 127.0.0.1\n}\n", id="other-port"),
+        pytest.param("a.example {\n rewrite name prefix foo. bar.\n rewrite name suffix .a.example .b.example\n whoami\n}\n", id="rewrite-of-labels"),
+    ],
+)  # fmt: skip
+def test_nothing_is_found_in_a_corefile(corefile: str) -> None:
+    read = read_files([("Corefile", corefile.encode())])
+    found = judge(read.objects, read.silences).findings
+    assert [str(each) for each in found if each.level != "note"] == []
+
+
+def test_nothing_at_all_is_found_in_the_corefile_of_kubeadm() -> None:
+    assert judge(read_files([("Corefile", KUBEADM.encode())]).objects).findings == []

@@ -1,0 +1,84 @@
+"""Rules as their pages say them, and how one is found by a word."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hsdns.rules.rule import Example, Rule, find_rule, level_at_least, rules, sections
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = """# HS900: A thing is wrong
+
+Level: note
+
+What it is
+about.
+
+## Why
+
+Because; `hsdns lint -fix` does this.
+
+## Examples
+
+```yaml
+a: 1
+```
+
+```text
+example.yaml:1:1: note HS900 wrong
+```
+
+Repaired:
+
+```yaml
+a: 2
+```
+"""
+RULE = Rule("HS900", "wrong-thing", "A thing is wrong", "note", PAGE)
+
+
+def test_parts_of_a_page() -> None:
+    assert RULE.what == "What it is\nabout."
+    assert RULE.section("Why") == "Because; `hsdns lint -fix` does this."
+    assert RULE.section("Fix") == ""
+    assert RULE.is_repaired
+    assert list(sections(PAGE)) == ["Why", "Examples"]
+    assert RULE.examples == [
+        Example("yaml", "a: 1\n", "example.yaml:1:1: note HS900 wrong\n"),
+        Example("yaml", "a: 2\n", ""),
+    ]
+
+
+def test_a_page_is_on_the_site() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert RULE.page == f"{project['urls']['Documentation']}rules/HS900.html"
+
+
+@pytest.mark.parametrize("word", ["HS131", "hs131", "address-as-external-name"])
+def test_a_rule_is_found(word: str) -> None:
+    assert find_rule(word) is rules()["HS131"]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("HS1360", 'there is no rule "HS1360"; did you mean "HS136"?'),
+        ("adress-as-external-name", 'there is no rule "adress-as-external-name"; did you mean "address-as-external-name"?'),
+        ("x", 'there is no rule "x"; hsdns rule lists them'),
+    ],
+)  # fmt: skip
+def test_no_rule_is_found(word: str, message: str) -> None:
+    with pytest.raises(ValueError, match="there is no rule") as caught:
+        find_rule(word)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("level", "lowest", "is_over"),
+    [("error", "warning", True), ("warning", "warning", True), ("note", "warning", False)],
+)
+def test_levels(level: str, lowest: str, is_over: bool) -> None:
+    assert level_at_least(level, lowest) is is_over

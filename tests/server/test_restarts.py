@@ -1,0 +1,264 @@
+"""When the process restarts for its rules, with a scripted clock; and whole servers that are killed and end meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hsdns.assemble import ListenAddress
+from hsdns.faults.rules import Rules, hits_metric
+from hsdns.faults.words import read_rule
+from hsdns.metrics import Registry
+from hsdns.server import restarts
+from hsdns.server.restarts import POLL, Restarts
+from tests.server.loopback import WHOAMI, ReloadableServer, running
+from tests.support.clients.messages import query
+from tests.support.clients.sockets import TcpClient, UdpClient
+from tests.support.coroutines.event_loops import run, until
+
+
+class Scripted:
+    """A process whose time the test lets pass; `done` is what has happened."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pending = 0
+        self.serves = True
+        self.done: list[str] = []
+        self.rules = Rules(Random(1), hits_metric(Registry()))
+        self._timers: list[tuple[float, Callable[[], None]]] = []
+        self.restarts = Restarts(self.rules, self, lambda: self.now, self._call_later, self.ended)
+
+    @property
+    def instance(self) -> Any:
+        return SimpleNamespace(listeners=[SimpleNamespace(pending=self.pending)])
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> None:
+        self.task = asyncio.get_running_loop().create_task(coro)
+
+    async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
+        if not self.serves:
+            return False
+        self.done.append(f"killed at {self.now:g}")
+        await dead()
+        self.done.append(f"back at {self.now:g}")
+        return True
+
+    def ended(self) -> None:
+        self.rules.expire(self.now)
+        self.restarts.look()
+
+    def add(self, text: str) -> None:
+        self.rules.add(self.rules.make(read_rule(text.split()), self.now, 600.0))
+        self.restarts.look()
+
+    def remove(self, name: str) -> None:
+        self.rules.remove(name)
+        self.restarts.look()
+
+    async def until(self, when: float) -> None:
+        """Let time pass, timer by timer."""
+        await self.turns()
+        while due := [each for each in self._timers if each[0] <= when]:
+            first = min(due, key=lambda each: each[0])
+            self._timers.remove(first)
+            self.now = first[0]
+            first[1]()
+            await self.turns()
+        self.now = when
+
+    async def turns(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> Any:
+        timer = (self.now + seconds, call)
+        self._timers.append(timer)
+
+        def cancel() -> None:
+            self._timers[:] = [each for each in self._timers if each is not timer]
+
+        return SimpleNamespace(cancel=cancel)
+
+
+@pytest.mark.parametrize(
+    ("rules", "done"),
+    [
+        (["restart"], "killed at 0, back at 0"),
+        (["restart after 5s"], "killed at 5, back at 5"),
+        (["die 10s"], "killed at 0, back at 10"),
+        (["die 10s after 5s", "die 1s after 20s"], "killed at 5, back at 15, killed at 20, back at 21"),
+        (["die 10s", "restart after 5s"], "killed at 0, back at 10, killed at 10, back at 10"),
+        (["die 1s pending 5 for 1s"], ""),
+        (["die 10s", "hang", "queue-full", "drop"], "killed at 0, back at 10"),
+    ],
+)  # fmt: skip
+def test_times(rules: list[str], done: str) -> None:
+    async def test() -> None:
+        process = Scripted()
+        for each in rules:
+            process.add(each)
+        await process.until(100.0)
+        assert ", ".join(process.done) == done
+        assert sum(rule.hits for rule in process.rules.all) == done.count("killed")
+
+    asyncio.run(test())
+
+
+def test_each_time_so_many_are_pending() -> None:
+    async def test() -> None:
+        process = Scripted()
+        process.add("die 10s pending 5 after 1s times 2 named full")
+        process.pending = 4
+        await process.until(3.0)
+        assert process.done == []
+        process.pending = 5
+        await process.until(3.0 + POLL)
+        (killed,) = process.done
+        process.pending = 0
+        await process.until(20.0)
+        process.pending = 9
+        await process.until(40.0)
+        assert [each.split()[0] for each in process.done] == ["killed", "back"] * 2
+        (rule,) = process.rules.ended
+        assert (rule.hits, rule.ended, killed) == (2, "spent", process.done[0])
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("ends", ["removed", "expired", "closed"])
+def test_the_end_of_a_rule_brings_it_back(ends: str) -> None:
+    async def test() -> None:
+        process = Scripted()
+        process.add("die 1h for 5m named gone")
+        process.add("restart after 10m for 20m")
+        await process.until(60.0)
+        assert (process.restarts.is_restarting, process.done) == (True, ["killed at 0"])
+        if ends == "removed":
+            process.remove("gone")
+        elif ends == "expired":
+            process.now = 300.0
+            process.rules.expire(300.0)
+            process.restarts.look()
+        else:
+            process.restarts.close()
+        await process.turns()
+        assert process.done[1] == f"back at {process.now:g}"
+        await process.until(3600.0)
+        assert len(process.done) == (2 if ends == "closed" else 4)
+
+    asyncio.run(test())
+
+
+def test_a_process_that_ends_does_not_restart() -> None:
+    async def test() -> None:
+        process = Scripted()
+        process.serves = False
+        process.add("restart")
+        await process.until(10.0)
+        assert (process.done, process.rules.standing["restart-1"].hits) == ([], 0)
+
+    asyncio.run(test())
+
+
+# --- whole servers ---
+
+
+async def killed(reloadable: ReloadableServer, rule: str) -> None:
+    """Add a rule, and wait until the process is dead by it."""
+    server = reloadable.server
+    assert server.faults is not None
+    server.faults.add(rule.split(), server.configuration)
+    await until(lambda: server.instance is None, "killed")
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("signal", [True, False])
+def test_a_server_that_is_dead_ends_at_once(signal: bool, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
+            await killed(reloadable, "die 1h")
+            if signal:
+                await reloadable.server.shut_down()
+                assert await reloadable.server.run() == 0
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_a_corefile_that_is_broken_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is tried until it is served; nothing else could be."""
+    monkeypatch.setattr(restarts, "INTERVAL", 0.001)
+
+    async def test() -> None:
+        async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
+            reloadable.write("{")
+            await killed(reloadable, "restart")
+            await until(lambda: caplog.text.count("does not start again") > 1, "tried twice")
+            whole = tmp_path / "whole"  # to be there at once, whenever it is read
+            whole.write_text(WHOAMI)
+            whole.replace(reloadable.path)
+            await until(lambda: reloadable.server.is_serving, "back")
+            assert (await reloadable.ask()).startswith("1 NOERROR")
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_ports_that_the_kernel_has_chosen_stay(tmp_path: Path) -> None:
+    async def test() -> None:
+        text = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
+        async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
+            before = reloadable.server.addresses
+            await killed(reloadable, "restart")
+            await until(lambda: reloadable.server.is_serving, "back")
+            assert reloadable.server.addresses == before
+            (listen,) = before
+            assert (type(listen), listen.port) == (ListenAddress, 0)
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_a_reload_comes_after_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
+            server = reloadable.server
+            await killed(reloadable, "die 1h named gone")
+            reload = asyncio.create_task(server.reload())
+            assert server.faults is not None
+            server.faults.remove("gone", None)
+            assert await reload
+            assert server.is_serving
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_queries_that_wait_are_pending(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(ReloadableServer(tmp_path, WHOAMI, faults=True)) as reloadable:
+            faults, configuration = reloadable.server.faults, reloadable.server.configuration
+            assert faults is not None
+            faults.add("delay 1m name late.test".split(), configuration)
+            rule = faults.add("die 0s pending 3 times 1".split(), configuration)
+            address = ("127.0.0.1", reloadable.port)
+            with UdpClient() as client:
+                for _ in range(2):
+                    client.sock.sendto(query("late.test").to_wire(), address)
+                async with TcpClient(address) as third:
+                    assert (rule.hits, (await reloadable.ask())[:9]) == (0, "1 NOERROR")
+                    third.send(query("late.test").to_wire())
+                    await until(lambda: rule.ended == "spent", "died and came back")
+                    assert await third.has_ended()
+            assert (await reloadable.ask()).startswith("1 NOERROR")
+
+    run(test())

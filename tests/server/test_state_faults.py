@@ -1,0 +1,141 @@
+"""Rules about the state of a cluster, in a whole server: which blocks they concern, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hsdns.cluster.objects import Upserted
+from hsdns.faults.rule import RuleError
+from tests.server.test_faults import BLOCKS, OUTSIDE, RIGHT, WEB, Asking, Timed
+from tests.support.cluster.objects import service
+from tests.support.coroutines.event_loops import run, until
+from tests.support.servers.cluster_server import ClusterServer
+from tests.support.servers.memory_server import cluster_objects
+from tests.support.servers.udp_listeners import KINDS, serving_with
+
+CLUSTERS = """cluster.local:53 shop.test:54 {
+    kubernetes cluster.local {
+        source synthetic services=1
+    }
+    template IN A shop.test
+}
+example.org:53 {
+    whoami
+}
+"""
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_that_stands_still(kind: str, tmp_path: Path) -> None:
+    """Its block alone leaves the table; its end brings the newest state with the next query, and the table."""
+
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking = Asking(site, "udp")
+            await asking.ask(OUTSIDE)
+            asking.add("freeze named still")
+            for last in (2, 3):
+                changed = service("default/web", f"10.96.0.{last}", version=str(last))
+                site.apply(Upserted(changed))
+                assert await asking.ask(WEB) == ({"10.96.0.1"}, 0)
+            answers, hits = await asking.ask(OUTSIDE)
+            assert (answers, hits > 0) == ({RIGHT[OUTSIDE]}, True)
+            ((labels, seconds),) = site.value("hsdns_fault_behind_seconds", "gauge").items()
+            assert (labels, seconds > 0) == (("still",), True)
+            asking.clear()
+            answers, hits = await asking.ask(WEB)
+            assert (answers, hits > 0) == ({"10.96.0.3"}, True)
+            assert site.value("hsdns_fault_hits_total") == {("still",): 8}
+            assert site.value("hsdns_fault_behind_seconds", "gauge") == {}
+
+    with serving_with(kind):
+        run(test())
+
+
+@pytest.mark.sockets
+def test_a_frozen_state_outlives_a_reload(tmp_path: Path) -> None:
+    """If the kubernetes block is as it was; else the rule begins with what the new block reads."""
+
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking = Asking(site, "udp")
+            asking.add("freeze")
+            site.apply(Upserted(service("default/web", "10.96.0.2", version="2")))
+            site.write(BLOCKS.replace("192.0.2.1", "192.0.2.2"))
+            assert await site.server.reload()
+            assert await asking.ask(WEB) == ({"10.96.0.1"}, 0)
+            site.objects = cluster_objects(service("default/web", "10.96.0.3", version="3"))
+            site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
+            assert await site.server.reload()
+            assert await asking.ask(WEB) == ({"10.96.0.3"}, 0)
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_a_rule_that_another_thread_spends(tmp_path: Path) -> None:
+    """As rules about the watch are: what follows runs on the loop of the server."""
+
+    async def test() -> None:
+        async with ClusterServer(tmp_path, BLOCKS, cluster_objects(), faults=True) as site:
+            asking = Asking(site, "udp")
+            asking.add("rcode REFUSED times 1")
+            assert site.server.faults is not None
+            rules = site.server.faults.rules
+            (rule,) = rules.all
+            rule.hits = 1
+            await asyncio.to_thread(rules.on_spent)
+            await until(lambda: not rules.standing, "the rule ended")
+            assert all(each.fault is None for each in site.server.configuration.blocks)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("rule", "placed"),
+    [
+        ("freeze", "cluster.local:53"),
+        ("lag 5s client 10.0.0.7", "cluster.local:53"),
+        ("flap 5s flow first", "cluster.local:53 example.org:53"),
+    ],
+)
+def test_blocks_of_a_cluster(rule: str, placed: str) -> None:
+    timed = Timed(CLUSTERS)
+    timed.add(rule)
+    assert timed.placed == placed
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("freeze name www.example.org", "the rule can never match: no server block has a zone for its names; the zones are cluster.local."),
+        ("freeze listener dns://:54", "the rule can never match: its action and its selectors exclude each other"),
+        ("watch away", "the rule can never match: no kubernetes block watches an API server; what they read is synthetic Shape(services=1, endpoints=10, headless=0.5, dual_stack=0.0, seed=1)"),
+    ],
+)  # fmt: skip
+def test_refused_for_a_cluster(text: str, sentence: str) -> None:
+    timed = Timed(CLUSTERS)
+    with pytest.raises(RuleError) as caught:
+        timed.add(text)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("freeze", "lag 5s"), ("flap 1s type A", "freeze type A"), ("drop", "freeze")],
+)
+def test_rules_that_exclude_each_other(first: str, second: str) -> None:
+    timed = Timed(CLUSTERS)
+    timed.add(first)
+    with pytest.raises(RuleError) as caught:
+        timed.add(second)
+    action = first.removesuffix(" type A")
+    assert str(caught.value) == (
+        f'it excludes the rule "{action.split()[0]}-1" ({action}), which answers the same queries; remove one of the two'
+    )

@@ -1,0 +1,230 @@
+"""A dump of a cluster: pages, rights, and what is left out of objects."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from hsdns.apiserver.transport import Unreachable
+from hsdns.sources.cluster_dump import KINDS, NOTE, collect, pruned, unread_kinds
+
+KIND = {each.kind: each for each in KINDS}
+
+
+class Answer:
+    headers: Mapping[str, str] = {}
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self.status, self._body = status, body
+
+    async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
+        yield self._body[:3]
+        yield self._body[3:]
+
+    async def text(self, limit: int) -> str:
+        return self._body[:limit].decode()
+
+
+class Server:
+    """A Transport to lists by path, each of which is cut into pages of one object; a number is a status."""
+
+    server = "https://192.0.2.1:6443"
+
+    def __init__(self, lists: Mapping[str, Any]) -> None:
+        self.lists = lists
+        self.asked: list[tuple[str, Mapping[str, str]]] = []
+
+    def redact(self, text: str) -> str:
+        return text.replace("secret", "***")
+
+    async def close(self) -> None:
+        pass
+
+    @asynccontextmanager
+    async def get(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Answer]:
+        self.asked.append((path, query))
+        found = self.lists.get(path, [])
+        if isinstance(found, bytes):
+            yield Answer(200, found)
+        elif isinstance(found, int):
+            yield Answer(found, b'{"message": "secret failure"}')
+        else:
+            wanted = query.get("fieldSelector", "").removeprefix("metadata.name=")
+            found = [each for each in found if not wanted or each["metadata"]["name"] == wanted]
+            at = int(query.get("continue", "0"))
+            metadata = {"continue": str(at + 1)} if at + 1 < len(found) else {}
+            page = {"kind": "XList", "metadata": metadata, "items": found[at : at + 1]}
+            yield Answer(200, json.dumps(page).encode())
+
+
+def named(name: str, **more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "shop"}, **more}
+
+
+def dump_of(server: Server, namespace: str = "") -> Any:
+    return json.loads(asyncio.run(collect(server, namespace)))
+
+
+def test_all_pages_of_all_kinds_are_read() -> None:
+    server = Server(
+        {"/api/v1/services": [named("a"), named("b")], "/apis/apps/v1/deployments": [named("c")]}
+    )
+    dump = dump_of(server)
+    found = [(each["apiVersion"], each["kind"], each["metadata"]["name"]) for each in dump["items"]]
+    assert found == [("v1", "Service", "a"), ("v1", "Service", "b"), ("apps/v1", "Deployment", "c")]
+    assert server.asked[:2] == [
+        ("/api/v1/services", {"limit": "500"}),
+        ("/api/v1/services", {"limit": "500", "continue": "1"}),
+    ]
+    assert unread_kinds(json.dumps(dump).encode()) == {}
+
+
+def test_one_namespace() -> None:
+    server = Server({})
+    dump_of(server, "shop")
+    paths = list(dict.fromkeys(path for path, _ in server.asked))
+    assert paths == [
+        "/api/v1/namespaces/shop/services",
+        "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices",
+        "/api/v1/namespaces/shop/pods",
+        *(
+            f"/apis/apps/v1/namespaces/shop/{each}"
+            for each in ("statefulsets", "deployments", "replicasets", "daemonsets")
+        ),
+        "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies",
+        "/api/v1/namespaces",
+        "/api/v1/namespaces/kube-system/configmaps",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    ]
+    assert {query["fieldSelector"] for path, query in server.asked if "configmaps" in path} == {
+        f"metadata.name={name}" for name in ("coredns", "node-local-dns", "coredns-custom", "hsdns")
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (403, "no right to list pods (403)"),
+        (404, "the server does not know v1 pods (404)"),
+        (500, "pods could not be read: *** failure (500)"),
+        (b"[]", "what the server sends for pods is not a list"),
+        (b"{", "what the server sends for pods is not a list"),
+    ],
+)
+def test_what_cannot_be_read_is_noted(answer: object, reason: str) -> None:
+    dump = dump_of(Server({"/api/v1/pods": answer, "/api/v1/services": [named("a")]}))
+    assert json.loads(dump["metadata"]["annotations"][NOTE]) == {"pods": reason}
+    assert unread_kinds(json.dumps(dump).encode()) == {"pods": reason}
+    assert len(dump["items"]) == 1
+
+
+def test_nothing_at_all_can_be_read() -> None:
+    paths = {each.path("") for each in KINDS}
+    with pytest.raises(Unreachable, match="no right to list services"):
+        asyncio.run(collect(Server(dict.fromkeys(paths, 403))))
+
+
+def test_a_dump_of_kubectl_lacks_kinds_that_it_has_no_object_of() -> None:
+    dump = b'{"items": [{"kind": "Service"}, {\n"kind":"Pod"}]}'
+    lacking = set(unread_kinds(dump))
+    assert "services" not in lacking
+    assert {"endpointslices", "statefulsets"} <= lacking
+
+
+SECRET = "hunter2"
+POD = named(
+    "web-0",
+    spec={
+        "hostname": "web-0",
+        "volumes": [{"secret": SECRET}],
+        "containers": [
+            {
+                "name": "web",
+                "image": SECRET,
+                "args": [SECRET],
+                "env": [{"name": "PASSWORD", "value": SECRET}],
+                "ports": [{"name": "http", "containerPort": 80}],
+                "readinessProbe": {
+                    "httpGet": {"path": "/ready", "port": 80, "httpHeaders": [{"name": "a", "value": SECRET}]},
+                    "exec": {"command": [SECRET]},
+                },
+            }
+        ],
+    },
+    status={
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "False", "reason": "X", "message": SECRET}],
+        "containerStatuses": [
+            {"name": "web", "ready": False, "imageID": SECRET, "state": {"waiting": {"reason": "Y", "message": SECRET}}}
+        ],
+    },
+)  # fmt: skip
+
+
+def test_what_a_pod_keeps() -> None:
+    POD["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": SECRET}
+    found = pruned(KIND["Pod"], POD)
+    assert SECRET not in json.dumps(found)
+    assert found["spec"] == {
+        "hostname": "web-0",
+        "containers": [
+            {
+                "name": "web",
+                "ports": [{"name": "http", "containerPort": 80}],
+                "readinessProbe": {"httpGet": {"path": "/ready", "port": 80}},
+            }
+        ],
+    }
+    assert found["status"] == {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "False", "reason": "X"}],
+        "containerStatuses": [
+            {"name": "web", "ready": False, "state": {"waiting": {"reason": "Y"}}}
+        ],
+    }
+
+
+def test_what_a_workload_keeps() -> None:
+    template = {
+        "metadata": {"labels": {"app": "web"}, "annotations": {"a": SECRET}},
+        "spec": POD["spec"],
+    }
+    found = pruned(
+        KIND["StatefulSet"],
+        named("web", spec={"serviceName": "web", "replicas": 3, "template": template}),
+    )
+    assert SECRET not in json.dumps(found)
+    assert found["spec"]["serviceName"] == "web"
+    assert found["spec"]["template"]["metadata"] == {"labels": {"app": "web"}}
+
+
+def test_what_a_config_map_keeps() -> None:
+    data = {"Corefile": ". {\n}", "a.server": "b {\n}", "other": SECRET}
+    found = pruned(KIND["ConfigMap"], named("coredns", data=data))
+    assert found["data"] == {"Corefile": ". {\n}", "a.server": "b {\n}"}
+
+
+def test_what_a_service_keeps() -> None:
+    annotations = {
+        "service.alpha.kubernetes.io/tolerate-unready-endpoints": "true",
+        "hsdns.io/x": "y",
+        "z": SECRET,
+    }
+    item = {
+        "metadata": {"name": "a", "managedFields": [1], "annotations": annotations},
+        "spec": {"type": "X"},
+    }
+    assert pruned(KIND["Service"], item) == {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "a",
+            "annotations": {key: each for key, each in annotations.items() if key != "z"},
+        },
+        "spec": {"type": "X"},
+    }

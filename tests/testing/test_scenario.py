@@ -1,0 +1,146 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsdns.fault_scenarios.scenario import names
+from hsdns.testing import Cluster, ClusterError
+from tests.testing.asking import ask, web
+
+pytestmark = pytest.mark.sockets
+
+SCENARIO = """
+version = 1
+title = "A Service that comes late, and leaves"
+story = "It is denied until second 10; from second 20 on its A records are old."
+sources = []
+seconds = 60
+seen = []
+manifests = '''
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.7.7, ports: [{name: http, port: 80}]}
+'''
+
+[[asked]]
+name = "web"
+namespace = "shop"
+meant = "web.shop.svc.cluster.local."
+
+[[steps]]
+at = 0
+add = ["nxdomain name web.shop.svc.cluster.local after 5s named denied"]
+
+[[steps]]
+at = 20
+remove = ["denied"]
+add = ["answer 10.0.0.9 type A name web.shop.svc.cluster.local seed 3 named old"]
+
+[[steps]]
+at = 40
+delete = ["Service shop/web"]
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    path = tmp_path / "late.toml"
+    path.write_text(SCENARIO)
+    return str(path)
+
+
+def test_steps_are_done_when_the_test_comes_to_them(cluster: Cluster, path: str) -> None:
+    with cluster.scenario(path) as scenario:
+        host = scenario.host
+        assert host == "web.shop.svc.cluster.local"
+        found = {}
+        for seconds in (0, 5, 10, 5, 20):
+            scenario.advance(seconds)
+            found[scenario.time] = ask(cluster, host)
+        assert found == {
+            0: ["10.96.7.7"], 5: ["NXDOMAIN"], 15: ["NXDOMAIN"], 20: ["10.0.0.9"], 40: ["10.0.0.9"],
+        }  # fmt: skip
+        assert repr(scenario) == "<Scenario late at second 40 of 60>"
+        assert {name: int(fault.hits) for name, fault in scenario.faults.items()} == {"denied": 2, "old": 2}  # fmt: skip
+    assert ask(cluster, host) == ["NXDOMAIN"], "the Service is deleted, and no rule is left"
+    assert "seed 3 named old" in scenario.faults["old"].rule
+
+
+def test_a_rule_that_was_never_hit_fails_the_test(cluster: Cluster, path: str) -> None:
+    with pytest.raises(AssertionError) as raised, cluster.scenario(path) as scenario:
+        ask(cluster, scenario.host)
+    assert str(raised.value).splitlines() == [
+        'the rule "denied" of the scenario late was never hit',
+        "the fault hit 0 of 1 query: nxdomain name web.shop.svc.cluster.local. after 5s",
+        f"  {cluster.queries[0]}",
+    ]
+    with pytest.raises(KeyError), cluster.scenario(path):
+        raise KeyError
+    assert ask(cluster, "web.shop.svc.cluster.local") == ["10.96.7.7"]
+
+
+def test_it_is_about_another_name(cluster: Cluster, path: str) -> None:
+    cluster.service("web", headless=True).endpoints("10.0.0.1")
+    with cluster.scenario(path, about="web.default.svc.cluster.local") as scenario:
+        assert scenario.host == "web.default.svc.cluster.local"
+        assert web(cluster) == "10.0.0.1"
+        scenario.advance(5)
+        assert web(cluster) == "NXDOMAIN"
+        assert ask(cluster, "web.shop.svc.cluster.local") == ["NXDOMAIN"], "it has no such object"
+        assert len(cluster.queries) == 3
+    assert scenario.faults["denied"].hits == 1
+
+
+CORE = "has a Corefile of its own, and the cluster of a test has another"
+REFUSED: list[tuple[Callable[[Cluster], Any], str]] = [
+    (lambda cluster: cluster.scenario("negative-rolout"), 'there is no fault scenario "negative-rolout"; did you mean "negative-rollout"?'),
+    (lambda cluster: cluster.scenario("ndots-storm"), f"the scenario ndots-storm {CORE}; hsdns fault run ndots-storm plays it"),
+    (lambda cluster: cluster.scenario("loop"), "the scenario loop kills the server for seconds that no test can advance; hsdns fault run loop plays it"),
+    (lambda cluster: cluster.scenario("slices-forbidden"), "the scenario slices-forbidden is about an API server, and the cluster of a test has none; hsdns fault run slices-forbidden plays it"),
+    (
+        lambda cluster: cluster.scenario("big-service", about="web.default.svc.cluster.local"),
+        "the scenario big-service is about its own names alone: it needs a Service with 1,000 endpoints; leave `about` out",
+    ),
+    (
+        lambda cluster: cluster.scenario("conntrack-race").advance(1),
+        "<Scenario conntrack-race at second 0 of 60> has not begun; use it in `with cluster.scenario(...)`",
+    ),
+    (
+        lambda cluster: cluster.scenario("negative-rollout").__enter__().advance(91),
+        "<Scenario negative-rollout at second 0 of 90> cannot go 91 seconds on; it has 90 left",
+    ),
+    (
+        lambda cluster: cluster.scenario("negative-rollout").__enter__().advance(-1),
+        "<Scenario negative-rollout at second 0 of 90> cannot go -1 seconds on; it has 90 left",
+    ),
+    (
+        lambda cluster: cluster.scenario("negative-rollout").__enter__().__enter__(),
+        "<Scenario negative-rollout at second 0 of 90> starts once; make another one with cluster.scenario()",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "sentence"), REFUSED, ids=[row[1][:50] for row in REFUSED])
+def test_refused(cluster: Cluster, call: Callable[[Cluster], Any], sentence: str) -> None:
+    with pytest.raises(ClusterError) as raised:
+        call(cluster)
+    assert str(raised.value) == sentence
+
+
+@pytest.mark.parametrize("name", names())
+def test_all_that_can_be_played(cluster: Cluster, name: str) -> None:
+    """Their rules stand, and end; that they bite is shown with clients, in tests/fault_scenarios."""
+    try:
+        scenario = cluster.scenario(name)
+    except ClusterError as refused:
+        assert str(refused).endswith(f"; hsdns fault run {name} plays it")
+        return
+    try:
+        with scenario:
+            scenario.advance(scenario.seconds)
+    except AssertionError as never:
+        assert "was never hit" in str(never)
+    assert ask(cluster, scenario.host)
+    assert not cluster.queries[-1].faults

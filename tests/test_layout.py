@@ -32,6 +32,7 @@ UNTESTED = {
     "hsdns/cluster/view.py": "protocols only; store.py and earlier.py, which have them, are tested",
     "hsdns/http_page.py": "a tuple; server/http.py, which answers with it, is tested",
     "hsdns/load/errors.py": "an exception; the modules of load/ that raise it are tested",
+    "hsdns/recording/zstd.py": "names of the standard library; frames.py, which uses them, is tested",
     "hsdns/server/start_error.py": "names and an exception; lifecycle.py, which raises it, is tested",
     "hsdns/wire/iana.py": "numbers; the tests of the codec compare them with dnspython's",
 }
@@ -71,6 +72,7 @@ WHOLE = {
     "tests/distribution/test_release.py": "deploy/distribution/release.py",
     "tests/distribution/test_wheels.py": "setup.py: the sdist and the wheels",
     "tests/distribution/test_workflows.py": ".github",
+    "tests/docs/test_record.py": "docs/record.md, against a server",
     "tests/rules/test_any_input.py": "all rules, for any input",
     "tests/rules/test_no_false_alarm.py": "what all rules say nothing about",
     "tests/docs/test_rules.py": "the table of docs/lint.md, and the pages of the rules on the site",

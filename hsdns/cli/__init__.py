@@ -21,6 +21,8 @@ SUBCOMMANDS: Final = {
     "lint": "Find what will fail in DNS, in manifests and Corefiles",
     "rule": "Show what a rule of lint is about, or list them",
     "fault": "Make DNS misbehave on purpose: add, list, watch and remove rules",
+    "record": "Record what happens in a running server, with times, into a file",
+    "replay": "Pause, continue or step a server that replays such a file",
     "lookup": "Query a DNS server, as the image has no other program that does",
     "resolve": "Show a whole lookup as the resolver of glibc, musl, Go or c-ares does it",
     "load": "Load a DNS server, and tell whether its answers were right",

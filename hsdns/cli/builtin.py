@@ -3,7 +3,9 @@
 Path: cli/serve.py, cli/names.py -> here -> cli/launch.py.
 Rule 1: without -forward the block has the cluster's zones only, so that other names are REFUSED; a second block refuses
         them too, and logs them, with -log.  With -forward one block is for all names.
-Rule 2: what a flag says is checked here, so that an error names the flag and not a Corefile that the user never saw.
+Rule 2: to replay a recording it has the zones and properties of the block that was recorded.  Others may have made the
+        file, so only those that shape answers are taken.
+Rule 3: what a flag says is checked here, so that an error names the flag and not a Corefile that the user never saw.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ from typing import Final
 from hsdns.cli.flags import Flag, FlagError
 from hsdns.cli.launch import CorefileSource
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
+from hsdns.recording.entry import SHAPING, Header
 
 NAME: Final = "built-in Corefile"  # in the position of an error
 ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
 LOOPBACK: Final = ("127.0.0.1", "::1")
 SOURCE: Final = Flag(
     list,
-    "where the cluster comes from: manifests PATH... (- is standard input), or synthetic KEY=VALUE... "
+    "where the cluster comes from: manifests PATH... (- is standard input), replay FILE [KEY=VALUE...], "
+    "or synthetic KEY=VALUE... "
     "(default: the demo cluster)",
     "NAME [ARGUMENT...]",
 )
@@ -33,18 +37,27 @@ FORWARD: Final = Position("-forward", 0, 0)
 Interfaces = Callable[[], Mapping[str, Sequence[str]]]
 
 
-def corefile(hosts: Sequence[str], *, forward: Sequence[str] = (), log: bool = False) -> str:
-    """The text of the Corefile; it serves the demo cluster unless the command line names another source."""
+def corefile(
+    hosts: Sequence[str],
+    *,
+    forward: Sequence[str] = (),
+    log: bool = False,
+    header: Header | None = None,
+) -> str:
+    """The text of the Corefile; it serves the demo cluster unless the command line names another source.
+
+    `header` is that of the recording that is replayed.
+    """
+    zones = ZONES if header is None or not header.zones else " ".join(header.zones)
     demo = quoted(str(files("hsdns") / "demo"))
     bind = f"    bind {' '.join(map(quoted, hosts))}"
     lines = [
-        f"{'.' if forward else ZONES} {{",
+        f"{'.' if forward else zones} {{",
         bind,
         "    errors",
         *(["    log"] if log else []),
-        f"    kubernetes {ZONES} {{",
-        "        pods insecure",
-        "        ttl 30",
+        f"    kubernetes {zones} {{",
+        *_properties(header),
         *(["        fallthrough in-addr.arpa ip6.arpa"] if forward else []),
         f"        source manifests {demo}",
         "    }",
@@ -63,6 +76,14 @@ def corefile(hosts: Sequence[str], *, forward: Sequence[str] = (), log: bool = F
             "}",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _properties(header: Header | None) -> list[str]:
+    if header is None:
+        return ["        pods insecure", "        ttl 30"]
+    return [
+        f"        {' '.join(line)}" for line in header.kubernetes if line and line[0] in SHAPING
+    ]
 
 
 def listen_hosts(text: str, flag: str, interfaces: Interfaces) -> tuple[str, ...]:

@@ -15,12 +15,13 @@ from typing import Final
 
 from hsdns.assemble import Configuration
 from hsdns.cli import builtin, launch
-from hsdns.cli.source_flag import check_sources
+from hsdns.cli.source_flag import check_sources, recorded_header
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.tree import Token
 from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.runtime import ServerRuntime
+from hsdns.sources.replay import Replay
 
 WAIT: Final = 10.0  # seconds for the cluster
 PORT: Final = 53  # of server blocks that specify none; nothing listens
@@ -62,7 +63,8 @@ def configure(
     log = logging.getLogger("hsdns")
     log.handlers, log.propagate = [problems], False
     log.setLevel(logging.WARNING)
-    default = builtin.corefile(builtin.LOOPBACK[:1], forward=forward)
+    header = recorded_header(objects)
+    default = builtin.corefile(builtin.LOOPBACK[:1], forward=forward, header=header)
     corefile = builtin.corefile_source(conf, default).load()
     configuration = launch.build(corefile, PORT, warn=log.warning, objects=objects)
     check_sources(configuration)
@@ -70,10 +72,12 @@ def configure(
 
 
 def kubernetes_blocks(configuration: Configuration) -> list[Kubernetes]:
-    """The kubernetes plugins, which from now on write no snapshots."""
+    """The kubernetes plugins, which from now on write no snapshots; recordings are at their end."""
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
     for block in blocks:
         block.watch.reads_only = True
+        if isinstance(block.source, Replay):
+            block.source.at_its_end()
     return blocks
 
 

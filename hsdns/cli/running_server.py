@@ -81,7 +81,11 @@ class RunningServer(NamedTuple):
 
         `is_endless` waits for the next one as long as it takes.
         """
-        return _lines(self.path, page, method, body, is_endless=is_endless)
+        return _read(_lines(self.path, page, method, body, is_endless=is_endless), self.path, page)
+
+    def octet_lines(self, page: str) -> Iterator[bytes]:
+        """The lines of a page that has no end, as they come; raise ServerError."""
+        return _lines(self.path, page, is_endless=True)
 
 
 def find(path: str | None) -> RunningServer:
@@ -119,7 +123,7 @@ def find_by(flags: Mapping[str, object]) -> RunningServer:
 
 
 def _ask(path: Path) -> RunningServer:
-    (found,) = _lines(path, "/version")
+    (found,) = _read(_lines(path, "/version"), path, "/version")
     version, pid, api = (found.get(name) for name in ("version", "pid", "api"))
     if found.get("server") != "hsdns" or not isinstance(api, list) or not isinstance(pid, int):
         raise ServerError(
@@ -134,6 +138,19 @@ def _ask(path: Path) -> RunningServer:
     return RunningServer(path, pid, str(version))
 
 
+def _read(lines: Iterator[bytes], path: Path, page: str) -> Iterator[dict[str, Any]]:
+    try:
+        for line in lines:
+            yield json.loads(line)
+    except ValueError as error:
+        raise _other_program(path, page, error) from None
+
+
+def _other_program(path: Path, page: str, error: Exception) -> ServerError:
+    name = type(error).__name__
+    return ServerError(f"the program at {path} did not answer {page} as hsdns does ({name})")
+
+
 def _lines(
     path: Path,
     page: str,
@@ -141,7 +158,7 @@ def _lines(
     body: bytes = b"",
     *,
     is_endless: bool = False,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[bytes]:
     connection = _connect(path, None if is_endless else TIMEOUT)
     token = os.environ.get(TOKEN, "") if address_of(str(path)) is not None else ""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -156,10 +173,9 @@ def _lines(
             65_536
         ):  # readline() would take the end of the connection for that of the page
             *lines, rest = (rest + found).split(b"\n")
-            for line in lines:
-                yield json.loads(line)
+            yield from lines
         if rest:
-            yield json.loads(rest)
+            yield rest
     except FileNotFoundError:
         raise ServerError(
             f"there is no control socket {path}; start the server with -control {path}"
@@ -176,10 +192,7 @@ def _lines(
             f"the server at {path} ended before all of {page} was read; ask again"
         ) from None
     except (http.client.HTTPException, ValueError) as error:
-        name = type(error).__name__
-        raise ServerError(
-            f"the program at {path} did not answer {page} as hsdns does ({name})"
-        ) from None
+        raise _other_program(path, page, error) from None
     except OSError as error:
         raise ServerError(f"cannot ask the server at {path}: {error.strerror or error}") from None
     finally:

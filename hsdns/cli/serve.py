@@ -17,7 +17,7 @@ from hsdns.cli import builtin, control_path
 from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.cli.launch import Addresses
-from hsdns.cli.source_flag import check_sources, source_objects
+from hsdns.cli.source_flag import check_sources, recorded_header, source_objects
 from hsdns.plugin import Plugin
 
 DEFAULT_LISTEN: Final = "127.0.0.1"
@@ -97,7 +97,12 @@ def run(words: list[str]) -> int:
     count = workers_of(flags) or usable_cpus()
     port = flags.get("dns.port", DEFAULT_PORT)
     assert isinstance(port, int)
-    text = builtin.corefile(hosts or (DEFAULT_LISTEN,), forward=forward, log=bool(flags.get("log")))
+    text = builtin.corefile(
+        hosts or (DEFAULT_LISTEN,),
+        forward=forward,
+        log=bool(flags.get("log")),
+        header=recorded_header(objects),
+    )
     selecting = [
         word
         for name in ("conf", "source")
@@ -165,12 +170,13 @@ def _check_and_follow(configuration: Configuration) -> None:
 
 
 def show_changes(configuration: Configuration) -> None:
-    """Have a line printed for each change in DNS that a change of manifests makes."""
+    """Have a line printed for each change in DNS that a change of manifests makes, or one of a recording."""
     from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.sources.manifests import Manifests
+    from hsdns.sources.replay import Replay
 
     for plugin in configuration.plugins:
-        if isinstance(plugin, Kubernetes) and isinstance(plugin.source, Manifests):
+        if isinstance(plugin, Kubernetes) and isinstance(plugin.source, Manifests | Replay):
             plugin.show_changes = _print
 
 

@@ -7,12 +7,15 @@ Rule 1: standard input is read before anything is started, so that Ctrl-C ends t
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from hsdns.assemble import Configuration
 from hsdns.cli.flags import FlagError
 from hsdns.corefile.tree import Position, Token
+
+if TYPE_CHECKING:
+    from hsdns.recording.entry import Header
 
 _POSITION: Final = Position("-source", 0, 0)
 
@@ -36,12 +39,26 @@ def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:
     return tuple(Token(word, _POSITION) for word in words)
 
 
+def recorded_header(objects: Sequence[Token] | None) -> Header | None:
+    """The header of the recording that -source replays; None without one, or if check_sources() will refuse it."""
+    if not objects or objects[0].text != "replay" or len(objects) == 1:
+        return None
+    from hsdns.recording.reader import BadRecording, Recording
+
+    try:
+        with Recording.open(objects[1].text) as recording:
+            return recording.header
+    except (BadRecording, OSError):
+        return None
+
+
 def check_sources(configuration: Configuration) -> None:
-    """Raise FileNotFoundError for the first path or kubeconfig that a source cannot read: nothing would be served."""
+    """Raise FileNotFoundError for the first file or kubeconfig that a source cannot read: nothing would be served."""
     from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.sources.api_server import ApiServer
     from hsdns.sources.manifest_folder import missing_paths
     from hsdns.sources.manifests import Manifests
+    from hsdns.sources.replay import Replay
 
     for plugin in configuration.plugins:
         if not isinstance(plugin, Kubernetes):
@@ -49,7 +66,7 @@ def check_sources(configuration: Configuration) -> None:
         source, missing = plugin.source, []
         if isinstance(source, Manifests):
             missing = missing_paths(source.paths)
-        elif isinstance(source, ApiServer) and plugin.kubeconfig:
+        elif isinstance(source, Replay) or (isinstance(source, ApiServer) and plugin.kubeconfig):
             missing = source.check()
         for sentence in missing:
             raise FileNotFoundError(sentence)

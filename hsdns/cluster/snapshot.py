@@ -1,9 +1,8 @@
 """Snapshots: the state of a store as text, and back to objects that restore it.
 
-Path: Store -> pieces -> sources/snapshot_file.py -> check, objects -> Store.restore.
+Path: Store -> whole_state.py -> pieces -> sources/snapshot_file.py -> check, objects -> Store.restore.
 Rule 1: the text is one `kind: List` with an object on each line, so `source manifests FILE` can read it.
-Rule 2: the state is that of one moment: references to the values, which are immutable, are taken at once; the text is
-        made afterwards, piece by piece.
+Rule 2: the state is that of one moment (whole_state.py); the text is made afterwards, piece by piece.
 Rule 3: the last line has the number of objects and the CRC-32 of all lines before it, so a truncated or modified file
         is detected before any of it is used.
 """
@@ -27,13 +26,7 @@ from hsdns.cluster.objects import (
 )
 from hsdns.cluster.programming import read_time
 from hsdns.cluster.store import Store
-from hsdns.cluster.unpack import (
-    import_slice_labels,
-    unpack_import,
-    unpack_namespace,
-    unpack_pod,
-    unpack_service,
-)
+from hsdns.cluster.whole_state import WholeState
 
 _KINDS: Final[dict[str, type[Object]]] = {
     "Namespace": Namespace,
@@ -61,23 +54,7 @@ def pieces(
     store: Store, *, version: str, saved: float, settings: Mapping[str, str]
 ) -> Iterator[bytes]:
     """The text of a store's current state, in pieces to be joined; each is made when it is consumed."""
-    services = list(store.services.values.items())
-    imports = sorted(store.imports.values.items(), key=lambda item: item[0])
-    namespaces, pods = list(store.namespaces), list(store.pods.by_address.items())
-    pod_labels = dict(store.pods.labels or {})
-
-    def objects() -> Iterator[dict[str, Any]]:
-        yield from map(unpack_namespace, namespaces)
-        unwritten = import_slice_labels(imports)
-        for key, value in services:
-            yield from unpack_service(key, value, unwritten)
-        for key, value in imports:
-            yield from unpack_import(key, value, unwritten)
-        for address, owners in pods:
-            for pod in owners:
-                yield unpack_pod(pod, address, pod_labels.get(pod))
-
-    return _lines(Header(version, saved, dict(settings)), objects())
+    return _lines(Header(version, saved, dict(settings)), WholeState.of(store).objects())
 
 
 def _lines(header: Header, objects: Iterable[dict[str, Any]]) -> Iterator[bytes]:

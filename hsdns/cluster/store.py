@@ -51,6 +51,7 @@ from hsdns.cluster.services import Services
 from hsdns.metrics import Registry
 
 ObjectKey = tuple[type[Object], str, str]  # kind, namespace, name
+Follow = Callable[[Sequence[Event]], bool]  # takes a batch, and tells whether it takes the next one
 OWN_SERIAL, SHARED_SERIAL = "own", "shared"  # their keys among the replaced serials
 
 
@@ -144,6 +145,7 @@ class Store:
         self.shared_serial = 0  # of the zones of `multicluster`
         self._namespace_changes = 0
         self._unconfirmed: set[ObjectKey] = set()  # restored and not yet delivered by the source
+        self._followers: list[Follow] = []
 
     @property
     def serves(self) -> bool:
@@ -174,11 +176,28 @@ class Store:
                     new_serial |= self._drop_unconfirmed()
                 continue
             found = event.object
-            new_serial |= self._apply(found, isinstance(event, Deleted) or not self._selects(found))
+            new_serial |= self._apply(found, isinstance(event, Deleted) or not self.selects(found))
             if self._unconfirmed:
                 meta = found.metadata
                 self._unconfirmed.discard((type(found), meta.namespace, meta.name))
         self._publish(new_serial, changes)
+        self._pass_on(events)
+
+    def follow(self, follow: Follow) -> None:
+        """Pass each batch on once it is applied, while `follow` returns True; only the thread that writes calls it."""
+        self._pass_on(())  # so that those that have gone are forgotten, though nothing happens
+        self._followers.append(follow)
+
+    def _pass_on(self, events: Sequence[Event]) -> None:
+        if self._followers:
+            self._followers = [follow for follow in self._followers if follow(events)]
+
+    def selects(self, found: Object) -> bool:
+        """Whether the selectors match an object; one that they do not match counts as deleted."""
+        settings = self.settings
+        by_namespace = isinstance(found, Namespace | ServiceImport)
+        selector = settings.namespace_labels if by_namespace else settings.labels
+        return selector is None or selector.matches(found.metadata.labels)
 
     def restore(self, objects: Iterable[Object], saved: float) -> None:
         """Apply the objects of a snapshot that was saved at `saved` seconds since the epoch.
@@ -215,18 +234,14 @@ class Store:
 
     def _drop_unconfirmed(self) -> bool:
         new_serial = False
-        for kind, namespace, name in self._unconfirmed:
-            new_serial |= self._apply(kind(ObjectMeta(name=name, namespace=namespace)), gone=True)
+        gone = [Deleted(kind(ObjectMeta(name, namespace))) for kind, namespace, name in self._unconfirmed]  # fmt: skip
+        for event in gone:
+            new_serial |= self._apply(event.object, gone=True)
+        self._pass_on(gone)
         self._unconfirmed = set()
         self.restored = None
         self._counters.bump(STALENESS)
         return new_serial
-
-    def _selects(self, found: Object) -> bool:
-        settings = self.settings
-        by_namespace = isinstance(found, Namespace | ServiceImport)
-        selector = settings.namespace_labels if by_namespace else settings.labels
-        return selector is None or selector.matches(found.metadata.labels)
 
     def _apply(self, found: Object, gone: bool) -> bool:
         """Apply one event; return whether the serial of the cluster's own zones changes."""

@@ -39,6 +39,7 @@ class SeenQuery(NamedTuple):
 
     `time` of the answer in seconds since the epoch, `seconds` that it took; `rcode` is None where no reply was sent.
     `weight` is the number of queries that it stands for: 1 unless more came than were taken.  `port` is the client's.
+    `at` is a monotonic time.
     """
 
     time: float
@@ -54,6 +55,7 @@ class SeenQuery(NamedTuple):
     size: int
     weight: float
     port: int = 0
+    at: float = 0.0
 
 
 class QueryTap:
@@ -179,6 +181,7 @@ class QueryTap:
             record.size,
             weight,
             client.port,
+            record.at,
         )
 
 

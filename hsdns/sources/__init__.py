@@ -14,6 +14,7 @@ from hsdns.corefile.tree import Token, did_you_mean
 
 _CLASSES = {
     "manifests": ("hsdns.sources.manifests", "Manifests"),
+    "replay": ("hsdns.sources.replay", "Replay"),
     "synthetic": ("hsdns.sources.synthetic", "Synthetic"),
 }
 

@@ -13,6 +13,8 @@ from hsdns.cli.source_flag import source_tokens
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins import ORDER
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.recording.entry import Header
 
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
 ZONES = ["cluster.local.", "in-addr.arpa.", "ip6.arpa."]
@@ -36,6 +38,18 @@ def test_corefile(
     assert [served.listen.host for served in configuration.listeners] == ["127.0.0.1", "::1"]
     assert sorted(zone.to_text() for zone in configuration.listeners[0].zones) == zones
     assert [plugin.name for plugin in configuration.plugins] == plugins
+
+
+def test_the_block_of_a_recording() -> None:
+    """Of its properties those that shape answers; others would have a file of somebody else read files here."""
+    lines = [["pods", "verified"], ["ttl", "7"], ["kubeconfig", "/tmp/x"], ["noendpoints"], []]
+    header = Header(zones=["a.test.", "10.in-addr.arpa."], kubernetes=lines)
+    corefile = parse("x", text=builtin.corefile(["::1"], header=header), environ={}, known_directives=ORDER)  # fmt: skip
+    (block,) = [each for each in assemble(corefile, warn=pytest.fail).plugins if isinstance(each, Kubernetes)]  # fmt: skip
+    assert [zone.to_text() for zone in block.zones] == header.zones
+    assert block.lines[:-1] == (("pods", "verified"), ("ttl", "7"), ("noendpoints",))
+    text = builtin.corefile(["::1"], header=Header())
+    assert f"kubernetes {builtin.ZONES} {{\n        source" in text
 
 
 @pytest.mark.parametrize(

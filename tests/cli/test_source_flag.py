@@ -11,10 +11,12 @@ import pytest
 
 from hsdns.assemble import assemble
 from hsdns.cli.flags import FlagError
-from hsdns.cli.source_flag import check_sources, source_tokens
+from hsdns.cli.source_flag import check_sources, recorded_header, source_tokens
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
+from hsdns.recording.entry import Header
 from hsdns.sources.standard_input import standard_input, was_read
+from tests.recording.recorded import HEADER, write
 
 NAMESPACE = b"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 
@@ -131,6 +133,10 @@ clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
             "source manifests a.yaml b.yaml c.yaml",
             'source manifests: there is no file or folder "b.yaml"; correct the path or create it', id="a path that is not there",
         ),
+        pytest.param("source replay shop.rec", "", id="a recording"),
+        pytest.param(
+            "source replay a.yaml", "source replay: a.yaml is empty, so it is no recording", id="no recording",
+        ),
         pytest.param("endpoint http://127.0.0.1:1 http://127.0.0.1:2", "", id="an API server"),
         pytest.param("kubeconfig config", "", id="a kubeconfig, whose API server is away"),
         pytest.param("kubeconfig config lab", "", id="a context"),
@@ -154,6 +160,7 @@ def test_sources_that_are_not_there(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.yaml").write_text("")
+    write(Path("shop.rec"), [])
     Path("config").write_text(KUBECONFIG)
     Path("broken").write_text("{{\n")
     text = f". {{\nkubernetes cluster.local {{\n{line}\n}}\n}}\n"
@@ -165,3 +172,24 @@ def test_sources_that_are_not_there(
     with pytest.raises(FileNotFoundError) as caught:
         check_sources(configuration)
     assert str(caught.value) == error
+
+
+@pytest.mark.parametrize(
+    ("words", "header"),
+    [
+        (["replay", "shop.rec", "at=1s"], HEADER),
+        (["replay", "none.rec"], None),
+        (["replay", "a.yaml"], None),
+        (["replay"], None),
+        (["manifests", "shop.rec"], None),
+        ([], None),
+    ],
+)
+def test_the_header_of_a_recording(
+    words: list[str], header: Header | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has none is refused by check_sources()."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text("")
+    write(Path("shop.rec"), [])
+    assert recorded_header(source_tokens(words, None)) == header

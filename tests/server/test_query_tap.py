@@ -43,7 +43,7 @@ def test_what_is_told_of_a_query() -> None:
     assert found._replace(name=found.name.lowered()).name.to_text() == "web.shop.svc.cluster.local."
     assert found.name.to_text() == "wEb.shop.svc.cluster.local."
     assert found[:4] == (5000.0, "dns://:53", "192.0.2.1", "udp")
-    assert found[5:] == ("A", "NXDOMAIN", 0.25, False, False, 12, 1.0, CLIENT.port)
+    assert found[5:] == ("A", "NXDOMAIN", 0.25, False, False, 12, 1.0, CLIENT.port, 1000.0)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ def token(text: str, column: int = 9) -> Token:
 def test_every_source_is_named_after_its_class() -> None:
     assert {name: found.__name__ for name, found in SOURCES.items()} == {
         "manifests": "Manifests",
+        "replay": "Replay",
         "synthetic": "Synthetic",
     }
 
@@ -32,7 +33,9 @@ def test_every_source_is_named_after_its_class() -> None:
             "a Corefile, in place of a source; a command takes the Corefile with -conf",
             id="property",
         ),
-        pytest.param("etcd", 'unknown source "etcd"; known are manifests, synthetic', id="far"),
+        pytest.param(
+            "etcd", 'unknown source "etcd"; known are manifests, replay, synthetic', id="far"
+        ),
     ],
 )
 def test_unknown_source(name: str, sentence: str) -> None:

@@ -176,6 +176,7 @@ class Kubernetes(Plugin):
         options["position"] = directive.name.position
         options["pod_labels"] = "metadata" in block.plugins and options["pods"] == "verified"
         options["words"] = _words(directive, zones, block)
+        options["lines"] = _lines(directive)
         return cls(zones, options, block.servers)
 
     @property
@@ -193,6 +194,12 @@ class Kubernetes(Plugin):
     def options(self) -> Mapping[str, Any]:
         """The values of all PROPERTIES."""
         return self._options
+
+    @property
+    def lines(self) -> tuple[tuple[str, ...], ...]:
+        """The properties in the Corefile, word by word."""
+        found: tuple[tuple[str, ...], ...] = self._options.get("lines", ())
+        return found
 
     @property
     def knows_pods(self) -> bool:
@@ -426,8 +433,12 @@ def _words(directive: Directive, zones: tuple[Name, ...], block: Block) -> tuple
     return (
         zones,
         tuple(token.text for token in directive.args),
-        tuple((line.name.text, *(token.text for token in line.args)) for line in directive.lines),
+        _lines(directive),
         tuple(token.text for token in block.source or ()),
         block.corefile_dir,
         "metadata" in block.plugins,
     )
+
+
+def _lines(directive: Directive) -> tuple[tuple[str, ...], ...]:
+    return tuple((line.name.text, *(token.text for token in line.args)) for line in directive.lines)

@@ -52,7 +52,7 @@ async def dry_run(
         bite = trial.see(Past(_came(seen), _asked(seen, served, pod_of), seen.is_hit))
         if bite:
             drawn = {} if bite.drawn is None else {"drawn": bite.drawn}
-            lines.append({**to_object(seen), "hit": bite.line["hit"], **drawn})
+            lines.append({**to_object(seen, door.began), "hit": bite.line["hit"], **drawn})
     yield to_line(
         {
             "rule": rule.text,

@@ -37,21 +37,21 @@ async def queries(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
         if not door.queries.keeps:
             raise HttpRefusal(404, NOT_KEPT)
         found = [each for each in door.queries.last() if wanted.has(each.name)][-count:]
-        for piece in _pieces(found):
+        for piece in _pieces(found, door.began):
             yield piece
             await turn.end_if_long()
         return
     tap = door.queries
     with tap.looking():
         share, position = 1.0, tap.collected
-        yield to_line({"time": time_text(door.wall()), "share": share})
+        yield _share(door, share)
         while door.instance() is not None:
             tap.collect()
             new, position = list(tap.since(position)), tap.collected
             if new and (now := 1 / new[-1].weight) != share:
                 share = now
-                yield to_line({"time": time_text(door.wall()), "share": round(share, 4)})
-            for piece in _pieces([each for each in new if wanted.has(each.name)]):
+                yield _share(door, share)
+            for piece in _pieces([each for each in new if wanted.has(each.name)], door.began):
                 yield piece
                 await turn.end_if_long()
             await asyncio.sleep(POLL)
@@ -64,15 +64,21 @@ def read_count(name: str, text: str) -> int:
     raise HttpRefusal(400, f'{name} is a number of queries from 1 to {MOST}, not "{text}"')
 
 
-def _pieces(found: list[SeenQuery]) -> Iterable[bytes]:
+def _pieces(found: list[SeenQuery], began: float) -> Iterable[bytes]:
     for at in range(0, len(found), PIECE):
-        yield b"".join(to_line(to_object(each)) for each in found[at : at + PIECE])
+        yield b"".join(to_line(to_object(each, began)) for each in found[at : at + PIECE])
 
 
-def to_object(seen: SeenQuery) -> dict[str, Any]:
-    """The members of a query's line."""
+def _share(door: Door, share: float) -> bytes:
+    at = round(door.clock() - door.began, 6)
+    return to_line({"time": time_text(door.wall()), "at": at, "share": round(share, 4)})
+
+
+def to_object(seen: SeenQuery, began: float) -> dict[str, Any]:
+    """The members of a query's line; `began` is when the server did, in monotonic seconds."""
     return {
         "time": time_text(seen.time),
+        "at": round(seen.at - began, 6),
         "server": seen.server,
         "client": seen.client,
         "transport": seen.transport,

@@ -24,9 +24,12 @@ from hsdns.server.control.queries import PARAMETERS as QUERY_PARAMETERS
 from hsdns.server.control.queries import queries
 from hsdns.server.control.query_filter import FILTERS
 from hsdns.server.control.ready import ready
+from hsdns.server.control.replay import replay
 from hsdns.server.control.state import state, version
 from hsdns.server.control.top.picture import PARAMETERS as TOP_PARAMETERS
 from hsdns.server.control.top.picture import top
+from hsdns.server.control.watch import PARAMETERS as WATCH_PARAMETERS
+from hsdns.server.control.watch import watch
 
 JSON: Final = "application/json"
 LINES: Final = "application/jsonl"
@@ -55,10 +58,12 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/v1/server": Route(state, JSON),
     "/v1/names": Route(names, LINES),
     "/v1/changes": Route(changes, LINES),
+    "/v1/watch": Route(watch, LINES, WATCH_PARAMETERS),
     "/v1/explain": Route(explain, JSON, EXPLAIN_PARAMETERS),
     "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS),
     "/v1/top": Route(top, LINES, TOP_PARAMETERS),
     "/v1/top/events": Route(events(top), EVENTS, FILTERS),
+    "/v1/replay": Route(replay, LINES, (), ("GET", "POST")),
     "/v1/faults": Route(faults, LINES, ("name", "dry-run"), ("GET", "POST", "DELETE")),
     "/v1/faults/hits": Route(hits, LINES),
 }

@@ -1,0 +1,283 @@
+"""`hsdns record FILE`: what happens in a running server, for `-source replay FILE`.
+
+Path: argv -> here -> running_server.py (/v1/watch, /v1/queries) -> recording/recorder.py -> the file.
+Rule 1: the file is made once the server has told its first line, and only for this user; one that exists is left alone.
+Rule 2: each second what has come is in the file, so a process that is killed loses at most that.
+Rule 3: a signal sets what is looked at between two lines: no entry is written in part.
+Rule 4: the exit status is 0 if the recording was ended here, 2 if the server ended it, or could not be asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
+from threading import BoundedSemaphore, Thread
+from typing import IO, Final, NamedTuple
+from urllib.parse import urlencode
+
+from hsdns.cli import control_path
+from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find_by
+from hsdns.corefile.properties import duration_to_text, parse_duration
+from hsdns.recording.anonymise import Anonymiser
+from hsdns.recording.entry import End
+from hsdns.recording.recorder import Recorder
+from hsdns.recording.writer import RecordingWriter
+
+FLAGS: Final = {
+    "control": control_path.CHOICE,
+    "zone": Flag(str, "a zone of the block to record, if the server has several", "ZONE"),
+    "duration": Flag(
+        str, "end after this time, such as 30s or 5m (default: at Ctrl-C)", "DURATION"
+    ),
+    "queries": Flag(bool, "record the queries too (default; -queries=false does not)"),
+    "anonymise": Flag(bool, "replace names and addresses by others"),
+    "o": Flag(str, "format of the line at the end: text (default), or json", "FORMAT"),
+    "h": Flag(bool, "show this help"),
+    "help": Flag(bool, "show this help", alias_of="h"),
+}
+USAGE: Final = "Usage: hsdns record FILE [FLAG...]  record into a file, - is standard output\n"
+WATCH: Final = "/v1/watch"
+QUERIES: Final = "/v1/queries"
+STANDARD_OUTPUT: Final = "-"
+FLUSH: Final = 1.0  # seconds
+LOOK: Final = 0.1  # seconds between looks at signals and the time
+MOST: Final = (
+    10_000  # lines that wait to be written; then the server waits, which cuts off who takes nothing
+)
+INTERRUPTED: Final = "interrupted"
+ENDED: Final = "the server has ended, or its control socket was closed"
+
+
+class _Line(NamedTuple):
+    """A line of a stream, or why there are no more of them."""
+
+    page: str
+    octets: bytes | ServerError
+
+
+def run(words: list[str]) -> int:
+    """Run `hsdns record`; return the exit status."""
+    is_output = words[:1] == [STANDARD_OUTPUT]  # a dash alone is no flag
+    plain, rest = (words[:1], words[1:]) if is_output else leading_words(words)
+    try:
+        flags = parse_flags(rest, FLAGS, command="hsdns record")
+        if flags.get("h"):
+            print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
+            return 0
+        output = output_format(flags)
+        path, duration = _path(plain), _duration(flags.get("duration"))
+        server = find_by(flags)
+    except FlagError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return STATUS
+    session = _Session(server, path, bool(flags.get("anonymise")), duration)
+    try:
+        with _signals(session.stop):
+            session.record(flags.get("zone"), queries=bool(flags.get("queries", True)))
+    except OSError as error:
+        print(f"{path} cannot be written: {error.strerror or error}", file=sys.stderr)
+        return 1
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1 if isinstance(error, Refused) else STATUS
+    finally:
+        session.close()
+    session.show(output)
+    return 0 if session.was_ended_here else STATUS
+
+
+class _Session:
+    """One recording."""
+
+    def __init__(
+        self, server: RunningServer, path: str, anonymises: bool, duration: float | None
+    ) -> None:
+        self.was_ended_here = True
+        self._server = server
+        self._path = path
+        self._duration = duration
+        self._recorder = Recorder(Anonymiser(os.urandom(32)) if anonymises else lambda entry: entry)
+        self._file: IO[bytes] | None = None
+        self._writer: RecordingWriter | None = None
+        self._lines: SimpleQueue[_Line] = SimpleQueue()
+        self._room = BoundedSemaphore(MOST)
+        self._records_queries = False
+        self._reason = ""
+        self._began = 0.0
+        self._is_live = sys.stderr.isatty()
+
+    def stop(self, reason: str) -> None:
+        """End it; a signal may call this."""
+        self._reason = self._reason or reason
+
+    def record(self, zone: object, *, queries: bool) -> None:
+        """Write what the server tells, until it is ended; raise ServerError if that is nothing, or OSError."""
+        watch = WATCH if zone is None else f"{WATCH}?{urlencode({'zone': zone})}"
+        self._records_queries = queries
+        self._follow(watch)
+        flushed = time.monotonic()
+        while not self._reason:
+            with suppress(Empty):
+                line = self._lines.get(timeout=LOOK)
+                self._room.release()
+                self._take(line)
+            now = time.monotonic()
+            if self._writer is not None and now - flushed >= FLUSH:
+                flushed = now
+                self._writer.flush()
+                self._show_progress()
+            if self._duration is not None and self._began and now - self._began >= self._duration:
+                self.stop(f"after {duration_to_text(self._duration)}")
+        self._end()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None and self._file is not sys.stdout.buffer:
+            self._file.close()
+
+    def show(self, output: str) -> None:
+        """Say what was recorded."""
+        recorder, size = self._recorder, self._writer.size if self._writer is not None else 0
+        target = sys.stderr if self._path == STANDARD_OUTPUT else sys.stdout
+        if output == "json":
+            found = {
+                "file": self._path, "seconds": recorder.seconds, "objects": recorder.objects, "events": recorder.events,
+                "lost_events": recorder.lost, "queries": recorder.queries, "share": recorder.share, "octets": size,
+                "reason": self._reason,
+            }  # fmt: skip
+            print(json.dumps(found), file=target)
+            return
+        where = "" if self._path == STANDARD_OUTPUT else f" into {self._path}"
+        print(f"recorded{where}: {self._counts()} ({self._reason})", file=target)
+
+    def _follow(self, page: str) -> None:
+        Thread(target=self._read, args=(page,), daemon=True).start()
+
+    def _read(self, page: str) -> None:
+        """Put the lines of a page into the queue, in a thread."""
+        last: bytes | ServerError = ServerError(ENDED)
+        try:
+            for line in self._server.octet_lines(page):
+                self._room.acquire()
+                self._lines.put(_Line(page, line))
+        except ServerError as error:
+            last = error
+        self._room.acquire()
+        self._lines.put(_Line(page, last))
+
+    def _take(self, line: _Line) -> None:
+        if isinstance(line.octets, ServerError):
+            if self._writer is None:
+                raise line.octets
+            self.was_ended_here = False
+            self.stop(str(line.octets))
+            return
+        recorder, is_query = self._recorder, line.page == QUERIES
+        try:
+            if self._writer is None:
+                self._take_header(line.octets)
+                return
+            entry = recorder.queried(line.octets) if is_query else recorder.watched(line.octets)
+        except ValueError as error:
+            raise ServerError(
+                f"the server at {self._server.path} did not answer {line.page} as this hsdns expects: {error}"
+            ) from None
+        if isinstance(entry, End):  # the block was changed
+            self.was_ended_here = False
+            self.stop(entry.reason)
+        elif entry is not None:
+            self._writer.add([entry])
+            if recorder.has_begun and not self._began:
+                self._began = time.monotonic()
+
+    def _take_header(self, line: bytes) -> None:
+        header = self._recorder.header(line)
+        if self._path == STANDARD_OUTPUT:
+            self._file = sys.stdout.buffer
+        else:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            self._file = os.fdopen(os.open(self._path, flags, 0o600), "wb")
+        self._writer = RecordingWriter(self._file, header)
+        where = f"the server with process ID {self._server.pid}, at {self._server.path}"
+        end = "" if self._duration is not None else "; Ctrl-C ends it"
+        print(f"recording {where}{end}", file=sys.stderr)
+        if self._records_queries:
+            self._follow(QUERIES)
+
+    def _end(self) -> None:
+        if self._writer is None:
+            raise ServerError(f"nothing was recorded: {self._reason}")
+        recorder = self._recorder
+        if self._began:
+            recorder.seconds = max(recorder.seconds, round(time.monotonic() - self._began, 6))
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._writer.add([End(recorder.seconds, now, self._reason)])
+        self._writer.flush()
+        if self._is_live:
+            print(file=sys.stderr)
+
+    def _show_progress(self) -> None:
+        if self._is_live:
+            print(f"\r{self._counts()}\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _counts(self) -> str:
+        recorder, writer = self._recorder, self._writer
+        size = 0 if writer is None else writer.size
+        began = self._began or time.monotonic()
+        seconds = max(recorder.seconds, time.monotonic() - began)
+        lost = f" ({recorder.lost} more were lost)" if recorder.lost else ""
+        share = " (a share of those that came)" if recorder.share < 1.0 else ""
+        return (
+            f"{duration_to_text(round(seconds, 1))}, {recorder.objects} objects, {recorder.events} events{lost}, "
+            f"{recorder.queries} queries{share}, {max(1, round(size / 1024))} KiB"
+        )
+
+
+def _path(plain: list[str]) -> str:
+    """The file; raise FlagError."""
+    if len(plain) != 1:
+        found = f', found "{plain[1]}"' if plain else ""
+        raise FlagError(f"hsdns record takes one file{found}, such as: hsdns record shop.rec")
+    (path,) = plain
+    if path == STANDARD_OUTPUT:
+        if sys.stdout.isatty():
+            raise FlagError(
+                "a recording is no text for a terminal; name a file, or write to a pipe"
+            )
+    elif os.path.lexists(path):
+        raise FlagError(f"{path} exists; remove it, or name another file")
+    return path
+
+
+def _duration(given: object) -> float | None:
+    if given is None:
+        return None
+    found = parse_duration(str(given))
+    if found is None or found <= 0:
+        raise FlagError(f'-duration needs a time such as 30s or 5m, found "{given}"')
+    return found
+
+
+@contextmanager
+def _signals(stop: Callable[[str], None]) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM end the recording, where this is the main thread."""
+    before = {}
+    with suppress(ValueError):
+        for each in (signal.SIGINT, signal.SIGTERM):
+            before[each] = signal.signal(each, lambda *of: stop(INTERRUPTED))
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

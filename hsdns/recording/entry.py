@@ -1,0 +1,197 @@
+"""The entries of a recording: one struct for each, and its line of JSON.
+
+Path: server/control/watch.py makes those about objects, cli/record.py those about queries -> writer.py; reader.py ->
+playback.py.  docs/record.md describes the format.
+Rule 1: `at` is in seconds: of a recording since it began, in the streams of the control door since the server began.
+Rule 2: the entry's name comes first in its line, so that lines can be passed over without being decoded.
+Rule 3: a reader passes over entries and fields that it does not know.  What an old reader would misread gets another
+        VERSION.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, Literal
+
+import msgspec
+
+from hsdns.cluster.objects import (
+    Deleted,
+    EndpointSlice,
+    Event,
+    Namespace,
+    Object,
+    Pod,
+    Service,
+    ServiceImport,
+    Synced,
+    Upserted,
+)
+
+FORMAT: Final = "hsdns recording"
+VERSION: Final = 1
+QUERY_LINE: Final = b'{"entry":"query"'  # what the line of a query begins with
+# The properties of a kubernetes block that shape its answers from the objects that it has selected.
+SHAPING: Final = (
+    "pods", "endpoint_pod_names", "ttl", "noendpoints", "ignore", "explain", "fallthrough", "zonal", "multicluster",
+    "namespaces",
+)  # fmt: skip
+KINDS: Final[dict[str, type[Object]]] = {
+    each.__name__: each for each in (Service, EndpointSlice, Namespace, Pod, ServiceImport)
+}
+FAULTS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+Change = Literal["ADDED", "MODIFIED", "DELETED", "SYNCED"]
+
+
+class _Entry(msgspec.Struct, frozen=True, tag_field="entry", omit_defaults=True):
+    """What all entries have."""
+
+
+class Header(_Entry, frozen=True, tag="header", omit_defaults=False):
+    """The first entry: which server was recorded, when (RFC 3339), and what shapes its answers.
+
+    `kubernetes` are the SHAPING properties of the block in the Corefile, each a list of words.
+    """
+
+    format: str = FORMAT
+    version: int = VERSION
+    server: str = ""
+    began: str = ""
+    source: str = ""
+    zones: list[str] = []
+    kubernetes: list[list[str]] = []
+    anonymised: bool = False
+
+
+class RecordedObject(_Entry, frozen=True, tag="object"):
+    """An object of the state that the next State ends."""
+
+    object: msgspec.Raw
+
+
+class State(_Entry, frozen=True, tag="state", omit_defaults=False):
+    """The objects before it, since the last State or event, were all there were at this time.
+
+    `serves` tells whether the server had a state to answer from.
+    """
+
+    at: float
+    time: str
+    objects: int
+    serves: bool
+
+
+class ObjectEvent(_Entry, frozen=True, tag="event"):
+    """An object was added, changed or deleted; SYNCED: all that existed at the start of the server had been read."""
+
+    at: float
+    time: str
+    type: Change
+    object: msgspec.Raw = msgspec.Raw(b"")
+
+
+class RecordedQuery(_Entry, frozen=True, tag="query"):
+    """A query that was answered, as in /v1/queries."""
+
+    at: float
+    time: str
+    client: str
+    transport: str
+    name: str
+    type: str
+    rcode: str | None = None
+    duration_ms: float = 0.0
+    answered_by: str = ""
+    size: int = 0
+    truncated: bool = False
+    server: str = ""
+
+
+class Share(_Entry, frozen=True, tag="share", omit_defaults=False):
+    """Which share of the queries is recorded from now on; 1 until then."""
+
+    at: float
+    time: str
+    share: float
+
+
+class Gap(_Entry, frozen=True, tag="gap", omit_defaults=False):
+    """So many events were not recorded; the state after them follows."""
+
+    at: float
+    time: str
+    events: int
+
+
+class End(_Entry, frozen=True, tag="end", omit_defaults=False):
+    """The last entry of a recording that was ended, and why; one that was killed has none."""
+
+    at: float
+    time: str
+    reason: str
+
+
+Entry = Header | RecordedObject | State | ObjectEvent | RecordedQuery | Share | Gap | End
+NAMES: Final = ("header", "object", "state", "event", "query", "share", "gap", "end")
+
+
+class _Named(msgspec.Struct, frozen=True):
+    entry: str = ""
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+# Within a string of JSON each quote has a backslash before it, so that these are members and nothing else.
+_NULL: Final = re.compile(rb',"[A-Za-z]+":null')
+_NULL_FIRST: Final = re.compile(rb'(?<=\{)"[A-Za-z]+":null,?')
+_NO_UID: Final = b',"uid":""'  # of the metadata, which is the first member
+_decode: Final[Callable[[bytes], Entry]] = msgspec.json.Decoder(Entry).decode
+_decode_name = msgspec.json.Decoder(_Named).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def to_line(entry: Entry) -> bytes:
+    """The line of an entry."""
+    return _encode(entry) + b"\n"
+
+
+def read_line(line: bytes) -> Entry | None:
+    """The entry of a line, None for one that this version does not know; raise ValueError."""
+    try:
+        return _decode(line)
+    except FAULTS as error:
+        try:
+            name = _decode_name(line).entry
+        except FAULTS:
+            raise ValueError("it is no entry of a recording") from None
+        if name and name not in NAMES:
+            return None
+        raise ValueError(f"it is no entry of a recording: {error}") from None
+
+
+def to_raw(found: Object) -> msgspec.Raw:
+    """An object as JSON, with its kind and without what it has not."""
+    members = _NULL_FIRST.sub(b"", _NULL.sub(b"", _encode(found)[1:].replace(_NO_UID, b"", 1)))
+    return msgspec.Raw(b'{"kind":"%b",%b' % (type(found).__name__.encode(), members))
+
+
+def read_object(raw: msgspec.Raw) -> Object:
+    """The object; raise ValueError."""
+    try:
+        kind = KINDS[msgspec.json.decode(raw, type=_Kind).kind]
+        return msgspec.json.decode(raw, type=kind)
+    except KeyError:
+        raise ValueError(f"an object is none of {', '.join(KINDS)}") from None
+    except FAULTS as error:
+        raise ValueError(f"an object cannot be read: {error}") from None
+
+
+def to_event(entry: ObjectEvent) -> Event:
+    """What a source delivers; raise ValueError."""
+    if entry.type == "SYNCED":
+        return Synced()
+    found = read_object(entry.object)
+    return Deleted(found) if entry.type == "DELETED" else Upserted(found)

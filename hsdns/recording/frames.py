@@ -1,0 +1,103 @@
+"""Lines in compressed frames, and back: what of a file is whole is read, whatever has become of the rest.
+
+Path: writer.py and reader.py.
+Rule 1: a frame has whole lines and a checksum; it ends after FRAME octets of text, and at each flush.
+Rule 2: the text of a frame is given out when its checksum was compared; one of more than HELD octets, which another
+        program made, as it is read.  So nothing is given out of a frame that was cut.
+Rule 3: a file without compression is read too, so that one can be written by hand.
+Source: RFC 8878.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import IO, Final
+
+from hsdns.recording.zstd import (
+    CompressionParameter,
+    DecompressionParameter,
+    ZstdCompressor,
+    ZstdDecompressor,
+    ZstdError,
+)
+
+MAGIC: Final = b"\x28\xb5\x2f\xfd"
+FRAME: Final = 256 * 1024  # octets of text
+HELD: Final = 4 * FRAME  # octets of text that wait for a checksum
+MAX_LINE: Final = 16 * 1024 * 1024  # octets; etcd takes objects of 1.5 MiB
+CHUNK: Final = 64 * 1024  # octets that are read at a time
+WINDOW: Final = 23  # log2 of the octets that a frame may refer back to: 8 MiB
+
+
+class Damaged(Exception):
+    """What of a file cannot be read, as the predicate of a sentence."""
+
+
+class FrameWriter:
+    """Compresses lines; `write` takes the octets."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._compressor = ZstdCompressor(options={CompressionParameter.checksum_flag: 1})
+        self._length = 0  # of the text in the frame
+
+    def add(self, lines: bytes) -> None:
+        """Add whole lines."""
+        self._write(self._compressor.compress(lines))
+        self._length += len(lines)
+        if self._length >= FRAME:
+            self.flush()
+
+    def flush(self) -> None:
+        """Have all that was added written, so that it can be read."""
+        if self._length:
+            self._write(self._compressor.flush(ZstdCompressor.FLUSH_FRAME))
+            self._length = 0
+
+
+def read_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The whole lines of a file, without their ends; raise Damaged where no more can be read, or OSError."""
+    begin = file.read(CHUNK)
+    texts = _frames(file, begin) if begin[: len(MAGIC)] == MAGIC else _plain(file, begin)
+    rest, octet = b"", 0
+    for octet, text in texts:
+        *lines, rest = (rest + text).split(b"\n")
+        yield from lines
+        if len(rest) > MAX_LINE:
+            raise Damaged(f"has a line of more than {MAX_LINE} octets before octet {octet}")
+    if rest:
+        raise Damaged(f"was cut in the middle of an entry, at octet {octet}")
+
+
+def _plain(file: IO[bytes], begin: bytes) -> Iterator[tuple[int, bytes]]:
+    octet = 0
+    while begin:
+        octet += len(begin)
+        yield octet, begin
+        begin = file.read(CHUNK)
+
+
+def _frames(file: IO[bytes], chunk: bytes) -> Iterator[tuple[int, bytes]]:
+    """The texts of the frames, each with the octets of the file that were read for it."""
+    began = octet = 0  # where the frame begins, and what was read
+    frame: ZstdDecompressor | None = None
+    held = bytearray()
+    while chunk:
+        octet += len(chunk)
+        while chunk or (frame is not None and not frame.needs_input):
+            if frame is None:
+                began = octet - len(chunk)
+                frame = ZstdDecompressor(options={DecompressionParameter.window_log_max: WINDOW})
+            try:
+                held += frame.decompress(chunk, max_length=FRAME)
+            except ZstdError:
+                raise Damaged(f"is damaged, or was changed, after octet {began}") from None
+            chunk = frame.unused_data if frame.eof else b""
+            if frame.eof or len(held) > HELD:
+                yield octet - len(chunk), bytes(held)
+                held.clear()
+            if frame.eof:
+                frame = None
+        chunk = file.read(CHUNK)
+    if frame is not None:
+        raise Damaged(f"was cut at octet {octet}")

@@ -1,0 +1,93 @@
+"""The entries of a recording, from the streams of a control door.
+
+Path: cli/record.py, which reads the streams -> here -> writer.py.
+Rule 1: the recording begins with the first whole state; queries before it are left out.
+Rule 2: what a server tells is read as strictly as a file, so that every recording can be replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import structs
+
+from hsdns.recording.entry import (
+    FAULTS,
+    Entry,
+    Gap,
+    Header,
+    ObjectEvent,
+    RecordedObject,
+    RecordedQuery,
+    Share,
+    State,
+    read_line,
+)
+
+
+class Recorder:
+    """Turns the lines of the streams into entries, and counts them; `hide` changes what is not to be recorded.
+
+    `share` is the smallest share of the queries that was shown.
+    """
+
+    def __init__(self, hide: Callable[[Entry], Entry] = lambda entry: entry) -> None:
+        self.objects = 0  # of the first state
+        self.events = 0
+        self.lost = 0
+        self.queries = 0
+        self.share = 1.0
+        self.seconds = 0.0  # where the last entry is
+        self._hide = hide
+        self._began: float | None = None
+        self._share = 1.0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a state."""
+        return self._began is not None
+
+    def header(self, line: bytes) -> Header:
+        """The entry of the first line of /v1/watch; raise ValueError."""
+        entry = read_line(line)
+        found = None if entry is None else self._hide(entry)
+        if not isinstance(found, Header):
+            raise ValueError("it is no header")
+        return found
+
+    def watched(self, line: bytes) -> Entry | None:
+        """The entry of a later line of /v1/watch, None if it is to be passed over; raise ValueError."""
+        entry = read_line(line)
+        if entry is None or isinstance(entry, RecordedObject):
+            return None if entry is None else self._hide(entry)
+        if isinstance(entry, State) and self._began is None:
+            self._began, self.objects = entry.at, entry.objects
+        elif isinstance(entry, ObjectEvent):
+            self.events += 1
+        elif isinstance(entry, Gap):
+            self.lost += entry.events
+        return self._placed(entry)
+
+    def queried(self, line: bytes) -> Entry | None:
+        """The entry of a line of /v1/queries, None if it is to be passed over; raise ValueError."""
+        try:
+            if b'"share":' in line:
+                share = msgspec.json.decode(line, type=Share)
+                is_new = share.share != self._share
+                self._share = share.share
+                self.share = min(self.share, share.share)
+                return self._placed(share) if is_new else None
+            found = self._placed(msgspec.json.decode(line, type=RecordedQuery))
+        except FAULTS as error:
+            raise ValueError(f"it is no query: {error}") from None
+        self.queries += found is not None
+        return found
+
+    def _placed(self, entry: Entry) -> Entry | None:
+        """The entry with its place in the recording."""
+        if self._began is None or isinstance(entry, Header | RecordedObject):
+            return None
+        at = round(max(entry.at - self._began, 0.0), 6)
+        self.seconds = max(self.seconds, at)
+        return self._hide(structs.replace(entry, at=at))

@@ -1,0 +1,203 @@
+"""The objects of a cluster, and every event from then on: /v1/watch.
+
+Path: routes.py -> here -> event_follower.py, cluster/whole_state.py; the lines are entries of a recording
+(hsdns/recording/entry.py), for `hsdns record`.
+Rule 1: what the store has got is told, but nothing that DNS has no use for (recording/reduced.py).  An object that the
+        block does not select is told as deleted.
+Rule 2: a reader that is too slow for the events gets the number of those that it missed, and the state again.
+Rule 3: a reload goes on with the same block: with the state again, where its cluster is read again.  If the block has
+        another configuration or is gone, the stream ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from hsdns import __version__
+from hsdns.cluster.objects import Deleted, Event, Synced
+from hsdns.cluster.store import Store
+from hsdns.cluster.whole_state import WholeState
+from hsdns.http_page import Asked, HttpRefusal
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.recording.entry import (
+    SHAPING,
+    End,
+    Entry,
+    Gap,
+    Header,
+    ObjectEvent,
+    RecordedObject,
+    State,
+    to_line,
+    to_raw,
+)
+from hsdns.recording.reduced import reduced
+from hsdns.server.control.door import Door, kubernetes_blocks, time_text
+from hsdns.server.control.event_follower import EventFollower
+from hsdns.server.instance import Instance
+from hsdns.server.runtime import Turn
+
+POLL: Final = 0.1  # seconds between looks
+PIECE: Final = 16_384  # octets that are sent at a time
+WAIT: Final = 1.5  # seconds for the thread of the watch
+PARAMETERS: Final = ("zone",)
+BUSY: Final = "the cluster is being read, and its state cannot be told now; ask again in a moment"
+CHANGED: Final = "the Corefile was changed, and the kubernetes block with it"
+Key = tuple[str, str, str]  # kind, namespace, name
+
+
+async def watch(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
+    """Write what the server is, its objects, and then each event."""
+    instance: Instance | None = door.serving()
+    block = _choose(kubernetes_blocks(door.serving()), asked.parameters.get("zone"))
+    turn = Turn(door.clock)
+    header = to_line(_header(door, block))
+    while instance is not None:
+        follower = EventFollower(block.store, door.clock)
+        told = Told(door, block.store)
+        entries = told.state(*await _begin(instance, follower))
+        yield header
+        header = b""
+        try:
+            while door.instance() is instance or _goes_on(door, block, follower):
+                async for piece in _pieces(entries, turn):
+                    yield piece
+                if (batch := follower.take()) is not None:
+                    entries = told.events(*batch)
+                elif follower.lost:
+                    yield to_line(Gap(*told.times(door.clock()), follower.lost))
+                    entries = told.state(*await _begin(instance, follower))
+                else:
+                    entries = iter(())
+                    await asyncio.sleep(POLL)
+        finally:
+            follower.end()
+        instance = door.instance()
+        if instance is not None:
+            found = _same(instance, block)
+            if found is None:
+                yield to_line(End(*told.times(door.clock()), CHANGED))
+                return
+            block = found
+
+
+async def _pieces(entries: Iterator[Entry], turn: Turn) -> AsyncGenerator[bytes, None]:
+    written = bytearray()
+    for entry in entries:
+        written += to_line(entry)
+        await turn.end_if_long()
+        if len(written) >= PIECE:
+            yield bytes(written)
+            written.clear()
+    if written:
+        yield bytes(written)
+
+
+def _goes_on(door: Door, block: Kubernetes, follower: EventFollower) -> bool:
+    """Whether the instance of now has the block with the same store, as after a reload that took the watch over."""
+    now = door.instance()
+    found = None if now is None else _same(now, block)
+    return found is not None and found.store is follower.store
+
+
+def _same(instance: Instance, block: Kubernetes) -> Kubernetes | None:
+    """The block of an instance that has the same zones and properties as one before."""
+    words = block.zones, block.lines
+    return next((each for each in kubernetes_blocks(instance) if (each.zones, each.lines) == words), None)  # fmt: skip
+
+
+class Told:
+    """What a reader has been told of a store; makes the entries that follow."""
+
+    def __init__(self, door: Door, store: Store) -> None:
+        self._door = door
+        self._store = store
+        self._known: set[Key] = set()
+
+    def state(self, at: float, state: WholeState) -> Iterator[Entry]:
+        """The objects, and the State that ends them."""
+        self._known.clear()
+        count = 0
+        for each in state.versioned():
+            try:
+                raw = msgspec.Raw(msgspec.json.encode(each))
+            except UnicodeEncodeError:
+                continue  # half of a surrogate pair: JSON cannot represent it, and no API server accepts it
+            meta = each["metadata"]
+            self._known.add((each["kind"], meta.get("namespace", ""), meta["name"]))
+            count += 1
+            yield RecordedObject(raw)
+        yield State(*self.times(at), count, state.serves)
+
+    def events(self, at: float, events: Sequence[Event]) -> Iterator[Entry]:
+        """The entries of a batch; none for the deletion of what the reader does not know."""
+        times = self.times(at)
+        for event in events:
+            if isinstance(event, Synced):
+                yield ObjectEvent(*times, "SYNCED")
+                continue
+            found = event.object
+            meta = found.metadata
+            key = type(found).__name__, meta.namespace, meta.name
+            is_known = key in self._known
+            if isinstance(event, Deleted) or not self._store.selects(found):
+                if not is_known:
+                    continue
+                self._known.discard(key)
+                change: Any = "DELETED"
+            else:
+                self._known.add(key)
+                change = "MODIFIED" if is_known else "ADDED"
+            try:
+                yield ObjectEvent(*times, change, to_raw(reduced(found)))
+            except UnicodeEncodeError:
+                continue  # as above
+
+    def times(self, at: float) -> tuple[float, str]:
+        """Seconds since the server began, and the wall time."""
+        ago = self._door.clock() - at
+        return round(at - self._door.began, 6), time_text(self._door.wall() - ago)
+
+
+def _choose(blocks: list[Kubernetes], zone: str | None) -> Kubernetes:
+    """The block with a zone, or the only one; raise HttpRefusal."""
+    if not blocks:
+        raise HttpRefusal(404, "this server has no kubernetes block, so there are no objects")
+    zones = [each.to_text() for block in blocks for each in block.zones]
+    if zone is not None:
+        wanted = zone.lower().rstrip(".") + "."
+        found = [each for each in blocks if wanted in (own.to_text() for own in each.zones)]
+        if not found:
+            shown = ", ".join(dict.fromkeys(zones))
+            raise HttpRefusal(400, f'no kubernetes block has the zone "{zone}"; there are {shown}')
+        return found[0]
+    if len({id(each.state) for each in blocks}) > 1:
+        shown = ", ".join(dict.fromkeys(each.zones[0].to_text() for each in blocks))
+        raise HttpRefusal(
+            400, f"this server has several kubernetes blocks; choose one by its zone: {shown}"
+        )
+    return blocks[0]
+
+
+async def _begin(instance: Instance, follower: EventFollower) -> tuple[float, WholeState]:
+    async def begin() -> tuple[float, WholeState]:
+        return follower.begin()
+
+    try:
+        return await instance.runtime.in_watch(begin(), WAIT)
+    except TimeoutError:
+        raise HttpRefusal(503, BUSY) from None
+
+
+def _header(door: Door, block: Kubernetes) -> Header:
+    return Header(
+        server=__version__,
+        began=time_text(door.wall()),
+        source=str(block.source),
+        zones=[each.to_text() for each in block.zones],
+        kubernetes=[list(words) for words in block.lines if words[0] in SHAPING],
+    )

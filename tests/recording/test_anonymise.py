@@ -1,0 +1,193 @@
+"""Entries without the names and addresses of a cluster."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.lookup import NameLookup, NoSuchName
+from hsdns.cluster.objects import (
+    LoadBalancerIngress,
+    LoadBalancerStatus,
+    Object,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodNames,
+    PodStatus,
+    ServiceImport,
+    ServiceImportSpec,
+    ServicePort,
+    ServiceStatus,
+    Synced,
+)
+from hsdns.cluster.store import Store, StoreSettings
+from hsdns.recording.anonymise import Anonymiser
+from hsdns.recording.entry import (
+    Entry,
+    Gap,
+    Header,
+    ObjectEvent,
+    RecordedObject,
+    RecordedQuery,
+    Share,
+    State,
+    to_raw,
+)
+from hsdns.recording.frames import read_lines
+from hsdns.recording.playback import Playback
+from hsdns.wire.message import Reply
+from hsdns.wire.name import Name
+from tests import strategies
+from tests.recording.recorded import END, HEADER, make_store, opened, query, to_octets
+from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
+from tests.support.coroutines.eager import finish
+
+ZONES = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
+TIME = "2026-01-01T00:00:00.000+00:00"
+
+
+def anonymiser(key: bytes = b"k") -> Anonymiser:
+    found = Anonymiser(key)
+    found(structs.replace(HEADER, zones=list(ZONES)))
+    return found
+
+
+# Each label once, and none that is part of another word.
+OBJECTS: list[Object] = [
+    namespace("orchard", {"team": "pomology"}),
+    structs.replace(
+        service("orchard/cider", "198.51.100.7", "2001:db8::7", ports=["pressing/TCP/80"]),
+        status=ServiceStatus(
+            LoadBalancerStatus([LoadBalancerIngress("203.0.113.9", "lb.cidery.test")])
+        ),
+    ),
+    service("orchard/supplier", external="barrels.cooper.test"),
+    structs.replace(
+        endpoint_slice("orchard/cider-abcde", "cider", "198.51.100.8 host=keg-0 pod=cider-keg-0"),
+        ports=None,
+    ),
+    endpoint_slice("orchard/tanks-1", None, "vat.cooper.test", address_type="FQDN"),
+    Pod(
+        ObjectMeta("cider-keg-0", "orchard", labels={"variety": "boskoop"}),
+        PodStatus("198.51.100.8", "Running", [PodCondition("Ready", "True", "Fermented")]),
+        PodNames("keg-0", "cider"),
+    ),
+    ServiceImport(
+        ObjectMeta("perry", "orchard"),
+        ServiceImportSpec("ClusterSetIP", ["198.51.100.44"], [ServicePort(80, "pouring", target_port="spout")]),
+    ),
+]  # fmt: skip
+SECRET = {
+    "orchard", "team", "pomology", "cider", "pressing", "supplier", "barrels", "cooper", "keg", "abcde", "tanks", "vat",
+    "variety", "boskoop", "fermented", "perry", "pouring", "spout", "lb", "cidery", "198", "203", "db8", "cellar", "harvest",
+}  # fmt: skip
+
+
+def recording() -> list[Entry]:
+    objects: list[Entry] = [RecordedObject(to_raw(each)) for each in OBJECTS]
+    return [
+        *objects,
+        State(0.0, TIME, len(OBJECTS), serves=True),
+        *(ObjectEvent(1.0, TIME, "MODIFIED", to_raw(each)) for each in OBJECTS),
+        ObjectEvent(1.0, TIME, "SYNCED"),
+        query(1.0, "_pressing._tcp.cider.orchard.svc.cluster.local.", server="dns://198.51.100.1:53"),
+        query(1.0, "198-51-100-8.cider.orchard.svc.cluster.local."),
+        query(1.0, "8.100.51.198.in-addr.arpa."),
+        query(1.0, "cellar.harvest.test."),
+        structs.replace(query(1.0, "."), client="198.51.100.8"),
+        Share(2.0, TIME, 0.5),
+        Gap(3.0, TIME, 1),
+        END,
+    ]  # fmt: skip
+
+
+def text_of(octets: bytes) -> str:
+    return "\n".join(line.decode() for line in read_lines(io.BytesIO(octets)))
+
+
+def test_no_name_or_address_is_left_in_the_text() -> None:
+    header = structs.replace(HEADER, source="https://orchard.test:6443", kubernetes=[["pods", "verified"], ["namespaces", "orchard"]])  # fmt: skip
+    plain = text_of(to_octets(recording(), header)).lower()
+    assert {each for each in SECRET if each not in plain} == set()
+    hides = Anonymiser(b"k")
+    hidden = hides(header)
+    assert isinstance(hidden, Header)
+    text = text_of(to_octets(map(hides, recording()), hidden))
+    words = set(re.findall(r"[a-z0-9]+", text.lower()))
+    assert words & SECRET == set()
+    assert hidden.anonymised
+    assert (hidden.zones, hidden.kubernetes[0]) == (header.zones, ["pods", "verified"])
+
+
+def test_what_an_entry_has_beside_names_stays() -> None:
+    hides = anonymiser()
+    for each in recording():
+        hidden = hides(each)
+        assert type(hidden) is type(each)
+        for member in ("at", "time", "type", "rcode", "transport", "objects", "share", "events", "reason"):  # fmt: skip
+            assert getattr(hidden, member, None) == getattr(each, member, None)
+    assert hides(END) == END
+
+
+def test_an_object_that_is_none() -> None:
+    with pytest.raises(ValueError, match="an object cannot be read"):
+        anonymiser()(ObjectEvent(1.0, TIME, "ADDED"))
+
+
+def test_a_recording_can_be_replayed_with_its_questions() -> None:
+    hides = anonymiser()
+    entries = [hides(each) for each in recording()]
+    found = Playback(opened(to_octets(entries)))
+    store = make_store(StoreSettings(multicluster=True))
+    store.apply(found.begin(0.0))
+    assert (len(store.services.values), len(store.imports.values)) == (2, 1)
+    asked = [each.name for each in entries if isinstance(each, RecordedQuery)]
+    shapes = [shape(store, Name.from_text(name), 1) for name in asked[:2]]
+    assert shapes == [(0, [(1, 5)], [], []), None]
+
+
+def shape(store: Store, qname: Name, qtype: int, **options: Any) -> Any:
+    """Rcode, and type and TTL of the records of each section; None if there is no such name."""
+    zone = qname.longest_of(map(Name.from_text, ZONES))
+    if zone is None:
+        return "outside"
+    lookup = NameLookup(store, primary_zone=Name.from_text(ZONES[0]), ttl=5, **options)
+    try:
+        reply = finish(ClusterAnswers(lookup).answer(qname, qtype, zone, _nowhere))
+    except NoSuchName:
+        return None
+    return reply.rcode, *(
+        sorted((each.rrtype, each.ttl) for each in section)
+        for section in (reply.answer, reply.authority, reply.additional)
+    )
+
+
+async def _nowhere(qname: Name, qtype: int) -> Reply:
+    return Reply(rcode=2)
+
+
+# Making a cluster smaller takes minutes, more than a test may.
+@settings(max_examples=10, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(strategies.clusters(), st.sampled_from(["disabled", "insecure", "verified"]), st.booleans(), st.booleans(), st.integers(0, 999))  # fmt: skip
+def test_answers_are_of_the_same_form(
+    cluster: Sequence[Object], pods: str, pod_names: bool, zonal: bool, seed: int
+) -> None:
+    """For every question that a cluster has something to do with."""
+    hides = anonymiser()
+    chosen = StoreSettings(pod_names=pod_names, zonal=zonal)
+    plain, hidden = make_store(chosen), make_store(chosen)
+    plain.apply([*upserts(*cluster), Synced()])
+    hidden.apply([*upserts(*map(hides.object, cluster)), Synced()])
+    for qname, qtype in strategies.questions(seed, cluster, ZONES, 60):
+        other = hides._names.name(qname)
+        expected = shape(plain, qname, qtype, pods=pods, zonal=zonal)
+        assert shape(hidden, other, qtype, pods=pods, zonal=zonal) == expected, (qname, other)

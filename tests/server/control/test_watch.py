@@ -1,0 +1,233 @@
+"""/v1/watch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from hsdns.cluster.objects import ObjectMeta, Service, Synced
+from hsdns.server.control import event_follower, watch
+from tests.server.control.served import BLOCK, Beside, Served, served
+from tests.support.cluster.objects import deletes, endpoint_slice, service, upserts
+from tests.support.coroutines.event_loops import run, until
+
+pytestmark = pytest.mark.sockets
+DB = service("shop/db", "10.96.7.8")
+CHOSEN = Service(ObjectMeta("web", "shop", "9", labels={"app": "web"}))
+OTHER = Service(ObjectMeta("web", "shop", "10", labels={"app": "db"}))
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(watch, "POLL", 0.001)
+
+
+class Reader:
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.content = response.content
+
+    async def line(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(await asyncio.wait_for(self.content.readline(), 20))
+        if "time" in found:
+            assert found.pop("time").endswith("+00:00")
+            assert 0 <= found.pop("at") < 100
+        return found
+
+    async def state(self) -> list[str]:
+        """The objects of a state, as kind and name; after it the number of objects."""
+        names = []
+        while (line := await self.line())["entry"] == "object":
+            names.append(f"{line['object']['kind']} {line['object']['metadata']['name']}")
+        assert line == {"entry": "state", "objects": len(names), "serves": True}
+        return names
+
+
+@asynccontextmanager
+async def reading(server: Served, parameters: str = "") -> AsyncIterator[Reader]:
+    async with server.client.get(f"http://localhost/v1/watch{parameters}") as response:
+        assert (response.status, response.content_type) == (200, "application/jsonl")
+        yield Reader(response)
+
+
+def test_the_objects_and_then_each_event() -> None:
+    text = BLOCK.replace("source", "pods insecure\nttl 7\nlabels app!=x\nsource")
+
+    async def case() -> None:
+        async with served(text) as server, reading(server) as reader:
+            header = await reader.line()
+            assert header.pop("began").endswith("+00:00")
+            assert header == {
+                "entry": "header", "format": "hsdns recording", "version": 1, "server": "0.1.0",
+                "source": "manifests shop.yaml", "zones": ["cluster.local.", "in-addr.arpa."],
+                "kubernetes": [["pods", "insecure"], ["ttl", "7"]], "anonymised": False,
+            }  # fmt: skip
+            assert await reader.state() == ["Namespace shop", "Service web"]
+            server.apply(*upserts(DB, endpoint_slice("shop/db-1", "db", "10.0.0.1")))
+            server.apply(*upserts(service("shop/db", "10.96.7.9", version="2")), Synced())
+            server.apply(*deletes(DB, DB))  # the second one tells nothing new
+            server.apply(*deletes(endpoint_slice("shop/db-1", "db", "10.0.0.1")))
+            found = [await reader.line() for _ in range(6)]
+            shown = [
+                (each["type"], each.get("object", {}).get("metadata", {}).get("name"))
+                for each in found
+            ]
+            assert shown == [
+                ("ADDED", "db"), ("ADDED", "db-1"), ("MODIFIED", "db"), ("SYNCED", None),
+                ("DELETED", "db"), ("DELETED", "db-1"),
+            ]  # fmt: skip
+            assert found[1]["object"]["endpoints"] == [{"addresses": ["10.0.0.1"]}]  # fmt: skip
+
+    run(case())
+
+
+def test_what_the_block_does_not_select_is_deleted() -> None:
+    text = BLOCK.replace("source", "labels app=web\nsource")
+
+    async def case() -> None:
+        async with served(text) as server, reading(server) as reader:
+            await reader.line()
+            assert await reader.state() == ["Namespace shop"]
+            server.apply(*upserts(OTHER))
+            server.apply(*upserts(CHOSEN))
+            server.apply(*upserts(OTHER))
+            found = [await reader.line() for _ in range(2)]
+            assert [each["type"] for each in found] == ["ADDED", "DELETED"]
+            assert "labels" not in found[0]["object"]["metadata"]
+
+    run(case())
+
+
+def test_a_reader_that_is_too_slow_gets_the_state_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_follower, "MOST", 1)
+
+    async def case() -> None:
+        async with served() as server, reading(server) as reader:
+            await reader.line()
+            await reader.state()
+            server.apply(*upserts(DB))
+            for name in ("a", "b"):  # in the same turn of the loop
+                server.apply(*upserts(service(f"shop/{name}", "10.96.7.8")))
+            assert (await reader.line())["object"]["metadata"]["name"] == "db"
+            assert await reader.line() == {"entry": "gap", "events": 2}
+            assert await reader.state() == ["Namespace shop", "Service web", "Service db", "Service a", "Service b"]  # fmt: skip
+            server.apply(*deletes(DB))
+            assert (await reader.line())["type"] == "DELETED"
+
+    run(case())
+
+
+def test_a_reload_goes_on() -> None:
+    """With the same cluster, if only something else has changed; with the state again, if it is read again."""
+
+    async def case() -> None:
+        async with served() as server, reading(server) as reader:
+            await reader.line()
+            await reader.state()
+            server.reloadable.write(BLOCK.replace("control", "errors\ncontrol"))
+            assert await server.reloadable.server.reload()
+            server.apply(*upserts(DB))
+            assert (await reader.line())["type"] == "ADDED"
+            server.reloadable.write(BLOCK.replace("kubernetes {", "kubernetes cluster.local in-addr.arpa {"))  # fmt: skip
+            assert await server.reloadable.server.reload()
+            assert await reader.state() == ["Namespace shop", "Service web"]
+            server.apply(*upserts(DB))
+            assert (await reader.line())["type"] == "ADDED"
+
+    run(case())
+
+
+def test_another_block_ends_it() -> None:
+    async def case() -> None:
+        async with served() as server, reading(server) as reader:
+            await reader.line()
+            await reader.state()
+            server.reloadable.write(BLOCK.replace("source", "ttl 7\nsource"))
+            assert await server.reloadable.server.reload()
+            assert await reader.line() == {"entry": "end", "reason": watch.CHANGED}
+            assert await reader.content.readline() == b""
+
+    run(case())
+
+
+def test_queries_are_answered_between_the_pieces() -> None:
+    text = BLOCK.replace("manifests shop.yaml", "synthetic services=3000 endpoints=10")
+
+    async def case() -> None:
+        async with served(text) as server, reading(server) as reader:
+            with Beside() as beside:
+                await reader.line()
+                assert len(await reader.state()) > 6000
+            assert beside.turns > 20
+
+    run(case())
+
+
+def test_a_reader_that_has_gone_is_forgotten() -> None:
+    async def case() -> None:
+        async with served() as server:
+            async with reading(server) as reader:
+                await reader.line()
+                await reader.state()
+                assert len(server.block.store._followers) == 1
+
+            def is_forgotten() -> bool:
+                server.apply(*upserts(DB))
+                return not server.block.store._followers
+
+            await until(is_forgotten, "it is forgotten")
+
+    run(case())
+
+
+TWO = "a.test {\nbind 127.0.0.1\ncontrol c.sock\nkubernetes {\nsource manifests shop.yaml\n}\n}\nb.test {\nbind 127.0.0.1\nkubernetes {\nsource synthetic services=1\n}\n}\n"  # fmt: skip
+NONE = "a.test {\nbind 127.0.0.1\ncontrol c.sock\nwhoami\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("corefile", "parameters", "status", "error"),
+    [
+        (NONE, "", 404, "this server has no kubernetes block, so there are no objects"),
+        (TWO, "", 400, "this server has several kubernetes blocks; choose one by its zone: a.test., b.test."),
+        (TWO, "?zone=c.test", 400, 'no kubernetes block has the zone "c.test"; there are a.test., b.test.'),
+        (BLOCK, "?zone=", 400, 'no kubernetes block has the zone ""; there are cluster.local., in-addr.arpa.'),
+        (BLOCK, "?name=x", 400, "/v1/watch has no parameter name; it has zone"),
+    ],
+)  # fmt: skip
+def test_refusals(corefile: str, parameters: str, status: int, error: str) -> None:
+    async def case() -> None:
+        async with served(corefile) as server:
+            found = await server.get(f"/v1/watch{parameters}")
+            assert (found.status, found.lines) == (status, [{"error": error}])
+
+    run(case())
+
+
+def test_a_zone_chooses_a_block() -> None:
+    async def case() -> None:
+        async with served(TWO) as server, reading(server, "?zone=B.test") as reader:
+            assert (await reader.line())["zones"] == ["b.test."]
+            assert "Service svc-0" in await reader.state()
+
+    run(case())
+
+
+def test_a_watch_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def late(*of: Any) -> Any:
+        of[0].close()
+        raise TimeoutError
+
+    async def case() -> None:
+        async with served() as server:
+            monkeypatch.setattr("hsdns.server.runtime.ServerRuntime.in_watch", lambda self, coro, seconds: late(coro))  # fmt: skip
+            found = await server.get("/v1/watch")
+            assert (found.status, found.lines) == (503, [{"error": watch.BUSY}])
+
+    run(case())

@@ -24,10 +24,7 @@ OFF: Final = "off"
 TOKEN: Final = "HSDNS_CONTROL_TOKEN"
 FLAG: Final = Flag(str, "open a control socket, for this user alone (default: none)", "PATH")
 CHOICE: Final = Flag(
-    str,
-    "control socket of the server to ask (default: that of the one that runs), or its address, "
-    f"with the token in {TOKEN}",
-    "PATH",
+    str, "control socket of the server (default: of the one that runs), or ADDRESS:PORT", "PATH"
 )
 
 

@@ -95,7 +95,8 @@ def _matrix(words: Sequence[str], flags: Flags, as_json: bool) -> int:
     name = name_of(flags, NAME)
     scenarios = [load(word) for word in words or names()]
     # The servers in memory say in their log what rules do to them, which is what the table is about.
-    logging.getLogger("hsdns").addHandler(logging.NullHandler())
+    log = logging.getLogger("hsdns")
+    log.handlers, log.propagate = [logging.NullHandler()], False
     found = list(play_all(scenarios, behind, name))
     if as_json:
         for each in found:

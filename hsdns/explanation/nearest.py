@@ -24,7 +24,7 @@ from hsdns.wire.name import Name
 
 MOST: Final = 4  # names told
 MOST_ASKED: Final = 200  # names asked for
-KEYS: Final = 2000  # Services whose names are looked at between two pauses
+KEYS: Final = 500  # Services whose names are looked at between two pauses
 PIECE: Final = 20  # Services whose labels are looked at between two pauses
 Guess = tuple[tuple[bytes, ...], str]  # labels below the zone, and how they differ
 

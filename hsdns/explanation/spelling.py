@@ -2,7 +2,8 @@
 
 Path: nearest.py -> here.
 Rule 1: all words that are one letter away are found, among any number, by making each of those and looking it up.
-Rule 2: of words that differ more, MOST are compared letter by letter, and the FEW that agree in most letters with care.
+Rule 2: of words that differ more, FIRST are looked at, MOST that begin or end alike are compared letter by letter, and
+        the FEW that agree in most letters with care.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from operator import eq
 from string import ascii_lowercase, digits
 from typing import Final
 
-MOST: Final = 2000
+FIRST: Final = 20_000
+MOST: Final = 600
 FEW: Final = 30
-PIECE: Final = 500  # words that are compared between two pauses
+LOOKS: Final = 500  # words that are looked at between two pauses
+PIECE: Final = 100  # words that are compared
+CAREFULLY: Final = 2
 _LETTERS: Final = f"{ascii_lowercase}{digits}-_"
 
 
@@ -29,14 +33,24 @@ def close_words(word: str, words: Collection[str], most: int) -> Iterator[str | 
         return
     back = word[::-1]
     scored: list[tuple[int, str]] = []
-    for number, each in enumerate(islice(words, MOST), 1):
+    for number, each in enumerate(islice(words, FIRST), 1):
+        if number % LOOKS == 0:
+            yield None
+        if each[:1] != word[:1] and each[-1:] != word[-1:]:
+            continue
         agreeing = sum(map(eq, word, each)) + sum(map(eq, back, each[::-1]))
         scored.append((agreeing - len(each), each))
-        if number % PIECE == 0:
+        if len(scored) == MOST:
+            break
+        if len(scored) % PIECE == 0:
             yield None
     best = [each for _, each in nlargest(FEW, scored) if each != word and each not in found]
+    near: list[str] = []
+    for at in range(0, len(best), CAREFULLY):
+        yield None
+        near += get_close_matches(word, best[at : at + CAREFULLY], n=CAREFULLY)
     yield None
-    yield from get_close_matches(word, best, n=most - len(found))
+    yield from get_close_matches(word, near, n=most - len(found))
 
 
 def _one_letter_away(word: str) -> Iterator[str]:

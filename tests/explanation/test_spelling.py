@@ -29,5 +29,10 @@ def test_one_letter_is_found_among_any_number() -> None:
 
 
 def test_others_run_meanwhile() -> None:
-    found = list(close_words("other", MANY, 3))
+    found = list(close_words("s-other", MANY, 3))
     assert found.count(None) >= MOST // PIECE
+
+
+def test_only_words_that_begin_or_end_alike_are_compared() -> None:
+    words = {"payments-api": None, "my-payment": None, "xpaymentsx": None}
+    assert sorted(close("payment", words)) == ["my-payment", "payments-api"]

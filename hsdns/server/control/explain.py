@@ -22,7 +22,7 @@ from hsdns.server.runtime import Turn
 
 PARAMETERS: Final = ("name", "type", *ASKING)
 ASKER: Final = frozenset(ASKING)
-LONGEST: Final = 0.0002  # seconds of work without a break
+LONGEST: Final = 0.0001  # seconds of work without a break
 REST: Final = 0.001  # seconds of a break: the shortest that the event loop makes
 
 

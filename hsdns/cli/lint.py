@@ -7,8 +7,10 @@ Rule 2: standard output has the report only; what is not checked goes to standar
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
@@ -67,12 +69,14 @@ def _lint(
 
     listed = read_paths(paths, stdin_name or NAME)
     files = listed.files
+    problems = list(listed.problems)
     if is_fixing:
-        files = _repair(files)
+        files, unwritten = _repair(files)
+        problems += unwritten
     read = read_files(files)
     objects = len(read.objects.manifests) + sum(not each.owner for each in read.objects.corefiles)
     remarks = [*listed.remarks, *read.templates]
-    unread = [*listed.problems, *read.unread]
+    unread = [*problems, *read.unread]
     if not objects and not unread:
         unread.append(
             f"{' '.join(paths)}: there is no manifest and no Corefile, so nothing was checked"
@@ -86,8 +90,8 @@ def _lint(
     return UNREAD if unread else 1 if shown else 0
 
 
-def _repair(files: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-    """Repair what is found, write the files that change, and return them all."""
+def _repair(files: Sequence[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]], list[str]]:
+    """Repair what is found, write the files that change, and return them all; and why some were not written."""
     from hsdns.rules.judging import judge
     from hsdns.rules.reading import read_files
     from hsdns.rules.repair import repaired
@@ -110,11 +114,32 @@ def _repair(files: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
             except UnicodeDecodeError:
                 continue
             changed[file] = changed.get(file, 0) + len(own)
+    problems = []
     for file, count in changed.items():
-        with open(file, "wb") as opened:
-            opened.write(now[file])
+        try:
+            _replace(Path(file), now[file])
+        except OSError as error:
+            now[file] = dict(files)[file]
+            problems.append(
+                f"{file} is not repaired: it cannot be written: {error.strerror or error}"
+            )
+            continue
         print(f"{file}: {count} repaired", file=sys.stderr)
-    return list(now.items())
+    return list(now.items()), problems
+
+
+def _replace(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all; raise OSError."""
+    target = file.resolve()
+    with target.open("r+b"):  # who may not write it may not replace it either
+        pass
+    beside = target.with_name(f".{target.name}.hsdns-lint")
+    try:
+        beside.write_bytes(content)
+        shutil.copymode(target, beside)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -107,6 +107,7 @@ class _Session:
         self._server = server
         self._path = path
         self._duration = duration
+        self._anonymises = anonymises
         self._recorder = Recorder(Anonymiser(os.urandom(32)) if anonymises else lambda entry: entry)
         self._file: IO[bytes] | None = None
         self._writer: RecordingWriter | None = None
@@ -144,7 +145,8 @@ class _Session:
     def close(self) -> None:
         """Close the file."""
         if self._file is not None and self._file is not sys.stdout.buffer:
-            self._file.close()
+            with suppress(OSError):  # that of the last write was said
+                self._file.close()
 
     def show(self, output: str) -> None:
         """Say what was recorded."""
@@ -222,7 +224,10 @@ class _Session:
         if self._began:
             recorder.seconds = max(recorder.seconds, round(time.monotonic() - self._began, 6))
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._writer.add([End(recorder.seconds, now, self._reason)])
+        # The sentence of a server that has ended names its socket.
+        is_hidden = self._anonymises and not self.was_ended_here
+        reason = "the server ended the recording" if is_hidden else self._reason
+        self._writer.add([End(recorder.seconds, now, reason)])
         self._writer.flush()
         if self._is_live:
             print(file=sys.stderr)

@@ -47,6 +47,9 @@ class FaultHandler:
         if not bites:
             return await next(request)
         earlier = earlier_for(bites, request.now)
+        before = request.earlier
+        if earlier is not None and before is not None and before.time <= earlier.time:
+            earlier = None  # a rule of a handler before this one has the query answered from an older state
         if earlier is not None:
             request = request.replace(earlier=earlier)
 

@@ -84,6 +84,8 @@ class Truth:
         self._stalls: deque[tuple[float, float]] = deque(
             maxlen=_MOST_STALLS
         )  # the loop did not turn
+        self._aways: deque[tuple[float, float]] = deque(maxlen=_MOST_STALLS)
+        self._was_away = False
         self._expected: dict[tuple[int, int], Answer | None] = {}
         self._scratch = Store(block.state.settings, wall=lambda: 0.0, warn=_ignore)
         self._scratch.namespaces = block.store.namespaces
@@ -103,13 +105,21 @@ class Truth:
     def beat(self) -> None:
         """The loop of the watch has turned; to be called every BEAT seconds."""
         now = self._clock()
+        if self.is_away():
+            since = self._aways.pop()[0] if self._was_away else self._beaten
+            self._aways.append((since, now))
+        self._was_away = self.is_away()
         if now - self._beaten > LATE:
             self._stalls.append((self._beaten, now))
         self._beaten = now
 
     def was_late(self, begin: float, end: float) -> bool:
         """Whether the watch may have seen something late that happened between two times."""
-        return any(first < end and last > begin for first, last in reversed(self._stalls))
+        return any(first < end and last > begin for first, last in tuple(self._stalls))
+
+    def was_away(self, begin: float, end: float) -> bool:
+        """Whether the cluster could not be watched at some time between two times."""
+        return any(first < end and last > begin for first, last in tuple(self._aways))
 
     def states(self, question: int) -> tuple[Sequence[float], int] | None:
         """Since when each state of a question was true, and how many before these are forgotten.

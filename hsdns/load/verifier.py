@@ -41,6 +41,9 @@ class SaysTruth(Protocol):
     def is_away(self) -> bool:
         """Whether the cluster cannot be watched at the moment."""
 
+    def was_away(self, begin: float, end: float) -> bool:
+        """Whether the cluster could not be watched at some time between two times."""
+
     def was_late(self, begin: float, end: float) -> bool:
         """Whether the watch may have seen something late that happened between two times."""
 
@@ -125,7 +128,9 @@ class Verifier:
         """Whether the watch was away or late; a late one makes no answer stale, but anything else may be its own."""
         if verdict.word in (RIGHT, UNDECIDED):
             return False
-        if self._truth.is_away():
+        if self._truth.is_away() or self._truth.was_away(
+            received - self.slack, received + self.patience
+        ):
             return True
         end = received + (verdict.age if verdict.word == EARLY else self.patience)
         return verdict.word != STALE and self._truth.was_late(received - self.slack, end)

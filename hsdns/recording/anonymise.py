@@ -20,6 +20,7 @@ from hsdns.cluster.objects import (
     Object,
     ObjectMeta,
     Pod,
+    PodCondition,
     Service,
     ServiceImport,
     ServicePort,
@@ -40,6 +41,10 @@ from hsdns.wire.name import Name
 FQDN: Final = "FQDN"
 HEADLESS: Final = "None"  # in place of a cluster IP
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+CONDITIONS: Final = (
+    "Ready", "ContainersReady", "Initialized", "PodScheduled", "PodReadyToStartContainers",
+    "DisruptionTarget",
+)  # fmt: skip
 
 
 class Anonymiser:
@@ -156,7 +161,7 @@ class Anonymiser:
 
     def _pod(self, found: Pod) -> Pod:
         names, status = self._names, found.status
-        conditions = _each(status.conditions, lambda each: structs.replace(each, reason=None))
+        conditions = _each(status.conditions, self._condition)
         return structs.replace(
             found,
             status=structs.replace(
@@ -168,6 +173,11 @@ class Anonymiser:
                 subdomain=_maybe(found.spec.subdomain, names.text),
             ),
         )
+
+    def _condition(self, found: PodCondition) -> PodCondition:
+        """A readiness gate may be named after a Service."""
+        kind = found.type if found.type in CONDITIONS else self._names.opaque(found.type)
+        return structs.replace(found, type=kind, reason=None)
 
     def _port(self, port: Any) -> Any:
         names = self._names

@@ -6,16 +6,18 @@ Rule: edits that overlap are applied one after the other, in as many rounds; eac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from hsdns.rules.finding import Edit
+
+BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what ends a line in YAML 1.1
 
 
 def repaired(text: str, edits: Iterable[Edit]) -> str:
     """The text after all edits that do not overlap an earlier one."""
-    offsets = [0]
-    for line in text.split("\n"):
-        offsets.append(offsets[-1] + len(line) + 1)
+    offsets = [0, *(each.end() for each in BREAK.finditer(text)), len(text) + 1]
     placed = sorted(
         {(_offset(each.start, offsets), _offset(each.end, offsets), each.text) for each in edits}
     )

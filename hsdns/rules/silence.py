@@ -13,6 +13,7 @@ import re
 from typing import Final, NamedTuple
 
 from hsdns.corefile.tree import Position
+from hsdns.rules.repair import BREAK
 
 ANNOTATION: Final = "hsdns.io/ignore-"
 _COMMENT: Final = re.compile(r"(.*?)(#\s*hsdns:\s*ignore\b[ \t]*(\S*)[ \t]*(.*?))\s*")
@@ -38,7 +39,7 @@ def comments(content: bytes, file: str) -> list[Silence]:
     if b"hsdns:" not in content:
         return []
     found = []
-    lines = content.decode("utf-8", "replace").split("\n")
+    lines = BREAK.split(content.decode("utf-8", "replace"))
     for number, text in enumerate(lines, 1):
         match = _COMMENT.fullmatch(text)
         if match is None:

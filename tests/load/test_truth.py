@@ -180,6 +180,19 @@ def test_when_the_watch_was_late() -> None:
     with_block(test)
 
 
+def test_when_the_watch_was_away() -> None:
+    async def test(block: Kubernetes) -> None:
+        times = iter((1.0, 1.02, 1.04, 1.06, 1.08))
+        truth = Truth(block, [], lambda: next(times))
+        for lost in ("", "2026-11-23 06:00:00", "2026-11-23 06:00:00", ""):
+            block.store.lost = lost
+            truth.beat()
+        spans = [(0.0, 1.02), (0.0, 1.03), (1.05, 2.0), (1.06, 9.0)]
+        assert [truth.was_away(*each) for each in spans] == [False, True, True, False]
+
+    with_block(test)
+
+
 def test_an_answer_in_any_case_and_with_any_weight() -> None:
     target, same = Name.from_text("A.B."), Name.from_text("a.b.")
     one = RR(same, RRType.SRV, 5, srv(1, 7, 80, target))

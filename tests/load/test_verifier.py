@@ -36,9 +36,13 @@ class Said:
         self.away = False
         self.known = True
         self.late: tuple[float, float] | None = None
+        self.outage: tuple[float, float] | None = None
 
     def is_away(self) -> bool:
         return self.away
+
+    def was_away(self, begin: float, end: float) -> bool:
+        return self.outage is not None and self.outage[0] < end and self.outage[1] > begin
 
     def was_late(self, begin: float, end: float) -> bool:
         return self.late is not None and self.late[0] < end and self.late[1] > begin
@@ -104,6 +108,19 @@ def test_while_the_watch_is_away_nothing_is_stale() -> None:
     found.remember(1, 0, reply(1))
     assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is None
     assert [each.verdict for each in found.settled(16.0)] == [Verdict(UNDECIDED, 5.0, AWAY)]
+
+
+@pytest.mark.parametrize("outage", [(12.0, 15.5), (15.5, 15.6), (1.0, 99.0)])
+@pytest.mark.parametrize("address", [1, 3, 9])
+def test_an_outage_that_is_over_is_not_forgotten(address: int, outage: tuple[float, float]) -> None:
+    """The server may have seen a change before the generator, whose watch came back later."""
+    said = Said()
+    said.outage = outage
+    found = verifier(said)
+    found.remember(1, 0, reply(address))
+    assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is None
+    (judged,) = found.settled(21.0)
+    assert (judged.verdict.word, judged.verdict.reason) == (UNDECIDED, AWAY)
 
 
 @pytest.mark.parametrize(

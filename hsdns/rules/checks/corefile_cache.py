@@ -7,6 +7,7 @@ Rule: CoreDNS stores a denial as long as the SOA record allows, whose minimum is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,6 +22,7 @@ from hsdns.wire.name import Name
 LONG: Final = 60  # seconds; longer than a rollout waits for its first answer
 DEFAULT_TTL: Final = 5
 DEFAULT_DENIAL: Final = 1800
+_NUMBER: Final = re.compile("[0-9]{1,9}")
 
 
 @check("HS202")
@@ -47,15 +49,15 @@ def denial(objects: Objects) -> Iterator[Remark]:
 
 
 def _seconds(text: str | None, default: int) -> int:
-    return int(text) if text is not None and text.isdecimal() else default
+    return int(text) if text is not None and _NUMBER.fullmatch(text) else default
 
 
 def _denial_ttl(cache: Directive) -> int:
     first = cache.args[0].text if cache.args else ""
-    seconds = int(first) if first.isdecimal() else DEFAULT_DENIAL
+    seconds = _seconds(first, DEFAULT_DENIAL)
     for line in cache.lines:
-        if line.name.text == "denial" and len(line.args) > 1 and line.args[1].text.isdecimal():
-            seconds = int(line.args[1].text)
+        if line.name.text == "denial" and len(line.args) > 1:
+            seconds = _seconds(line.args[1].text, seconds)
     return seconds
 
 

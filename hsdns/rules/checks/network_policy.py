@@ -71,8 +71,8 @@ def _denied(objects: Objects) -> Iterator[tuple[Manifest, str, list[str]]]:
         near = [_lenient(each) for other, each in policies if is_near(other, manifest)]
         found = list(_of_pods(objects, manifest, policy, near))
         if found:
-            transports = found[0][1]
-            yield manifest, f"the pods of {found[0][0]}", transports
+            pods, transports = max(found, key=lambda each: len(each[1]))
+            yield manifest, f"the pods of {pods}", transports
 
 
 def _needs_names(rule: EgressRule) -> bool:

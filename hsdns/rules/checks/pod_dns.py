@@ -5,6 +5,7 @@ Path: judging.py -> here -> resolver/pod.py, which writes it as the kubelet does
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -48,7 +49,7 @@ def ndots(objects: Objects) -> Iterator[Remark]:
     for pods in objects.templates:
         config = pods.spec.dns_config
         for at, option in enumerate((config.options or ()) if config is not None else ()):
-            if option.name != "ndots" or not (option.value or "").isdecimal():
+            if option.name != "ndots" or not re.fullmatch("[0-9]{1,9}", option.value or ""):
                 continue
             number = int(option.value or 0)
             field = f"{pods.field}.dnsConfig.options[{at}].value"

@@ -59,10 +59,10 @@ async def watch(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     while instance is not None:
         follower = EventFollower(block.store, door.clock)
         told = Told(door, block.store)
-        entries = told.state(*await _begin(instance, follower))
-        yield header
-        header = b""
         try:
+            entries = told.state(*await _begin(instance, follower))
+            yield header
+            header = b""
             while door.instance() is instance or _goes_on(door, block, follower):
                 async for piece in _pieces(entries, turn):
                     yield piece

@@ -187,6 +187,21 @@ def test_a_reader_that_has_gone_is_forgotten() -> None:
     run(case())
 
 
+def test_a_request_for_the_header_alone_leaves_nothing() -> None:
+    async def case() -> None:
+        async with served() as server:
+            async with server.client.head("http://localhost/v1/watch") as response:
+                assert response.status == 200
+
+            def is_forgotten() -> bool:
+                server.apply(*upserts(DB))
+                return not server.block.store._followers
+
+            await until(is_forgotten, "it is forgotten")
+
+    run(case())
+
+
 TWO = "a.test {\nbind 127.0.0.1\ncontrol c.sock\nkubernetes {\nsource manifests shop.yaml\n}\n}\nb.test {\nbind 127.0.0.1\nkubernetes {\nsource synthetic services=1\n}\n}\n"  # fmt: skip
 NONE = "a.test {\nbind 127.0.0.1\ncontrol c.sock\nwhoami\n}\n"
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from hsdns.chain import Request
+from hsdns.chain import Earlier, Request
 from hsdns.faults.handler import FaultHandler
 from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.words import read_rule
@@ -121,3 +121,14 @@ def test_foresee() -> None:
     )
     assert made.handler.foresee(make_request("web.test", "TXT")) == ""
     assert sum(each.seen for each in made.rules.standing.values()) == 0
+
+
+@pytest.mark.parametrize(("before", "answered"), [(None, 9.0), (20.0, 9.0), (5.0, 5.0)])
+def test_the_older_state_of_two_handlers_answers(before: float | None, answered: float) -> None:
+    """Rules of the Corefile and those of the control door are two handlers of one chain."""
+    made = Made("lag 1s")
+    earlier = None if before is None else Earlier(before)
+    made.ask(make_request("web.test").replace(now=10.0, earlier=earlier))
+    (asked,) = made.next.requests
+    assert asked.earlier is not None
+    assert asked.earlier.time == answered

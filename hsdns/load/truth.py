@@ -34,12 +34,13 @@ from hsdns.wire.name import Name
 log = logging.getLogger("hsdns.load")
 
 Pointers = tuple[Name, ...]
+Spans = deque[tuple[float, float]]  # times from which, and until which
 Subject = Key | bytes | None  # a Service, an address, or nothing that changes
 BEAT: Final = 0.02  # seconds
 LATE: Final = (
     0.05  # seconds between two turns of the watch's loop from which what it sees may be late
 )
-_MOST_STALLS: Final = 200
+_MOST_SPANS: Final = 200
 _REMEMBERED: Final = 200_000  # answers
 _NAMES: Final = (RRType.CNAME, RRType.PTR, RRType.SRV, RRType.NS)
 
@@ -81,11 +82,8 @@ class Truth:
         self._addresses: dict[bytes, Timeline[Pointers]] = {}
         self._touched: dict[bytes, float] = {}
         self._beaten = clock()
-        self._stalls: deque[tuple[float, float]] = deque(
-            maxlen=_MOST_STALLS
-        )  # the loop did not turn
-        self._aways: deque[tuple[float, float]] = deque(maxlen=_MOST_STALLS)
-        self._was_away = False
+        self._stalls: Spans = deque(maxlen=_MOST_SPANS)  # the loop did not turn
+        self._outages: Spans = deque(maxlen=_MOST_SPANS)  # the cluster could not be watched
         self._expected: dict[tuple[int, int], Answer | None] = {}
         self._scratch = Store(block.state.settings, wall=lambda: 0.0, warn=_ignore)
         self._scratch.namespaces = block.store.namespaces
@@ -106,20 +104,22 @@ class Truth:
         """The loop of the watch has turned; to be called every BEAT seconds."""
         now = self._clock()
         if self.is_away():
-            since = self._aways.pop()[0] if self._was_away else self._beaten
-            self._aways.append((since, now))
-        self._was_away = self.is_away()
+            outages = self._outages
+            if outages and outages[-1][1] == self._beaten:  # it goes on
+                outages[-1] = (outages[-1][0], now)
+            else:
+                outages.append((self._beaten, now))
         if now - self._beaten > LATE:
             self._stalls.append((self._beaten, now))
         self._beaten = now
 
     def was_late(self, begin: float, end: float) -> bool:
         """Whether the watch may have seen something late that happened between two times."""
-        return any(first < end and last > begin for first, last in tuple(self._stalls))
+        return _meets(self._stalls, begin, end)
 
     def was_away(self, begin: float, end: float) -> bool:
         """Whether the cluster could not be watched at some time between two times."""
-        return any(first < end and last > begin for first, last in tuple(self._aways))
+        return _meets(self._outages, begin, end)
 
     def states(self, question: int) -> tuple[Sequence[float], int] | None:
         """Since when each state of a question was true, and how many before these are forgotten.
@@ -246,6 +246,11 @@ class _Notes(History):
             self._tell(noted)
         except Exception:
             log.exception("the truth about %s was not noted", noted.service)
+
+
+def _meets(spans: Spans, begin: float, end: float) -> bool:
+    """Whether one of the spans, which another thread may be adding to, meets the time between two times."""
+    return any(first < end and last > begin for first, last in tuple(spans))
 
 
 def _places(packed: Packed) -> set[tuple[bytes, bytes | None]]:

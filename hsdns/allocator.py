@@ -20,10 +20,10 @@ LARGE: Final = 64 * 1024  # octets; Python's own objects are in arenas of 256 Ki
 TRIM: Final = 128 * 1024  # octets that may be free at the end of a heap
 ARENAS: Final = 2
 _PARAMETERS: Final = {
-    -3: LARGE,
-    -1: TRIM,
-    -8: ARENAS,
-}  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_ARENA_MAX
+    -3: LARGE,  # M_MMAP_THRESHOLD
+    -1: TRIM,  # M_TRIM_THRESHOLD
+    -8: ARENAS,  # M_ARENA_MAX
+}
 _VARIABLES: Final = ("MALLOC_", "GLIBC_TUNABLES")
 
 Mallopt = Callable[[int, int], int]

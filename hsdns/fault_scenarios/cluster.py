@@ -5,15 +5,11 @@ Path: a scenario's manifests and steps -> here, cluster/controllers -> events ->
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from hsdns.cluster.controllers.document import Document
 from hsdns.cluster.controllers.simulation import simulate
-from hsdns.cluster.object_index import ObjectIndex
-from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
-from hsdns.cluster.reading import Lead, Reading
-from hsdns.cluster.source import Deliver, Report, Surroundings
+from hsdns.cluster.objects import Deleted, Event, Object, Upserted
 from hsdns.fault_scenarios.scenario import ScenarioError
 from hsdns.sources.manifest_file import read_manifest_file
 
@@ -44,44 +40,6 @@ class Objects:
             Upserted(each) for key, each in self.current.items() if before.get(key) != each
         ]
         return changed + [Deleted(each) for key, each in before.items() if key not in self.current]
-
-
-class EventSource:
-    """The source of a server in memory: it delivers what it is handed."""
-
-    def __init__(self) -> None:
-        self._deliver: Deliver = lambda events: None
-        self._objects: dict[_Key, Object] = {}
-
-    def check(self) -> list[str]:
-        """Nothing is missing."""
-        return []
-
-    def load(self, deliver: Deliver, report: Report) -> None:
-        """Begin with the objects that there are."""
-        self._deliver = deliver
-        deliver([*(Upserted(each) for each in self._objects.values()), Synced()])
-
-    def hand(self, events: Sequence[Event]) -> None:
-        """Deliver events."""
-        for event in events:
-            if isinstance(event, Upserted):
-                self._objects[_key(event.object)] = event.object
-            elif isinstance(event, Deleted):
-                self._objects.pop(_key(event.object), None)
-        self._deliver(events)
-
-    async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
-        """Wait until cancelled."""
-        await asyncio.Event().wait()
-
-    async def read(self, lead: Lead) -> Reading:
-        """Find the objects that a question leads to."""
-        return Reading(tuple(ObjectIndex(self._objects.values()).find(lead)))
-
-    def silence(self, now: float) -> float:
-        """Always 0: what it is handed is the truth."""
-        return 0.0
 
 
 def _key(each: Object) -> _Key:

@@ -30,7 +30,6 @@ from hsdns.cluster.objects import (
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
 from hsdns.fault_scenarios.ahead import Ahead, Exchange
-from hsdns.fault_scenarios.cluster import EventSource
 from hsdns.fault_scenarios.scenario import ScenarioError
 from hsdns.faults.asked import Asked
 from hsdns.faults.connection import Hang, Refuse, Reset, Slow
@@ -44,6 +43,7 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
 from hsdns.server.faults import LIFETIME, StandingFaults
 from hsdns.server.runtime import ServerRuntime, Tasks, begin
+from hsdns.sources.handed import Handed
 
 SEED: Final = 1  # of rules that have none
 PLURALS: Final[dict[type[Object], str]] = {
@@ -61,7 +61,7 @@ class MemoryServer:
         loop = asyncio.get_running_loop()
         self._text, self._ahead, self._clock = text, ahead, loop.time
         self._metrics = Registry()
-        self.source = EventSource()
+        self.source = Handed()
         self._is_dead = False
         self._lives = 0
         self.pending = 0

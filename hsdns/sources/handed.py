@@ -1,6 +1,7 @@
-"""The objects of a test as a source of the server, in place of manifests or an API server.
+"""Objects that a program hands over as events, in place of manifests or an API server.
 
-Path: server.py puts it into the kubernetes block and hands it events -> the store.
+Path: testing/server.py and fault_scenarios/memory_server.py put it into the kubernetes block and hand it events -> the
+store.
 Rule: it knows all objects that there are, for explanations and for a server that is started again.
 """
 
@@ -15,16 +16,17 @@ from hsdns.cluster.reading import Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 
 
-class ObjectsSource:
-    """The source that the test is: it delivers what it is handed."""
+class Handed:
+    """The source that a program is: it delivers what it is handed; `title` is what it is called."""
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, events: Sequence[Event] = (), title: str = "objects handed over") -> None:
+        self._title = title
         self._deliver: Deliver = lambda events: None
         self._objects: dict[tuple[type[Object], str, str], Object] = {}
         self._note(events)
 
     def __str__(self) -> str:
-        return "the objects of a test"
+        return self._title
 
     def check(self) -> list[str]:
         """Nothing is missing."""
@@ -36,7 +38,7 @@ class ObjectsSource:
         deliver([*map(Upserted, self._objects.values()), Synced()])
 
     def hand(self, events: Sequence[Event]) -> None:
-        """Deliver events of the test."""
+        """Deliver events."""
         self._note(events)
         self._deliver(events)
 
@@ -50,7 +52,7 @@ class ObjectsSource:
                     self._objects[key] = found
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
-        """Wait until cancelled: the test delivers."""
+        """Wait until cancelled: hand() delivers."""
         await asyncio.Event().wait()
 
     async def read(self, lead: Lead) -> Reading:
@@ -58,5 +60,5 @@ class ObjectsSource:
         return Reading(tuple(ObjectIndex(self._objects.values()).find(lead)))
 
     def silence(self, now: float) -> float:
-        """Always 0: the test's objects are the truth."""
+        """Always 0: what it is handed is the truth."""
         return 0.0

@@ -22,10 +22,11 @@ from hsdns.cluster.objects import EndpointSlice, Event, Service
 from hsdns.cluster.reading import Fault, Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.properties import duration, duration_to_text, number
-from hsdns.corefile.tree import Position, Token, did_you_mean
+from hsdns.corefile.tree import Token
 from hsdns.recording.playback import Playback
 from hsdns.recording.reader import BadRecording, Recording
 from hsdns.recording.summary import Summary, summarise
+from hsdns.sources.setting import read_settings
 
 MAX_SPEED: Final = 1_000_000
 REDUCED: Final = Fault(
@@ -88,19 +89,7 @@ class Replay:
         """Parse the settings; raise CorefileError."""
         if not args or not args[0].text:
             raise name.error('source "replay" needs the file of a recording: replay FILE')
-        values: dict[str, Any] = {}
-        for token in args[1:]:
-            word, equals, value = token.text.partition("=")
-            read = SETTINGS.get(word)
-            if read is None:
-                remedy = did_you_mean(word, SETTINGS) or f"; known are {', '.join(SETTINGS)}"
-                raise token.error(f'unknown setting "{word}" of source "{name.text}"{remedy}')
-            if not equals:
-                raise token.error(f'"{word}" has no value; write {word}=VALUE')
-            if word in values:
-                raise token.error(f'"{word}" is given twice; remove one of them')
-            file, line, column = token.position
-            values[word] = read(Token(value, Position(file, line, column + len(word) + 1)))
+        values = read_settings(name, args[1:], SETTINGS)
         is_paused = values.pop("paused", False)
         path = os.path.normpath(os.path.join(base_dir, args[0].text))
         return cls(path, **values, is_paused=is_paused)

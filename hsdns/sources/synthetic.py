@@ -14,7 +14,8 @@ from hsdns.cluster.objects import Synced, Upserted
 from hsdns.cluster.reading import Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.properties import integer, number
-from hsdns.corefile.tree import Position, Token, did_you_mean
+from hsdns.corefile.tree import Token
+from hsdns.sources.setting import read_settings
 from hsdns.sources.synthetic_cluster import MAX_ENDPOINTS, MAX_SERVICES, Shape, SyntheticCluster
 
 _BATCH = 4096  # objects per delivery at the start, to limit memory
@@ -64,19 +65,7 @@ class Synthetic:
     def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
         """Parse the settings; raise CorefileError."""
         del base_dir  # no setting is a path
-        values: dict[str, Any] = {}
-        for token in args:
-            word, equals, value = token.text.partition("=")
-            read = SETTINGS.get(word)
-            if read is None:
-                remedy = did_you_mean(word, SETTINGS) or f"; known are {', '.join(SETTINGS)}"
-                raise token.error(f'unknown setting "{word}" of source "{name.text}"{remedy}')
-            if not equals:
-                raise token.error(f'"{word}" has no value; write {word}=VALUE')
-            if word in values:
-                raise token.error(f'"{word}" is given twice; remove one of them')
-            file, line, column = token.position
-            values[word] = read(Token(value, Position(file, line, column + len(word) + 1)))
+        values = read_settings(name, args, SETTINGS)
         changes: float = values.pop("changes", 0.0)
         shape = Shape(**values)
         total = shape.services * shape.endpoints

@@ -41,8 +41,8 @@ from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.sockets import BoundSockets
 from hsdns.server.udp import UdpServer
 from hsdns.server.udp_listener import UdpListener
+from hsdns.sources.handed import Handed
 from hsdns.testing.names import ZONES, PodIdentity
-from hsdns.testing.objects_source import ObjectsSource
 from hsdns.testing.observed import Asking, Note, ObservedProcessor
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class ServerThread:
 
     def __init__(self, events: Sequence[Event], note: Note, ttl: int) -> None:
         self.port = 0
-        self._source = ObjectsSource(events)
+        self._source = Handed(events, "the objects of a test")
         self._note = note
         self._text = COREFILE.format(zones=" ".join(ZONES), address=LOOPBACK, ttl=ttl)
         self._began = time.monotonic()

@@ -8,8 +8,9 @@ import pytest
 
 from hsdns.cluster.objects import Deleted, Event, Service, Synced, Upserted
 from hsdns.cluster.reading import Lead
-from hsdns.fault_scenarios.cluster import EventSource, Objects
+from hsdns.fault_scenarios.cluster import Objects
 from hsdns.fault_scenarios.scenario import ScenarioError
+from hsdns.sources.handed import Handed
 
 WEB = """\
 kind: Service
@@ -50,7 +51,7 @@ def test_what_is_wrong(manifests: str, delete: tuple[str, ...], error: str) -> N
 
 
 def test_the_source_begins_empty_and_delivers_what_it_is_handed() -> None:
-    source = EventSource()
+    source = Handed()
     delivered: list[Event] = []
     source.load(delivered.extend, lambda level, message: None)
     assert delivered == [Synced()]

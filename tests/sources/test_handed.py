@@ -2,14 +2,12 @@ import asyncio
 
 from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.reading import Lead
-from hsdns.testing.objects_source import ObjectsSource
+from hsdns.sources.handed import Handed
 from tests.support.cluster.objects import deletes, service, upserts
 
 
 def test_the_source_finds_what_is_there_now() -> None:
-    source = ObjectsSource(
-        upserts(service("shop/web", "10.96.0.1"), service("shop/db", "10.96.0.2"))
-    )
+    source = Handed(upserts(service("shop/web", "10.96.0.1"), service("shop/db", "10.96.0.2")))
     source.load(lambda events: None, lambda level, message: None)
     lead = Lead(services=((b"shop", b"web"), (b"shop", b"db")))
     source.hand([*upserts(service("shop/web", "10.96.0.3")), *deletes(service("shop/db"))])
@@ -18,7 +16,7 @@ def test_the_source_finds_what_is_there_now() -> None:
 
 
 def test_a_server_that_starts_again_gets_what_is_there_now() -> None:
-    source = ObjectsSource(upserts(service("shop/web", "10.96.0.1")))
+    source = Handed(upserts(service("shop/web", "10.96.0.1")))
     delivered: list[Event] = []
     for _ in range(2):
         source.load(delivered.extend, lambda level, message: None)

@@ -10,9 +10,9 @@ from ipaddress import ip_address
 from typing import Final
 
 from hsdns.corefile.arguments import split_ip_port
-from hsdns.corefile.tree import Directive, Token
+from hsdns.corefile.tree import Directive, ServerBlock, Token
 from hsdns.rules.check import check
-from hsdns.rules.corefile import DNS_PORT, directive_of, ports_of, property_of
+from hsdns.rules.corefile import DNS_PORT, CorefileText, directive_of, ports_of, property_of
 from hsdns.rules.finding import Remark
 from hsdns.rules.objects import Objects
 
@@ -48,48 +48,42 @@ def itself(objects: Objects) -> Iterator[Remark]:
 @check("HS204")
 def without_loop(objects: Objects) -> Iterator[Remark]:
     """Servers that do not notice that the node's resolv.conf leads back to them."""
-    for corefile in objects.corefiles:
-        for block, directive in corefile.directives("forward"):
-            if _is_of_all(directive) and directive_of(block, "loop") is None:
-                token = next(
-                    (each for each in directive.args[1:] if each.text.endswith(RESOLV_CONF)), None
-                )
-                if token is not None:
-                    yield corefile.remark(
-                        token.position,
-                        "forward",
-                        f"{token.text} may name a resolver of the node that asks this server again, and without the "
-                        "plugin loop that is not noticed; add loop",
-                    )
+    for corefile, block, directive in _of_all_names(objects):
+        token = next((each for each in directive.args[1:] if each.text.endswith(RESOLV_CONF)), None)
+        if token is not None and directive_of(block, "loop") is None:
+            yield corefile.remark(
+                token.position,
+                "forward",
+                f"{token.text} may name a resolver of the node that asks this server again, and without the "
+                "plugin loop that is not noticed; add loop",
+            )
 
 
 @check("HS206")
 def one_upstream(objects: Objects) -> Iterator[Remark]:
     """One upstream for all names."""
-    for corefile in objects.corefiles:
-        for _, directive in corefile.directives("forward"):
-            upstreams = directive.args[1:]
-            if _is_of_all(directive) and len(upstreams) == 1 and _is_address(upstreams[0]):
-                yield corefile.remark(
-                    upstreams[0].position,
-                    "forward",
-                    f"{upstreams[0].text} is the only upstream, so while it does not answer no name outside the "
-                    "cluster resolves; name a second one",
-                )
+    for corefile, _, directive in _of_all_names(objects):
+        upstreams = directive.args[1:]
+        if len(upstreams) == 1 and _is_address(upstreams[0]):
+            yield corefile.remark(
+                upstreams[0].position,
+                "forward",
+                f"{upstreams[0].text} is the only upstream, so while it does not answer no name outside the "
+                "cluster resolves; name a second one",
+            )
 
 
 @check("HS207")
 def without_limit(objects: Objects) -> Iterator[Remark]:
     """No limit of the queries that wait for an upstream."""
-    for corefile in objects.corefiles:
-        for _, directive in corefile.directives("forward"):
-            if _is_of_all(directive) and property_of(directive, "max_concurrent") is None:
-                yield corefile.remark(
-                    directive.name.position,
-                    "forward",
-                    "without max_concurrent, queries that wait for a slow upstream pile up until the memory limit is "
-                    "reached; write max_concurrent 1000, as kubeadm does",
-                )
+    for corefile, _, directive in _of_all_names(objects):
+        if property_of(directive, "max_concurrent") is None:
+            yield corefile.remark(
+                directive.name.position,
+                "forward",
+                "without max_concurrent, queries that wait for a slow upstream pile up until the memory limit is "
+                "reached; write max_concurrent 1000, as kubeadm does",
+            )
 
 
 @check("HS208")
@@ -113,8 +107,12 @@ def rewrite_trap(objects: Objects) -> Iterator[Remark]:
             )
 
 
-def _is_of_all(directive: Directive) -> bool:
-    return bool(directive.args) and directive.args[0].text == "."
+def _of_all_names(objects: Objects) -> Iterator[tuple[CorefileText, ServerBlock, Directive]]:
+    """The `forward` directives that are about all names, each with its block and its Corefile."""
+    for corefile in objects.corefiles:
+        for block, directive in corefile.directives("forward"):
+            if directive.args and directive.args[0].text == ".":
+                yield corefile, block, directive
 
 
 def _is_address(token: Token) -> bool:

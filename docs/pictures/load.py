@@ -1,4 +1,4 @@
-"""Draws docs/load.png: the page of a load test of several servers, one of them frozen; with CoreDNS if HSDNS_PEER is set.
+"""Draws docs/load.png: the page of a load test of several servers, one frozen; with CoreDNS if HSDNS_PEER names it.
 
     make pictures
 

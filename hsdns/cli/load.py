@@ -103,7 +103,14 @@ def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
         return cluster_questions(answer_sets, settings.mix, settings.zipf, settings.seed)
 
     configuration, _ = configure(flags.get("conf"), source_objects(flags))
-    return LoadCluster(configuration, choose, verifies=settings.verifies, api=settings.api)
+    return LoadCluster(
+        configuration,
+        choose,
+        verifies=settings.verifies,
+        api=settings.api,
+        kinds=settings.churn_kinds,
+        seed=settings.seed,
+    )
 
 
 def _questions(settings: LoadSettings, cluster: LoadCluster | None) -> Questions:
@@ -126,6 +133,7 @@ def _read_queries(path: str) -> list[Question]:
 def _load(
     settings: LoadSettings, questions: Questions, cluster: LoadCluster | None
 ) -> tuple[list[OfServer], PlanReport]:
+    from hsdns.cli.load_following import following_changes
     from hsdns.cli.load_live import live
     from hsdns.load.in_flight import sockets_for
     from hsdns.load.plan import Plan
@@ -159,10 +167,14 @@ def _load(
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))
             loaded.append(Loaded(target.name, sending, verifier))
+        following = stack.enter_context(following_changes(settings, cluster, places, queries))
         show = stack.enter_context(live(schedule.seconds))
         stack.enter_context(_churning(settings, cluster))
         watching = Watching(
-            lambda: () if truth is None else truth.changes, show, settings.keeps_going
+            lambda: () if truth is None else truth.changes,
+            show,
+            settings.keeps_going,
+            following.take,
         )
         ended = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
@@ -176,8 +188,9 @@ def _load(
             each.why,
             round(each.seconds, 3),
             each.results,
+            following.report(number, questions.all, each.results.begin / 1e9, each.seconds),
         )
-        for each, target in zip(ended, settings.targets, strict=True)
+        for number, (each, target) in enumerate(zip(ended, settings.targets, strict=True))
     ]
     return servers, PlanReport(
         "UDP",
@@ -191,6 +204,8 @@ def _load(
         what,
         settings.edns,
         settings.churn,
+        settings.churn_kinds if settings.churn else {},
+        settings.probes,
     )
 
 

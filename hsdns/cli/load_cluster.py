@@ -11,14 +11,16 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hsdns.assemble import Configuration
 from hsdns.cli.offline import CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
 from hsdns.load.api import ClusterApi
+from hsdns.load.changes import DEFAULT
 from hsdns.load.churn import Churn
 from hsdns.load.errors import LoadError
+from hsdns.load.follower import Event, Follower
 from hsdns.load.questions import Question, Questions
 from hsdns.load.truth import BEAT, Truth
 from hsdns.plugins.kubernetes import Kubernetes
@@ -42,6 +44,8 @@ class LoadCluster:
         *,
         verifies: bool,
         api: tuple[str, int] | None = None,
+        kinds: Mapping[str, int] = DEFAULT,
+        seed: int = 1,
     ) -> None:
         self.questions: Questions
         self.truth: Truth | None = None
@@ -50,7 +54,10 @@ class LoadCluster:
         self._choose = choose
         self._verifies = verifies
         self._api = api
+        self._kinds, self._seed = kinds, seed
         self._churn: Churn | None = None
+        self._follower: Follower | None = None
+        self._changing: asyncio.Task[None] | None = None
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -70,6 +77,14 @@ class LoadCluster:
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
 
+    def follow(self, rate: float, ask: Callable[[Event], bool]) -> Follower:
+        """Follow changes from now on, with at most so many probes a second; `ask` is told in the cluster's thread."""
+        truth = self.truth
+        assert truth is not None, "made to verify"
+        follower = Follower(truth, truth.by_service(), rate, ask, time.monotonic)
+        self._follower, truth.follow = follower, follower.changed
+        return follower
+
     def begin_churn(self, rate: float) -> None:
         """Change the cluster from now on, `rate` times a second."""
         self._loop.call_soon_threadsafe(self._begin, rate)
@@ -84,7 +99,12 @@ class LoadCluster:
         self._changing = self._loop.create_task(self._churn.run(self.api, rate))
 
     def _end(self) -> None:
-        self._changing.cancel()
+        if self._changing is not None:
+            self._changing.cancel()
+
+    def _written(self, version: str, time: float) -> None:
+        if self._follower is not None:
+            self._follower.written(version, time)
 
     def _run(self) -> None:
         try:
@@ -132,7 +152,14 @@ class LoadCluster:
             raise LoadError(
                 "-api serves a made-up cluster: add -source synthetic, without changes; -churn makes them"
             )
-        self._churn = Churn(source.shape, block.watch.deliver, time.monotonic)
+        self._churn = Churn(
+            source.shape,
+            self._kinds,
+            self._seed,
+            block.watch.deliver,
+            time.monotonic,
+            self._written,
+        )
         self.api = ClusterApi(self._churn.history, host, port)
         await self.api.start()
 

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError
 from hsdns.corefile.properties import parse_duration
+from hsdns.load.changes import DEFAULT, read_kinds
+from hsdns.load.changes import KINDS as CHANGES
 from hsdns.load.cluster_names import KINDS, read_mix
 from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule
 from hsdns.load.schedule import Schedule, read_arrival, read_stages
@@ -22,6 +24,7 @@ PORT: Final = 53
 RATE: Final = "1000"
 TIMEOUT: Final = 2.0  # seconds
 SOCKETS: Final = 4
+PROBES: Final = 0.1  # of the queries
 Flags = Mapping[str, str | int | bool | list[str]]
 
 _MIX: Final = ",".join(f"{kind}={share}" for kind, share in KINDS.items() if share)
@@ -33,6 +36,10 @@ _RATES: Final = (
 )
 _API: Final = (
     "serve the made-up cluster of -source synthetic as a Kubernetes API, for the server to watch"
+)
+_KINDS: Final = f"shares of the kinds of changes: {', '.join(CHANGES)} (default renumber=1)"
+_PROBES: Final = (
+    "questions a second, at most, that follow changes (default with -churn: a tenth of -rate)"
 )
 _NUMBER: Final = "number"
 
@@ -55,6 +62,8 @@ FLAGS: Final = {
     "slack": Flag(str, "how far apart the watches of server and generator may be (default 100ms)", "TIME"),
     "api": Flag(str, _API, "HOST:PORT"),
     "churn": Flag(str, "changes a second of the cluster of -api", "RATE"),
+    "churn-kinds": Flag(str, _KINDS, "KIND=SHARE,..."),
+    "probes": Flag(str, _PROBES, "RATE"),
     "wait": Flag(str, "how long to wait for the server to answer (default 0s: three queries)", "TIME"),
     "fail-if": Flag(str, "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,..."),
     "json": Flag(str, "write the report as JSON to a file", "FILE"),
@@ -84,6 +93,8 @@ class LoadSettings(NamedTuple):
     slack: float
     api: tuple[str, int] | None
     churn: float
+    churn_kinds: dict[str, int]
+    probes: float
     wait: float
     limits: list[Limit]
     mix: dict[str, int] | None
@@ -126,6 +137,8 @@ def read_settings(flags: Flags) -> LoadSettings:
         slack,
         _host_and_port(str(flags["api"])) if "api" in flags else None,
         _number(flags, "churn", 0.0, 100_000.0),
+        read_kinds(str(flags["churn-kinds"])) if "churn-kinds" in flags else dict(DEFAULT),
+        _probes(flags, schedule),
         wait,
         read_limits(limits, verifies=verifies) if limits else [],
         read_mix(str(flags["mix"])) if "mix" in flags else None,
@@ -139,6 +152,8 @@ def read_settings(flags: Flags) -> LoadSettings:
 _NEEDED: Final = (
     ("slack", ("verify",)),
     ("churn", ("api",)),
+    ("churn-kinds", ("churn",)),
+    ("probes", ("verify",)),
     ("api", ("source", "conf")),
     ("verify", ("source", "conf")),
     ("mix", ("source", "conf")),
@@ -161,6 +176,13 @@ def _check_together(flags: Flags) -> None:
                 f"-{name} draws names of a cluster, -queries asks those of a file in order; "
                 "leave one of them out"
             )
+
+
+def _probes(flags: Flags, schedule: Schedule) -> float:
+    """Questions a second that follow changes: those that are told, or a share of the load's."""
+    if "probes" in flags:
+        return _number(flags, "probes", 0.0, 100_000.0)
+    return schedule.fastest * PROBES if flags.get("churn") and flags.get("verify") else 0.0
 
 
 def _time(flags: Flags, name: str, default: float | None) -> float | None:

@@ -64,12 +64,14 @@ class Loaded(NamedTuple):
 class Watching(NamedTuple):
     """What else takes part in a run: the changes of the cluster so far, and what is shown meanwhile.
 
-    `show` gets the results by name and the seconds since the begin; `keeps_going` even if every query fails.
+    `show` gets the results by name and the seconds since the begin; `keeps_going` even if every query fails;
+    `meanwhile` is called again and again until the end.
     """
 
     changes: Callable[[], Iterable[float]] = tuple
     show: Callable[[Mapping[str, Results], float], None] = lambda results, seconds: None
     keeps_going: bool = False
+    meanwhile: Callable[[], None] = lambda: None
 
 
 class Ended(NamedTuple):
@@ -170,6 +172,7 @@ def _follow(
         try:
             for course in running:
                 course.take(TICK / len(running))
+            watching.meanwhile()
             now = clock()
             if now - looked >= TICK * SECOND:
                 looked = now

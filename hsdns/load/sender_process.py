@@ -94,7 +94,7 @@ class SenderProcess:
                 self._process.stdin.close()
 
 
-class _Pipe:
+class Pipe:
     """Standard output, without waiting."""
 
     def __init__(self, number: int) -> None:
@@ -126,8 +126,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stdin, stdout = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
     os.dup2(2, 1)  # nothing else may write there
-    length = int.from_bytes(_read(stdin, 8), "big")
-    plan = read_plan(_read(stdin, length))
+    length = int.from_bytes(read_whole(stdin, 8), "big")
+    plan = read_plan(read_whole(stdin, length))
     wires = [UdpWire(plan.family, plan.address) for _ in range(plan.sockets)]
     numbers = {wire.socket.fileno(): number for number, wire in enumerate(wires)}
     watched = [stdin, *numbers]
@@ -140,7 +140,7 @@ def main() -> None:
             return None
         return [numbers[each] for each in ready]
 
-    pipe = _Pipe(stdout)
+    pipe = Pipe(stdout)
     sender = Sender(
         wires,
         plan.queries,
@@ -157,11 +157,12 @@ def main() -> None:
     gc.freeze()
     gc.disable()  # nothing here has cycles, and a collection would be lateness
     with suppress(BrokenPipeError):
-        sender.run(int.from_bytes(_read(stdin, 8), "big"))
+        sender.run(int.from_bytes(read_whole(stdin, 8), "big"))
         pipe.finish()
 
 
-def _read(number: int, length: int) -> bytes:
+def read_whole(number: int, length: int) -> bytes:
+    """So many octets of a file; end the process if there are no more."""
     found = b""
     while len(found) < length:
         octets = os.read(number, length - len(found))

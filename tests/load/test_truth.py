@@ -238,3 +238,21 @@ def test_questions_that_are_learnt_after_the_change() -> None:
         assert truth.changes == [5.0, 6.0]
 
     with_block(test)
+
+
+def test_changes_are_told_and_questions_found_by_service() -> None:
+    async def test(block: Kubernetes) -> None:
+        told: list[tuple[object, ...]] = []
+        questions = [
+            ask(f"svc-1.{ZONE}", RRType.SRV),
+            ask(f"svc-1.{ZONE}", RRType.A)._replace(group="headless"),
+        ]
+        truth = Truth(block, questions, lambda: 5.0)
+        truth.follow = lambda *change: told.append(change)
+        assert truth.by_service() == {(b"ns-0", b"svc-1"): [1, 0]}
+        put(block, moved())
+        (found,) = told
+        assert found[:3] == ((b"ns-0", b"svc-1"), 1, 5.0)
+        assert truth.expected(1, 0) != truth.expected(1, 1)
+
+    with_block(test)

@@ -1,8 +1,8 @@
 """What a page that explains needs beside the queries: the code, and how its work is cut.
 
 Path: explain.py, top/causes.py -> here -> server/explaining.py.
-Rule 1: the code is for those who ask, as it needs dnspython, which few servers do.  To import it takes 0.2 s, so that is
-        done in a thread: misses are answered meanwhile.
+Rule 1: the code is for those who ask, as it needs dnspython, which few servers do.  To import it takes 0.2 s, so that
+        is done in a thread: misses are answered meanwhile.
 Rule 2: between two steps, queries are answered.  After LONGEST the thread rests, because a thread that answers queries
         waits for a processor about as long as this one has had it without a break.
 """

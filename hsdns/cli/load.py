@@ -125,6 +125,7 @@ def _load(
     from hsdns.load.plan import Plan
     from hsdns.load.probe import find_target
     from hsdns.load.report import PlanReport, StageReport
+    from hsdns.load.results import kind_numbers
     from hsdns.load.run import Watching, carry_out
     from hsdns.load.sender_process import SenderProcess
     from hsdns.load.verifier import Verifier
@@ -145,6 +146,7 @@ def _load(
         round(settings.timeout * 1e9),
         sockets_for(schedule.fastest, settings.timeout, settings.sockets),
         settings.verifies,
+        kind_numbers(questions.all),
     )
     truth = cluster.truth if cluster is not None else None
     verifier = None if truth is None else Verifier(truth, queries, settings.slack)

@@ -14,6 +14,7 @@ class Plan(msgspec.Struct, frozen=True):
     """A run over UDP; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
 
     `weights` say how often each query is sent; empty: one after the other.  `replies`: whether they are wanted.
+    `kinds` number the kind of each query, for a sender that can count (results.kind_numbers); empty: it is not to.
     """
 
     family: int
@@ -27,6 +28,7 @@ class Plan(msgspec.Struct, frozen=True):
     timeout: int
     sockets: int
     replies: bool
+    kinds: list[int] = []
 
     @property
     def schedule(self) -> Schedule:

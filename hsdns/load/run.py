@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from hsdns.load.outcome import END, FORGET, LOST, OUTCOMES, REPLY, unpack_outcomes
+from hsdns.load.outcome import (
+    ANSWERS,
+    COUNTS,
+    END,
+    FORGET,
+    LOST,
+    OUTCOMES,
+    REPLY,
+    unpack_outcomes,
+)
 from hsdns.load.questions import Question
 from hsdns.load.results import Results
 from hsdns.load.safety import FAILING_AFTER, FailureWatch
@@ -113,8 +122,11 @@ def carry_out(
 
 
 def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | None) -> None:
-    if kind == OUTCOMES:
-        results.add(unpack_outcomes(content))
+    if kind == COUNTS:
+        results.add_counts(content)
+    elif kind in (OUTCOMES, ANSWERS):
+        if kind == OUTCOMES:
+            results.add(unpack_outcomes(content))
         if verifier is None:
             return
         for question, flags, reply, planned, sent, received in unpack_outcomes(content):

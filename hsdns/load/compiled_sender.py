@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 from hsdns.fastpath import LoadSender
 from hsdns.load.plan import Plan
-from hsdns.load.questions import order
 from hsdns.load.schedule import SECOND
 from hsdns.load.udp import open_socket
 
@@ -77,7 +76,7 @@ def available() -> bool:
 
 def pieces_of(plan: Plan) -> Iterator[Piece]:
     """Times and numbers of questions of the plan, PIECE at a time."""
-    times, numbers = plan.schedule.times(), order(len(plan.queries), plan.weights, plan.seed)
+    times, numbers = plan.times(), plan.order()
     while due := array("q", islice(times, PIECE)):
         yield due, array("I", islice(numbers, len(due)))
 

@@ -17,8 +17,10 @@ from hsdns.load.outcome import (
     FORGET,
     LOST,
     OUTCOMES,
+    QUESTION,
     REPLY,
     unpack_outcomes,
+    unpack_question,
 )
 from hsdns.load.questions import Question
 from hsdns.load.results import Results
@@ -135,6 +137,11 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
                 judged = verifier.judge(question, flags, reply, *times)
                 if judged is not None:
                     results.add_verdict(judged)
+    elif kind == QUESTION:
+        _, asked = unpack_question(content)
+        results.learn(asked)
+        if verifier is not None:
+            verifier.learn(asked)
     elif kind == REPLY and verifier is not None:
         number, question = int.from_bytes(content[:4], "big"), int.from_bytes(content[4:8], "big")
         verifier.remember(number, question, content[8:])

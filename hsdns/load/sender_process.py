@@ -26,7 +26,6 @@ from hsdns.load.errors import LoadError
 from hsdns.load.in_flight import IDS, InFlight
 from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan, read_plan, write_plan
-from hsdns.load.questions import order
 from hsdns.load.sender import Sender
 from hsdns.load.udp import UdpWire
 
@@ -159,8 +158,8 @@ def _compiled(plan: Plan, first_ids: Sequence[int]) -> _Run:
 def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
     wires = [UdpWire(plan.family, plan.address) for _ in first_ids]
     numbers = {wire.socket.fileno(): number for number, wire in enumerate(wires)}
-    times, in_flight = plan.schedule.times(), InFlight(plan.sockets, plan.timeout, first_ids)
-    questions = order(len(plan.queries), plan.weights, plan.seed)
+    times, questions = plan.times(), plan.order()
+    in_flight = InFlight(plan.sockets, plan.timeout, first_ids)
 
     def run(begin: int, stop: int, pipe: _Pipe) -> None:
         watched = [stop, *numbers]

@@ -86,6 +86,16 @@ def test_kinds_are_numbered_in_the_order_in_which_they_appear() -> None:
     assert list(Results(QUESTIONS, BEGIN).kinds) == [("service", RRType.A), ("srv", RRType.SRV)]
 
 
+def test_a_question_that_is_learnt() -> None:
+    results = Results([], BEGIN)
+    for question in QUESTIONS:
+        results.learn(question)
+    results.add([(1, 0x8400, 0, BEGIN, BEGIN, BEGIN + MS)])
+    assert results.questions == QUESTIONS
+    assert results.kinds["srv", RRType.SRV].answered == 1
+    assert results.kinds["service", RRType.A].answered == 0
+
+
 def test_verdicts() -> None:
     results = Results(QUESTIONS, BEGIN)
     for planned, verdict in [

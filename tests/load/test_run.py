@@ -16,9 +16,11 @@ from hsdns.load.outcome import (
     LOST,
     OF_KIND,
     OUTCOMES,
+    QUESTION,
     RCODE,
     REPLY,
     pack_outcomes,
+    pack_question,
 )
 from hsdns.load.questions import Question
 from hsdns.load.run import FAILING, FELL_BEHIND, INTERRUPTED, Ended, Watching, carry_out
@@ -93,6 +95,16 @@ def test_counts_and_answers_of_the_compiled_sender() -> None:
     ended = run(Sending([[told, counts, answers]]), Watching(verifier), seconds=8)
     whole = ended.results.whole()
     assert (dict(whole.rcodes), dict(whole.verdicts)) == ({0: 3}, {"right": 1})
+
+
+def test_a_question_that_is_told() -> None:
+    question = (QUESTION, pack_question(1, Question(NAME, RRType.AAAA, "search")))
+    begin = 5 * SECOND
+    asked = (OUTCOMES, pack_outcomes([(1, 0x8402, 0, begin, begin, begin + MS)]))
+    said = Said()
+    ended = run(Sending([[question, asked]]), Watching(Verifier(said, [QUERY])))
+    assert ended.results.kinds["search", RRType.AAAA].answered == 1
+    assert [each.qtype for each in said.learnt] == [RRType.AAAA]
 
 
 def test_interrupted() -> None:

@@ -122,7 +122,7 @@ def test_counts_and_answers_of_the_compiled_sender() -> None:
     told = (REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + reply(1))
     answers = ANSWERS, outcomes((100, 101, 0x8400))[1]
     verifier = Verifier(Said(), [QUERY], slack=0.1)
-    ended = run(Sending([[told, counts, answers]]), Watching(verifier), seconds=8)
+    (ended,), _ = run([[told, counts, answers]], seconds=8, verifier=verifier)
     whole = ended.results.whole()
     assert (dict(whole.rcodes), dict(whole.verdicts)) == ({0: 3}, {"right": 1})
 

@@ -156,14 +156,15 @@ class Prober:
 
     def _receive(self, wire: int) -> None:
         probes = []
-        for octets in self._wires[wire].receive():
+        found, _ = self._wires[wire].receive()  # what is left is told by the next wait
+        for octets in found:
             now = self._clock()
             if len(octets) < HEADER_LEN:
                 continue
-            found = self._in_flight.pop((wire, octets[0] << 8 | octets[1]), None)
-            if found is None:
+            asked = self._in_flight.pop((wire, octets[0] << 8 | octets[1]), None)
+            if asked is None:
                 continue
-            event, sent = found
+            event, sent = asked
             content, flags = octets[2:], octets[2] << 8 | octets[3]
             reply = self._replies.get(content)
             if reply is None:

@@ -31,16 +31,16 @@ class Wire:
         self.waiting: list[bytes] = []
         self.full = False
 
-    def send(self, queries: Sequence[bytes]) -> int:
+    def send(self, queries: Sequence[bytes]) -> Sequence[int]:
         if self.full:
-            return len(queries)
+            return range(len(queries))
         self.sent += queries
         self.waiting += [each[:2] + b"\x84\0" + each[4:] for each in queries]
-        return 0
+        return ()
 
-    def receive(self) -> list[bytes]:
+    def receive(self) -> tuple[list[bytes], bool]:
         found, self.waiting = self.waiting, []
-        return found
+        return found, False
 
 
 class Machine:

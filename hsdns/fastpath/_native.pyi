@@ -149,7 +149,9 @@ class AnswerTable:
         max_payload: int = 65535,
         timed: tuple[float, int, float] | None = None,
         errors: bytes | None = None,
+        renewed: bool = False,
     ) -> bool: ...
+    def uses(self, query: bytes) -> int | None: ...
     def add_negative_zone(
         self,
         zone: bytes,

@@ -157,16 +157,9 @@ class AnswerTable:
         return True
 
     def add_negative_zone(
-        self,
-        zone: bytes,
-        names: ClusterNames,
-        exclusions: Sequence[bytes],
-        groups: Mapping[int, int],
-        mark_ttl: int,
-        log: bool = False,
-        max_payload: int = MAX_PAYLOAD_SIZE,
-        no_edns: bool = False,
-    ) -> int:
+        self, zone: bytes, names: ClusterNames, exclusions: Sequence[bytes], groups: Mapping[int, int],
+        mark_ttl: int, log: bool = False, max_payload: int = MAX_PAYLOAD_SIZE, no_edns: bool = False,
+    ) -> int:  # fmt: skip
         """Answer absent names below a zone, once set_template() was called; return the negative zone's number.
 
         `zone` and `exclusions` are lower-case wire names; `groups` maps each type that is answered to its group.
@@ -237,6 +230,11 @@ class AnswerTable:
         if self.tap is not None and self.tap.mode:
             self.tap.push_hits(hits, [len(reply)], [kind], self.source, begin + duration, duration)
         return reply
+
+    def is_listed(self, query: bytes) -> bool:
+        """Whether a query is for the name of a Service that exists in a negative zone, or of an endpoint of one."""
+        plain = read_query(query)
+        return plain is not None and any(each.is_listed(plain.key) for each in self._by_length)
 
     def uses(self, query: bytes) -> int | None:
         """How often the entry of a query was used of late (0 to 3, below 3 when just replaced); None without entry."""

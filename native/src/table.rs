@@ -321,6 +321,15 @@ impl AnswerTable {
         self.open().peek(&query, now)
     }
 
+    /// Tell whether a query is for the name of a Service that exists in a negative zone, or of an endpoint of one.
+    #[must_use]
+    pub fn is_listed(&self, query: &[u8]) -> bool {
+        let mut reader = Reader::default();
+        reader
+            .read(query)
+            .is_some_and(|query| self.open().is_listed(&query))
+    }
+
     /// Add the counts of a batch, each of whose hits has this duration.
     pub fn count(&self, counts: &mut BatchCounts, is_tcp: bool, nanoseconds: u64) {
         lock(&self.hit_counts).absorb(counts, is_tcp, nanoseconds);
@@ -457,6 +466,13 @@ impl Reading<'_> {
         counts.count(&hit(negative.group, negative.summary, negative.cache));
         counts.totals.negative_hits += 1;
         Some(negative.summary)
+    }
+
+    /// See `AnswerTable::is_listed`.
+    #[must_use]
+    pub fn is_listed(&self, query: &Query<'_>) -> bool {
+        let zones = &self.inner.negative_zones;
+        zones.iter().any(|zone| zone.is_listed(query))
     }
 
     fn peek(&self, query: &Query<'_>, now: u64) -> Option<Peeked> {

@@ -437,6 +437,11 @@ impl AnswerTable {
         })
     }
 
+    /// Tell whether a query is for the name of a Service that exists, or of an endpoint of one.
+    fn is_listed(&self, query: &[u8]) -> bool {
+        self.inner.is_listed(query)
+    }
+
     /// Return how often the entry of a query was used of late, None if there is no entry.
     fn uses(&self, query: &[u8]) -> Option<u8> {
         self.inner.uses(query)

@@ -16,6 +16,7 @@ from hsdns.load.judge import (
     Answer,
     Verdict,
 )
+from hsdns.load.questions import Question
 from hsdns.load.verifier import Judged, Verifier
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRType
@@ -37,6 +38,7 @@ class Said:
         self.known = True
         self.late: tuple[float, float] | None = None
         self.outage: tuple[float, float] | None = None
+        self.learnt: list[Question] = []
 
     def is_away(self) -> bool:
         return self.away
@@ -52,6 +54,10 @@ class Said:
 
     def expected(self, question: int, state: int) -> Answer | None:
         return Answer(0, frozenset({(RRType.A, bytes((10, 0, 0, state + 1)))}))
+
+    def learn(self, question: Question) -> int:
+        self.learnt.append(question)
+        return len(self.learnt)
 
 
 def reply(*last: int, flags: int = 0x8400) -> bytes:
@@ -177,3 +183,31 @@ def test_numbers_that_are_used_again() -> None:
     found.forget()
     found.remember(1, 0, reply(2))
     assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is not None
+
+
+def test_a_question_that_is_learnt() -> None:
+    said = Said()
+    verifier = Verifier(said, [])
+    verifier.learn(Question(NAME, RRType.A, "service"))
+    verifier.remember(1, 0, reply(1))
+    judged = verifier.judge(0, 0x8400, 1, 4.0, 4.0, 5.0)
+    assert judged == Judged(0, 4.0, 4.0, Verdict(RIGHT))
+    assert [each.name for each in said.learnt] == [NAME]
+
+
+def test_servers_that_learn_different_questions() -> None:
+    """Their numbers are each server's own; the truth has all of them."""
+
+    class Numbered(Said):
+        def states(self, question: int) -> tuple[Sequence[float], int] | None:
+            asked.append(question)
+            return super().states(question)
+
+    said = Numbered()
+    asked: list[int] = []
+    servers = [verifier(said), verifier(said)]
+    for each in servers:
+        each.learn(Question(NAME, RRType.A, "search"))
+        each.remember(1, 1, reply(2))
+        assert each.judge(1, 0x8400, 1, 15.0, 15.0, 15.0) is not None
+    assert asked == [1, 2]

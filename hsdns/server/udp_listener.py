@@ -9,8 +9,8 @@ Rule 3: misses wait in a queue that is bounded and fair between clients (fastpat
         most; then TCP, timers, health checks and all else that the server does gets its turn.  What waits for an
         answer from elsewhere is bounded too (pending_queries.py).
         What is too much is dropped and counted, as by the network.
-        Names of Services have a queue of their own, and the two take turns: the cluster has so many and no more, and the
-        table knows each of them once it was answered, but what can be made up is endless.
+        Names of Services have a queue of their own, and the two take turns: the cluster has so many and no more, and
+        the table knows each of them once it was answered, but what can be made up is endless.
 Rule 4: a miss that has waited is looked up again: after a change all who ask for a name miss until the first is
         answered, and the chain answers once for all of them.  What is known by then takes no turn from its client.
 """

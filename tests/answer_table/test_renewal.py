@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from types import ModuleType
+from typing import Any
 
 import dns.message
 import pytest
@@ -56,7 +57,7 @@ CHANGES = {
     ],
 )
 def test_it_is_what_the_chain_answers(
-    twin: ModuleType, text: str, change: str, question: str, options: dict[str, Edns]
+    twin: ModuleType, text: str, change: str, question: str, options: dict[str, Any]
 ) -> None:
     memory_server = MemoryServer(block(text), twin, OBJECTS)
     memory_server.runtime.now = time.monotonic()  # storing looks at the real clock

@@ -324,7 +324,7 @@ class Server:
                 draining.remove(serving)
                 self._drains.spawn(self._finish(serving, serving.shut_down(draining)), "drain")
             await self._drains.wait()
-            self._tables.settle()
+            self._tables.close()
             if self.faults is not None:
                 self.faults.close()
             await self._http.close()

@@ -14,7 +14,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib import import_module
@@ -25,6 +25,7 @@ import msgspec
 
 from hsdns import __version__
 from hsdns.cli.flags import FlagError, output_format, parse_flags, usage
+from hsdns.cli.load_export import Metrics, check_gateway, write_for_ci
 from hsdns.cli.load_flags import FLAGS, Flags, LoadSettings, read_settings
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from hsdns.cli.load_cluster import LoadCluster
     from hsdns.load.questions import Question, Questions
     from hsdns.load.report import Machine, OfServer, PlanReport, Report
+    from hsdns.load.results import Results
     from hsdns.load.target import Target
     from hsdns.plugins.kubernetes import Kubernetes
 
@@ -60,17 +62,28 @@ def run(words: list[str]) -> int:
             print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
-        report = _run(read_settings(flags), flags)
+        settings = read_settings(flags)
+        metrics = Metrics(str(flags.get("prometheus", "")), check_gateway(flags))
+        report, results = _run(settings, flags, metrics)
     except (FlagError, LoadError, CorefileError, CannotTell, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted before the load began", file=sys.stderr)
         return 2
-    return _tell(report, flags, output)
+    status = _tell(report, flags, output)
+    try:
+        metrics.finish(results, report)
+        write_for_ci(report, str(flags.get("junit", "")), summary=bool(flags.get("github")))
+    except (LoadError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return status
 
 
-def _run(settings: LoadSettings, flags: Flags) -> Report:
+def _run(
+    settings: LoadSettings, flags: Flags, metrics: Metrics
+) -> tuple[Report, dict[str, Results]]:
     from hsdns.load.report import Run, make_report
 
     with ExitStack() as stack:
@@ -81,9 +94,10 @@ def _run(settings: LoadSettings, flags: Flags) -> Report:
                 print(f"the cluster is at {cluster.api.url}", file=sys.stderr)
         questions = _questions(settings, cluster)
         started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        servers, plan = _load(settings, questions, cluster)
+        servers, plan = _load(settings, questions, cluster, metrics)
     slack = settings.slack if settings.verifies else None
-    return make_report(Run(started, plan, _machine(), slack, settings.limits), servers)
+    report = make_report(Run(started, plan, _machine(), slack, settings.limits), servers)
+    return report, {each.name: each.results for each in servers}
 
 
 def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
@@ -124,7 +138,7 @@ def _read_queries(path: str) -> list[Question]:
 
 
 def _load(
-    settings: LoadSettings, questions: Questions, cluster: LoadCluster | None
+    settings: LoadSettings, questions: Questions, cluster: LoadCluster | None, metrics: Metrics
 ) -> tuple[list[OfServer], PlanReport]:
     from hsdns.cli.load_live import live
     from hsdns.load.in_flight import sockets_for
@@ -159,10 +173,18 @@ def _load(
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))
             loaded.append(Loaded(target.name, sending, verifier))
-        show = stack.enter_context(live(schedule.seconds))
+        shown = stack.enter_context(live(schedule.seconds, settings.live))
         stack.enter_context(_churning(settings, cluster))
+
+        def show(servers: Mapping[str, Results], seconds: float) -> None:
+            shown(servers, seconds)
+            metrics.show(servers, seconds)
+
         watching = Watching(
-            lambda: () if truth is None else truth.changes, show, settings.keeps_going
+            lambda: () if truth is None else truth.changes,
+            show,
+            settings.keeps_going,
+            settings.limits,
         )
         ended = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.load_live import LINE, check_live
 from hsdns.corefile.properties import parse_duration
 from hsdns.load.cluster_names import KINDS, read_mix
 from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule
@@ -57,6 +58,11 @@ FLAGS: Final = {
     "churn": Flag(str, "changes a second of the cluster of -api", "RATE"),
     "wait": Flag(str, "how long to wait for the server to answer (default 0s: three queries)", "TIME"),
     "fail-if": Flag(str, "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,..."),
+    "live": Flag(str, "what is shown meanwhile: line (default), screen, or none", "HOW"),
+    "prometheus": Flag(str, "write metrics to a file, now and then and at the end", "FILE"),
+    "push": Flag(str, "send metrics to a Pushgateway, now and then and at the end", "URL"),
+    "junit": Flag(str, "write the limits as test cases in JUnit's form to a file", "FILE"),
+    "github": Flag(bool, "append to the summary of a step of GitHub Actions, as is done where there is one"),
     "json": Flag(str, "write the report as JSON to a file", "FILE"),
     "html": Flag(str, "write the report as a page to a file", "FILE"),
     "o": Flag(str, "format of standard output: text (default) or json", "FORMAT"),
@@ -90,6 +96,7 @@ class LoadSettings(NamedTuple):
     zipf: float
     queries: str
     keeps_going: bool
+    live: str
 
 
 def read_settings(flags: Flags) -> LoadSettings:
@@ -132,6 +139,7 @@ def read_settings(flags: Flags) -> LoadSettings:
         _number(flags, "zipf", 0.0, 10.0),
         str(flags.get("queries", "")),
         bool(flags.get("keep-going")),
+        check_live(str(flags.get("live", LINE))),
     )
 
 

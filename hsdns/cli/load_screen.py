@@ -22,7 +22,7 @@ from hsdns.load.figures import Figure, all_sent, latency_figures, lateness_figur
 from hsdns.load.histogram import highest_in
 from hsdns.load.judge import RIGHT, UNDECIDED
 from hsdns.load.results import Results, Second
-from hsdns.load.text import us_to_text
+from hsdns.load.words import us_to_text
 from hsdns.wire.iana import Rcode, rcode_to_text
 
 SHOWN: Final = 3  # seconds that figures are of

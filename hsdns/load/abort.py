@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hsdns.load.figures import all_sent, latency_figures, lateness_figures, name_of
+from hsdns.load.figures import all_sent, latency_figures, lateness_figures
 from hsdns.load.report import limit_counts
 from hsdns.load.results import Results, Second
-from hsdns.load.text import us_to_text
-from hsdns.load.thresholds import Limit, Measured, is_met
+from hsdns.load.thresholds import Limit, Measured, aborted_by, figure_of, is_met
+from hsdns.load.words import us_to_text
 
 WINDOW: Final = 5  # seconds
 
@@ -44,24 +44,13 @@ class AbortWatch:
         for limit in self._limits:
             measured = Measured(counted, (), ()) if not limit.unit else window
             if measured is not None and is_met(limit, measured):
-                return f"{_begin(limit)}{_value(limit, measured)})"
+                return f"{aborted_by(limit)}{_value(limit, measured)})"
         return ""
-
-
-def has_ended(limit: Limit, ended: str) -> bool:
-    """Whether it was this limit that ended a run; `ended` is what is said of it."""
-    return limit.aborts and ended.startswith(_begin(limit))
-
-
-def _begin(limit: Limit) -> str:
-    return f"aborted by {limit.text.removesuffix(':abort')} ("
 
 
 def _value(limit: Limit, measured: Measured) -> str:
     if limit.unit == "us":
-        figures = measured.lateness if limit.metric.startswith("late.") else measured.latency
-        name = limit.metric.removeprefix("late.")
-        us = next(each.us for each in figures if name_of(each.percent) == name)
+        us = figure_of(limit, measured).us
         return f"{'lost' if us is None else us_to_text(us)} over {WINDOW} s"
     count, whole = measured.counts[limit.metric]
     return f"{count / whole:.3%} over {WINDOW} s" if limit.unit else str(count)

@@ -23,7 +23,7 @@ from hsdns.load.figures import (
 )
 from hsdns.load.judge import VERDICTS
 from hsdns.load.results import Part, Results, Second
-from hsdns.load.thresholds import Limit, Measured, is_met
+from hsdns.load.thresholds import Limit, Measured, figure_of, has_aborted, is_met
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 
 FORMAT = "hsdns load 2"
@@ -129,10 +129,16 @@ class SecondReport(msgspec.Struct, frozen=True):
 
 
 class LimitReport(msgspec.Struct, frozen=True):
-    """A limit of -fail-if; `met` None: that could not be said."""
+    """A limit of -fail-if; `met` None: that could not be said.
+
+    What it is about is a percentile, and `us` None if there is none, or a `count` out of a `whole`.
+    """
 
     limit: str
     met: bool | None
+    us: int | None = None
+    count: int | None = None
+    whole: int | None = None
 
 
 class ServerReport(msgspec.Struct, frozen=True):
@@ -243,13 +249,21 @@ def _server(run: Run, server: OfServer) -> ServerReport:
             if part.sent or part.not_sent
         ],
         None if run.slack is None else _verdicts(results, whole, run.slack),
-        [LimitReport(limit.text, is_met(limit, measured)) for limit in run.limits],
+        [_limit(limit, measured, server.ended) for limit in run.limits],
         [
             _second(number, second, refused)
             for number, second in sorted(results.seconds.items())
             if second.sent or second.not_sent or second.changes
         ],
     )
+
+
+def _limit(limit: Limit, measured: Measured, ended: str) -> LimitReport:
+    met = True if has_aborted(limit, ended) else is_met(limit, measured)
+    if limit.unit == "us":
+        return LimitReport(limit.text, met, figure_of(limit, measured).us)
+    count, whole = measured.counts[limit.metric]
+    return LimitReport(limit.text, met, count=count, whole=whole)
 
 
 def exit_status(report: Report) -> int:

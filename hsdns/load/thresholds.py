@@ -87,9 +87,7 @@ def is_met(limit: Limit, measured: Measured) -> bool | None:
     """Whether a limit's comparison holds; None if that cannot be said."""
     compare = _OPERATORS[limit.sign]
     if limit.unit == "us":
-        figures = measured.lateness if limit.metric.startswith("late.") else measured.latency
-        name = limit.metric.removeprefix("late.")
-        figure = next(each for each in figures if name_of(each.percent) == name)
+        figure = figure_of(limit, measured)
         if figure.us is not None:
             return compare(figure.us, limit.value)
         return compare(float("inf"), limit.value) if figure.why == LOST else None
@@ -97,6 +95,23 @@ def is_met(limit: Limit, measured: Measured) -> bool | None:
     if limit.unit == "%":
         return compare(count * 100, round(limit.value * whole, 6)) if whole else None
     return compare(count, limit.value)
+
+
+def figure_of(limit: Limit, measured: Measured) -> Figure:
+    """The percentile that a limit is about."""
+    figures = measured.lateness if limit.metric.startswith("late.") else measured.latency
+    name = limit.metric.removeprefix("late.")
+    return next(each for each in figures if name_of(each.percent) == name)
+
+
+def aborted_by(limit: Limit) -> str:
+    """What is said first of a run that the limit has ended; the value follows."""
+    return f"aborted by {limit.text.removesuffix(':abort')} ("
+
+
+def has_aborted(limit: Limit, ended: str) -> bool:
+    """Whether it was this limit that ended a run; `ended` is what is said of it."""
+    return limit.aborts and ended.startswith(aborted_by(limit))
 
 
 def _read(part: str, verifies: bool, flag: str) -> Limit:

@@ -30,6 +30,7 @@ def test_defaults() -> None:
         zipf=0.0,
         queries="q.txt",
         keeps_going=False,
+        live="line",
     )
 
 
@@ -37,7 +38,7 @@ def test_all() -> None:
     found = settings(
         "-server 192.0.2.1 -server b=[::1]:54 -i-own-this 192.0.2.1 -p 1053 -rate 5..10:1s,7 -time 3s -arrival burst=2 -seed 9 -edns 1232 "
         "-timeout 1s -sockets 2 -verify -slack 50ms -source synthetic -api [::1]:8001 -churn 2.5 -wait 4s "
-        "-fail-if stale>0 -mix srv=1 -zipf 1.5 -keep-going"
+        "-fail-if stale>0 -mix srv=1 -zipf 1.5 -keep-going -live none"
     )
     assert found == LoadSettings(
         targets=[Target("192.0.2.1 port 1053", "192.0.2.1", 1053), Target("b", "::1", 54)],
@@ -56,6 +57,7 @@ def test_all() -> None:
         zipf=1.5,
         queries="",
         keeps_going=True,
+        live="none",
     )
 
 
@@ -66,6 +68,8 @@ NEEDS = "-source synthetic"
     ("text", "sentence"),
     [
         ("", "what is to be asked? add -queries FILE, or a cluster whose names are asked: -source or -conf"),
+        ("-queries q -live all", '-live needs line, screen or none, found "all"'),
+        ("-queries q -live screen", "-live screen: standard error is no terminal; leave it out for a log"),
         ("-queries q -verify", "-verify needs -source or -conf"),
         ("-queries q -slack 1s", "-slack needs -verify"),
         (f"{NEEDS} -churn 5", "-churn needs -api"),

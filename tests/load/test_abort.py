@@ -1,6 +1,6 @@
 import pytest
 
-from hsdns.load.abort import AbortWatch, has_ended
+from hsdns.load.abort import AbortWatch
 from hsdns.load.judge import STALE, Verdict
 from hsdns.load.outcome import LOST
 from hsdns.load.questions import Question
@@ -65,10 +65,3 @@ def test_a_number_ends_a_run_at_once() -> None:
     assert ended("stale>0:abort,loss>3:abort", found) == (30.0, "")
     found.add_verdict(Judged(0, 0.5, 0.5, Verdict(STALE, 0.3)))
     assert ended("stale>0:abort,loss>3:abort", found) == (1.0, "aborted by stale>0 (1)")
-
-
-def test_which_limit_it_was() -> None:
-    limits = read_limits("p99>5ms:abort,p99>5ms,p99>50ms:abort", verifies=True)
-    said = "aborted by p99>5ms (20.0 ms over 5 s)"
-    assert [has_ended(each, said) for each in limits] == [True, False, False]
-    assert [has_ended(each, "interrupted") for each in limits] == [False, False, False]

@@ -73,10 +73,11 @@ def test_buckets(values: list[int]) -> None:
     for value in values:
         histogram.record(value)
     found = buckets(histogram)
-    assert [count for _, count in found] == sorted(count for _, count in found)
-    assert found[-1] == ("+Inf", len(values))
-    for bound, (text, count) in zip(BOUNDS, found, strict=False):
-        assert float(text) == bound / 1e6
+    counts = [count for _, count in found]
+    assert counts == sorted(counts)
+    assert [text for text, _ in found] == [*(f"{bound / 1e6:g}" for bound in BOUNDS), "+Inf"]
+    assert counts[-1] == len(values)
+    for bound, count in zip(BOUNDS, counts, strict=False):
         # A slot across a bound counts above it.
         assert sum(value <= bound * 0.999 for value in values) <= count
         assert count <= sum(value <= bound for value in values)

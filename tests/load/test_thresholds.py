@@ -6,6 +6,8 @@ from hsdns.load.thresholds import (
     KNEE_LIMITS,
     METRICS,
     Measured,
+    aborted_by,
+    has_aborted,
     is_met,
     read_knee_limits,
     read_limits,
@@ -87,6 +89,14 @@ def test_a_limit_that_aborts() -> None:
         ("loss>1%:abort", True),
         ("stale>0", False),
     ]
+
+
+def test_which_limit_has_ended_a_run() -> None:
+    limits = read_limits("p99>5ms:abort,p99>5ms,p99>50ms:abort", verifies=True)
+    said = f"{aborted_by(limits[0])}20.0 ms over 5 s)"
+    assert said == "aborted by p99>5ms (20.0 ms over 5 s)"
+    assert [has_aborted(each, said) for each in limits] == [True, False, False]
+    assert [has_aborted(each, "interrupted") for each in limits] == [False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
+
+import msgspec
 
 from hsdns.cli.flags import FlagError
 from hsdns.load.errors import LoadError
@@ -133,3 +136,22 @@ def write_for_ci(report: Report, junit_file: str, *, summary: bool) -> None:
             file.write(markdown(report))
     elif summary:
         raise LoadError(f"-github: {SUMMARY} names no file, so this is no step of GitHub Actions")
+
+
+def tell(report: Report, flags: Mapping[str, object], output: str) -> int:
+    """Print a report and write it to the files of -json and -html; return the exit status."""
+    from hsdns.load.page import page
+    from hsdns.load.report import exit_status
+    from hsdns.load.text import lines
+
+    as_json = msgspec.json.format(msgspec.json.encode(report)).decode()
+    print(as_json if output == "json" else "\n".join(lines(report)))
+    try:
+        if "json" in flags:
+            Path(str(flags["json"])).write_text(f"{as_json}\n")
+        if "html" in flags:
+            Path(str(flags["html"])).write_text(page(report))
+    except OSError as error:
+        print(f"the report cannot be written: {error}", file=sys.stderr)
+        return 2
+    return exit_status(report)

@@ -33,6 +33,8 @@ Show = Callable[[Mapping[str, Results], float], None]
 
 def line(results: Results, seconds: float, length: float) -> str:
     """What is known after so many seconds of a schedule of `length`: of the last SHOWN whole seconds, and in all."""
+    if seconds < 0:
+        return f"begins in {-seconds:.0f} s"
     now = int(seconds)
     latency, lateness, answered = Histogram(), Histogram(), 0
     shown = [results.seconds[each] for each in range(now - SHOWN, now) if each in results.seconds]

@@ -134,7 +134,11 @@ def _plan(report: Report) -> Iterator[tuple[str, str]]:
             each.name if each.name != each.target else "target",
             f"{each.target} over {plan.transport}",
         )
-    yield "rate", f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}"
+    portion = f", part {plan.part} of it" if plan.part else ""
+    rate = f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}{portion}"
+    yield "rate", rate
+    if report.generators > 1:
+        yield "generators", str(report.generators)
     yield "questions", plan.what
     yield "queries", f"{plan.sockets} sockets, lost after {plan.timeout_ms:g} ms, {edns}"
     yield "changes", f"{plan.churn:g} a second" if plan.churn else "none made by this run"

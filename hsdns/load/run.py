@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from hsdns.load.abort import AbortWatch
+from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
     END,
     FORGET,
@@ -67,13 +68,14 @@ class Watching(NamedTuple):
     """What else takes part in a run: the changes of the cluster so far, and what is shown meanwhile.
 
     `show` gets the results by name and the seconds since the begin; `keeps_going` even if every query fails; those of
-    the `limits` that abort end the run of a server.
+    the `limits` that abort end the run of a server.  `begin` is a time of the clock, 0 for at once.
     """
 
     changes: Callable[[], Iterable[float]] = tuple
     show: Callable[[Mapping[str, Results], float], None] = lambda results, seconds: None
     keeps_going: bool = False
     limits: Sequence[Limit] = ()
+    begin: int = 0
 
 
 class Ended(NamedTuple):
@@ -130,10 +132,20 @@ def carry_out(
     clock: Callable[[], int],
     sleep: Callable[[float], None],
 ) -> list[Ended]:
-    """Run a schedule of so many seconds; `timeout` is that of a query, `clock` nanoseconds of the monotonic clock."""
+    """Run a schedule of so many seconds; `timeout` is that of a query, `clock` nanoseconds of the monotonic clock.
+
+    Raise LoadError.
+    """
     for each in servers:
         each.sending.prepare()
     begin = clock() + AHEAD
+    if watching.begin:
+        if watching.begin < begin:
+            late = (begin - watching.begin) / SECOND
+            raise LoadError(
+                f"-start-at: the generator was ready {late:.1f} s too late; give a later time"
+            )
+        begin = watching.begin
     for each in servers:
         each.sending.start(begin)
     end = begin + round(seconds * SECOND)

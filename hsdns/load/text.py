@@ -19,8 +19,11 @@ MOST_NAMES: Final = 5
 def lines(report: Report) -> list[str]:
     """The report, line by line."""
     plan = report.plan
+    portion = f", part {plan.part} of it" if plan.part else ""
+    many = f", by {report.generators} generators" if report.generators > 1 else ""
     row = _row(
-        "plan", f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}"
+        "plan",
+        f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}{portion}{many}",
     )
     if len(report.servers) == 1:
         (server,) = report.servers

@@ -111,7 +111,7 @@ def aborted_by(limit: Limit) -> str:
 
 def has_aborted(limit: Limit, ended: str) -> bool:
     """Whether it was this limit that ended a run; `ended` is what is said of it."""
-    return limit.aborts and ended.startswith(aborted_by(limit))
+    return limit.aborts and aborted_by(limit) in ended
 
 
 def _read(part: str, verifies: bool, flag: str) -> Limit:

@@ -21,6 +21,7 @@ def test_line() -> None:
 
 def test_line_of_the_first_second() -> None:
     assert line(Results([], 0), 0.3, 10.0) == "0/10 s"
+    assert line(Results([], 0), -29.7, 10.0) == "begins in 30 s"
 
 
 def test_a_line_for_each_server() -> None:

@@ -68,11 +68,11 @@ def test_where_there_is_little_room() -> None:
     assert found == [
         "━━━━━ 20/20 s  Ctrl-C ends it",
         "a ────────────────────────────",
-        "98 answers/s  ████████████████",
+        "98 answers/s  ███████████████",
         "             p50   p99   max",
         "latency  30.0 ms  lost  lost",
         "late by     5 us  5 us  5 us",
-        "NOERROR 1,779 88.9%  SERVFAIL…",
+        "NOERROR 1,779 89.0%  SERVFAIL…",
         "     lost               ░░░░░",
         "    50 ms          ██████████",
         "     1 ms █████████",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from hsdns.load.errors import LoadError
 from hsdns.load.judge import STALE
 from hsdns.load.outcome import (
     END,
@@ -131,6 +132,17 @@ def test_several_servers_begin_at_one_time() -> None:
     assert [(each.name, each.why) for each in ended] == [("s0", ""), ("s1", "")]
     assert [each.results.whole().answered for each in ended] == [2, 0]
     assert [each.results.whole().lost for each in ended] == [0, 1]
+
+
+def test_a_time_to_begin() -> None:
+    """The servers begin then, and not before; a time that has come before they are ready is an error."""
+    (ended,), (sending,) = run([[]], watching=Watching(begin=BEGIN + 3 * SECOND))
+    assert sending.begin == BEGIN + 3 * SECOND == ended.results.begin
+    with pytest.raises(LoadError) as error:
+        run([[]], watching=Watching(begin=BEGIN - SECOND // 2))
+    assert (
+        str(error.value) == "-start-at: the generator was ready 0.5 s too late; give a later time"
+    )
 
 
 def test_a_limit_ends_the_run_of_the_server_that_is_above_it() -> None:

@@ -154,6 +154,7 @@ def _load(
     from hsdns.load.in_flight import sockets_for
     from hsdns.load.plan import Plan
     from hsdns.load.report import OfServer, PlanReport, StageReport
+    from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, Watching, carry_out
     from hsdns.load.sender_process import SenderProcess
     from hsdns.load.target import place_to_text
@@ -180,6 +181,7 @@ def _load(
                 sockets,
                 settings.verifies,
                 portion=generator.portion,
+                kinds=kind_numbers(questions.all),
             )
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))

@@ -14,6 +14,8 @@ from typing import Final, NamedTuple, Protocol
 from hsdns.load.abort import AbortWatch
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
+    ANSWERS,
+    COUNTS,
     END,
     FORGET,
     LOST,
@@ -213,8 +215,11 @@ def _follow(
 
 
 def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | None) -> None:
-    if kind == OUTCOMES:
-        results.add(unpack_outcomes(content))
+    if kind == COUNTS:
+        results.add_counts(content)
+    elif kind in (OUTCOMES, ANSWERS):
+        if kind == OUTCOMES:
+            results.add(unpack_outcomes(content))
         if verifier is None:
             return
         for question, flags, reply, planned, sent, received in unpack_outcomes(content):

@@ -17,7 +17,7 @@ from hsdns.load.report import (
     StaleReport,
     VerdictReport,
 )
-from hsdns.load.words import answers, arrival, percentiles, rates, share, us_to_text
+from hsdns.load.words import answers, arrival, limited, percentiles, rates, share, us_to_text
 
 _LABEL: Final = 10
 MOST_NAMES: Final = 5
@@ -26,8 +26,11 @@ MOST_NAMES: Final = 5
 def lines(report: Report) -> list[str]:
     """The report, line by line."""
     plan = report.plan
+    portion = f", part {plan.part} of it" if plan.part else ""
+    many = f", by {report.generators} generators" if report.generators > 1 else ""
     row = _row(
-        "plan", f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}"
+        "plan",
+        f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}{portion}{many}",
     )
     if len(report.servers) == 1:
         (server,) = report.servers
@@ -91,7 +94,7 @@ def _server(server: ServerReport) -> list[str]:
         found += _propagation(server.propagation)
     for limit in server.limits:
         word = {True: "FAILED", False: "held", None: "UNKNOWN"}[limit.met]
-        found.append(_row("limit", f"{limit.limit}: {word}"))
+        found.append(_row("limit", f"{limit.limit}: {word}, {limited(limit)}"))
     return found
 
 

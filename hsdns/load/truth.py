@@ -5,7 +5,7 @@ Rule 1: a state is noted when the event is applied, in the thread of the watch: 
 Rule 2: what is right for a question is made of the state by what answers queries (cluster/answer.py), when an answer
         is compared with it for the first time.
 Rule 3: what does not depend on one Service or one address has no truth here, and is not judged: names outside the
-        cluster, those of an ExternalName, pods that are verified, and names that fall through.
+        cluster, those of an ExternalName but for its CNAME, pods that are verified, and names that fall through.
 """
 
 from __future__ import annotations
@@ -218,8 +218,10 @@ class Truth:
                 return None
             value = found[state - base]
             if value is not None:
-                if value.kind == EXTERNAL_NAME or any(part.targets for part in value.slices):
-                    return None
+                if any(part.targets for part in value.slices) or (
+                    value.kind == EXTERNAL_NAME and qtype != RRType.CNAME
+                ):
+                    return None  # what the target has, the cluster does not say
                 values[subject] = value
         try:
             reply = _run(self._answers, name, qtype, zone)

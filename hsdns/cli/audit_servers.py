@@ -1,0 +1,218 @@
+"""The servers of an audit, and the clusters that say what is right.
+
+Path: cli/audit.py -> here -> load_cluster.py (what is right), load/sender_process.py (asks) -> audit/run.py.
+Rule 1: the clusters are read anew for each pass, so names that came meanwhile are asked for.
+Rule 2: all servers of a cluster are asked at the same time: what differs between them differs at one moment.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from hsdns.audit.answers import Answers
+from hsdns.audit.questions import audit_questions
+from hsdns.audit.report import AuditReport, Limits, Pass, make_report
+from hsdns.audit.run import AskAgain, Asking, carry_out
+from hsdns.cli.builtin import quoted
+from hsdns.cli.load_cluster import LoadCluster
+from hsdns.cli.offline import configure
+from hsdns.cli.source_flag import source_objects
+from hsdns.corefile.tree import Token
+from hsdns.load.in_flight import sockets_for
+from hsdns.load.judge import Answer
+from hsdns.load.plan import Plan
+from hsdns.load.probe import find_target, probe
+from hsdns.load.questions import Question, Questions
+from hsdns.load.schedule import EVEN
+from hsdns.load.sender_process import SenderProcess
+from hsdns.load.truth import Truth
+from hsdns.load.verifier import Verifier
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.encode import encode_query
+
+TIMEOUT: Final = 2.0  # seconds until a query is lost
+EDNS: Final = 1232  # octets, the default of most servers
+SOCKETS: Final = 4
+INTERRUPTED: Final = "interrupted"
+_CHUNK: Final = 65_537
+_ZONES: Final = "in-addr.arpa ip6.arpa"
+_SHOWN_EVERY: Final = 0.1  # seconds
+
+
+class Settings(NamedTuple):
+    """Queries a second to each server, names that must not exist, a seed; `slow` in seconds, `ttl` None for the Corefile's."""
+
+    rate: int
+    absent: int
+    seed: int
+    slow: float
+    ttl: int | None
+
+
+class Target(NamedTuple):
+    """A cluster, by its context of the kubeconfig ("" for the only one), and its servers."""
+
+    context: str
+    servers: list[tuple[str, int]]
+
+
+class Targets:
+    """All clusters; `flags` say how they are read."""
+
+    def __init__(self, targets: Sequence[Target], flags: Mapping[str, object]) -> None:
+        self._targets = targets
+        self._flags = flags
+        self._objects = source_objects(flags)
+
+    def audit(self, settings: Settings) -> list[AuditReport]:
+        """One pass over all clusters, one after the other; raise LoadError, CannotTell, CorefileError or OSError."""
+        return [self._audit(each, settings) for each in self._targets]
+
+    def _audit(self, target: Target, settings: Settings) -> AuditReport:
+        conf = self._flags.get("conf")
+        text = self.corefile(target.context) if target.context else None
+        configuration, _ = configure(conf, self._objects, text=text)
+        ttl = settings.ttl
+
+        def choose(blocks: Sequence[Kubernetes]) -> Questions:
+            nonlocal ttl
+            if ttl is None:
+                ttl = max(block.answers.lookup.ttl for block in blocks)
+            sets = [block.answer_set() for block in blocks]
+            drawn = random.Random(settings.seed)
+            return Questions(audit_questions(sets, settings.absent, drawn), seed=settings.seed)
+
+        with LoadCluster(configuration, choose, verifies=True) as cluster:
+            truth = cluster.truth
+            assert truth is not None, "it verifies"
+            name = target.context or _source_name(self._objects, conf)
+            limits = Limits(settings.slow, ttl)
+            return _pass(target, list(cluster.questions.all), truth, settings, name, limits)
+
+    def corefile(self, context: str) -> str:
+        """The Corefile by which the cluster of a context is read."""
+        zone = str(self._flags.get("zone", "cluster.local"))
+        access = [context]
+        if "kubeconfig" in self._flags:
+            access.insert(0, str(self._flags["kubeconfig"]))
+        else:
+            from hsdns.cli.doctor import find_kubeconfig
+
+            access.insert(0, find_kubeconfig({}))
+        line = " ".join(map(quoted, access))
+        zones = f"{quoted(zone)} {_ZONES}"
+        return f"{zones} {{\n    kubernetes {zones} {{\n        kubeconfig {line}\n    }}\n}}\n"
+
+
+def _source_name(objects: Sequence[Token] | None, conf: object) -> str:
+    return " ".join(token.text for token in objects) if objects else str(conf)
+
+
+def _pass(
+    target: Target,
+    questions: list[Question],
+    truth: Truth,
+    settings: Settings,
+    cluster: str,
+    limits: Limits,
+) -> AuditReport:
+    started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    began = time.monotonic()
+    queries = [each.query(EDNS) for each in questions]
+    wires = [each.octets(EDNS) for each in questions]
+    found: list[tuple[str, Answers]] = []
+    servers: list[Asking] = []
+    with ExitStack() as stack:
+        for host, port in target.servers:
+            family, address = find_target(host, port)
+            probe(family, address, queries[0], 0.0)
+            answers = Answers(questions, Verifier(truth, queries), EDNS)
+            plan = _plan(family, address, wires, settings)
+            sending = stack.enter_context(SenderProcess(plan))
+            servers.append(Asking(sending, answers, _over_tcp(host, port, questions)))
+            found.append((f"{host} port {port}", answers))
+        with _progress(len(questions) * len(servers)) as show:
+            is_whole = carry_out(servers, show, time.monotonic, time.sleep)
+    seconds = time.monotonic() - began
+
+    def expected(question: int) -> Answer | None:
+        states = truth.states(question)
+        if states is None:
+            return None
+        since, base = states
+        return truth.expected(question, base + len(since) - 1)
+
+    ended = "" if is_whole else INTERRUPTED
+    return make_report(questions, found, Pass(started, ended, seconds, cluster, expected, limits))
+
+
+def _plan(
+    family: int, address: tuple[str | int, ...], wires: list[bytes], settings: Settings
+) -> Plan:
+    rate = float(settings.rate)
+    # The last query is due half an interval before the end: so there is exactly one for each question.
+    seconds = (len(wires) - 0.5) / rate
+    sockets = sockets_for(rate, TIMEOUT, SOCKETS)
+    return Plan(
+        family, address, wires, [], settings.seed, [(seconds, rate, rate)], EVEN, 1, round(TIMEOUT * 1e9), sockets, True
+    )  # fmt: skip
+
+
+def _over_tcp(host: str, port: int, questions: Sequence[Question]) -> AskAgain:
+    """Asks for a question over TCP, on a connection of its own."""
+
+    def ask(question: int) -> tuple[bytes, float, float] | None:
+        query = encode_query(questions[question].query(EDNS), random.randrange(1 << 16))
+        asked = time.monotonic()
+        try:
+            with socket.create_connection((host, port), TIMEOUT) as connection:
+                connection.sendall(len(query).to_bytes(2, "big") + query)
+                length = int.from_bytes(_read(connection, 2), "big")
+                octets = _read(connection, length)
+        except OSError:
+            return None
+        is_reply = len(octets) >= 12 and octets[:2] == query[:2]
+        return (octets, asked, time.monotonic()) if is_reply else None
+
+    return ask
+
+
+def _read(connection: socket.socket, length: int) -> bytes:
+    found = b""
+    while len(found) < length:
+        octets = connection.recv(min(_CHUNK, length - len(found)))
+        if not octets:
+            raise ConnectionResetError
+        found += octets
+    return found
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A line on a terminal that says how far the pass is; nothing elsewhere."""
+    stream, shown = sys.stderr, 0.0
+    is_shown = stream.isatty()
+
+    def show(asked: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if is_shown and now - shown >= _SHOWN_EVERY:
+            shown = now
+            share = asked / total if total else 1.0
+            bar = ("#" * round(share * 30)).ljust(30, ".")
+            stream.write(f"\r\x1b[K[{bar}] {asked:,} of {total:,} answers")
+            stream.flush()
+
+    try:
+        yield show
+    finally:
+        if is_shown:
+            stream.write("\r\x1b[K")
+            stream.flush()

@@ -150,7 +150,7 @@ def _targets(flags: dict[str, Any]) -> list[Target]:
     from hsdns.cli.audit_servers import Target
 
     owned = list(flags.get("i-own-this", []))
-    found = []
+    found: list[Target] = []
     if "contexts" in flags:
         for word in flags["contexts"]:
             context, equals, addresses = word.partition("=")

@@ -8,7 +8,6 @@ Rule 2: all servers of a cluster are asked at the same time: what differs betwee
 from __future__ import annotations
 
 import random
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,12 +20,12 @@ from hsdns.audit.questions import audit_questions
 from hsdns.audit.report import AuditReport, Limits, Pass, make_report
 from hsdns.audit.run import AskAgain, Asking, carry_out
 from hsdns.cli.builtin import quoted
+from hsdns.cli.exchange import NoReply, over_tcp
 from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import configure
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import Token
 from hsdns.load.in_flight import sockets_for
-from hsdns.load.judge import Answer
 from hsdns.load.plan import Plan
 from hsdns.load.probe import find_target, probe
 from hsdns.load.questions import Question, Questions
@@ -35,19 +34,20 @@ from hsdns.load.sender_process import SenderProcess
 from hsdns.load.truth import Truth
 from hsdns.load.verifier import Verifier
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.wire.encode import encode_query
 
 TIMEOUT: Final = 2.0  # seconds until a query is lost
 EDNS: Final = 1232  # octets, the default of most servers
 SOCKETS: Final = 4
 INTERRUPTED: Final = "interrupted"
-_CHUNK: Final = 65_537
 _ZONES: Final = "in-addr.arpa ip6.arpa"
 _SHOWN_EVERY: Final = 0.1  # seconds
 
 
 class Settings(NamedTuple):
-    """Queries a second to each server, names that must not exist, a seed; `slow` in seconds, `ttl` None for the Corefile's."""
+    """Queries a second to each server, names that must not exist, and a seed.
+
+    `slow` in seconds; `ttl` None for the Corefile's.
+    """
 
     rate: int
     absent: int
@@ -142,15 +142,10 @@ def _pass(
             is_whole = carry_out(servers, show, time.monotonic, time.sleep)
     seconds = time.monotonic() - began
 
-    def expected(question: int) -> Answer | None:
-        states = truth.states(question)
-        if states is None:
-            return None
-        since, base = states
-        return truth.expected(question, base + len(since) - 1)
-
     ended = "" if is_whole else INTERRUPTED
-    return make_report(questions, found, Pass(started, ended, seconds, cluster, expected, limits))
+    return make_report(
+        questions, found, Pass(started, ended, seconds, cluster, truth.latest, limits)
+    )
 
 
 def _plan(
@@ -166,32 +161,16 @@ def _plan(
 
 
 def _over_tcp(host: str, port: int, questions: Sequence[Question]) -> AskAgain:
-    """Asks for a question over TCP, on a connection of its own."""
-
     def ask(question: int) -> tuple[bytes, float, float] | None:
-        query = encode_query(questions[question].query(EDNS), random.randrange(1 << 16))
         asked = time.monotonic()
         try:
-            with socket.create_connection((host, port), TIMEOUT) as connection:
-                connection.sendall(len(query).to_bytes(2, "big") + query)
-                length = int.from_bytes(_read(connection, 2), "big")
-                octets = _read(connection, length)
-        except OSError:
+            octets = over_tcp(host, port, questions[question].query(EDNS), TIMEOUT, drawn)
+        except NoReply:
             return None
-        is_reply = len(octets) >= 12 and octets[:2] == query[:2]
-        return (octets, asked, time.monotonic()) if is_reply else None
+        return octets, asked, time.monotonic()
 
+    drawn = random.Random()
     return ask
-
-
-def _read(connection: socket.socket, length: int) -> bytes:
-    found = b""
-    while len(found) < length:
-        octets = connection.recv(min(_CHUNK, length - len(found)))
-        if not octets:
-            raise ConnectionResetError
-        found += octets
-    return found
 
 
 @contextmanager

@@ -143,6 +143,11 @@ class Truth:
             found = self._expected[question, state] = self._make(question, state)
         return found
 
+    def latest(self, question: int) -> Answer | None:
+        """What is right for a question now; None if that is not known."""
+        found = self.states(question)
+        return None if found is None else self.expected(question, found[1] + len(found[0]) - 1)
+
     def _subject(self, question: Question, zone: Name | None) -> Subject:
         if zone is None:
             return None

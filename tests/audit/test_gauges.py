@@ -5,7 +5,7 @@ from __future__ import annotations
 from hsdns.audit.answers import Result
 from hsdns.audit.gauges import Gauges
 from hsdns.load.judge import RIGHT, STALE
-from tests.audit.test_report import FINE, Said_, report
+from tests.audit.test_report import FINE, Given, report
 
 STALE_ONE = Result(STALE, 3.0, 0.25, 0, 5)
 
@@ -17,7 +17,7 @@ def lines(gauges: Gauges) -> set[str]:
 
 def test_values_are_those_of_the_last_pass() -> None:
     gauges = Gauges()
-    gauges.update([report(Said_([FINE, STALE_ONE, FINE]))], 1000.0)
+    gauges.update([report(Given([FINE, STALE_ONE, FINE]))], 1000.0)
     labels = 'cluster="test",server="10.96.0.10"'
     assert {
         'hsdns_audit_names{cluster="test"} 3.0',
@@ -28,7 +28,7 @@ def test_values_are_those_of_the_last_pass() -> None:
     } <= lines(gauges)
     quantiles = [line for line in lines(gauges) if "latency" in line and 'quantile="1"' in line]
     assert [round(float(line.split()[-1]), 2) for line in quantiles] == [0.25]
-    gauges.update([report(Said_([FINE, FINE._replace(word=RIGHT), FINE]))], 1010.0)
+    gauges.update([report(Given([FINE, FINE._replace(word=RIGHT), FINE]))], 1010.0)
     assert not any("stale" in line for line in lines(gauges))
     assert f"hsdns_audit_worst_age_seconds{{{labels}}} 0.0" in lines(gauges)
 

@@ -27,7 +27,7 @@ QUESTIONS = [
 QUESTIONS[2] = QUESTIONS[2]._replace(group="absent")
 
 
-class Said_(Answers):
+class Given(Answers):
     """Answers with results and records that are given."""
 
     def __init__(self, results: Sequence[Result], records: Sequence[RR] = ()) -> None:
@@ -71,7 +71,7 @@ FINE = Result(RIGHT, 0.0, 0.001, 0, 5)
     ],
 )  # fmt: skip
 def test_findings(result: Result, word: str, reason: str) -> None:
-    found = report(Said_([FINE, result, FINE]))
+    found = report(Given([FINE, result, FINE]))
     (server,) = found.servers
     (finding,) = server.findings
     assert (finding.name, finding.type, finding.word, finding.reason) == ("b.shop.svc.cluster.local.", "A", word, reason)  # fmt: skip
@@ -84,7 +84,7 @@ def test_findings(result: Result, word: str, reason: str) -> None:
     "result", [FINE, FINE._replace(ttl=30, latency=0.1), Result(UNDECIDED, reason="behind")]
 )
 def test_no_findings(result: Result) -> None:
-    found = report(Said_([FINE, result, FINE]))
+    found = report(Given([FINE, result, FINE]))
     assert found.bad == 0
     assert (found.names, found.absent, found.skipped) == (2, 1, 0)
 
@@ -92,7 +92,7 @@ def test_no_findings(result: Result) -> None:
 def test_what_an_answer_lacks_and_has() -> None:
     owner = QUESTIONS[0].name
     has = [RR(owner, RRType.A, 5, ip_address(each).packed) for each in ("10.0.0.2", "10.0.0.9")]
-    found = report(Said_([Result(EXTRA, 0.0, 0.001, 0, 5), FINE, FINE], has))
+    found = report(Given([Result(EXTRA, 0.0, 0.001, 0, 5), FINE, FINE], has))
     assert found.servers[0].findings == [
         Finding("a.shop.svc.cluster.local.", "A", "service", "extra", 0.0, 1.0, "", ["A 10.0.0.1"], ["A 10.0.0.9"])
     ]  # fmt: skip
@@ -102,13 +102,13 @@ def test_srv_records_are_told_without_their_weight() -> None:
     target = Name.from_text("db-0.db.shop.svc.cluster.local.")
     wire = srv(0, 50, 5432, target)
     right = Answer(0, frozenset({(RRType.SRV, wire[:2] + wire[4:])}))
-    found = report(Said_([Result(WRONG, 0.0, 0.001, 3), FINE, FINE]), right=right)
+    found = report(Given([Result(WRONG, 0.0, 0.001, 3), FINE, FINE]), right=right)
     assert found.servers[0].findings[0].lacks == [f"SRV 0 * 5432 {target.to_text()}"]
 
 
 def test_what_another_server_answers_right() -> None:
-    lagging = Said_([Result(STALE, 3.0, 0.001, 0, 5), Result(STALE, 2.0, 0.001, 0, 5), FINE])
-    found = report(Said_([FINE, Result(LOST), FINE]), lagging)
+    lagging = Given([Result(STALE, 3.0, 0.001, 0, 5), Result(STALE, 2.0, 0.001, 0, 5), FINE])
+    found = report(Given([FINE, Result(LOST), FINE]), lagging)
     assert [(each.server, each.alone, each.worst_age_ms) for each in found.servers] == [
         ("10.96.0.10", 0, 0.0),
         ("10.96.0.11", 1, 3000.0),
@@ -116,7 +116,7 @@ def test_what_another_server_answers_right() -> None:
 
 
 def test_what_was_not_asked_is_no_finding_of_an_interrupted_pass() -> None:
-    answers = Said_([FINE, Result(LOST), Result(LOST)])
+    answers = Given([FINE, Result(LOST), Result(LOST)])
     answers.asked = 1
     found = report(answers, ended="interrupted")
     assert (found.bad, found.skipped, found.ended) == (0, 2, "interrupted")
@@ -124,12 +124,12 @@ def test_what_was_not_asked_is_no_finding_of_an_interrupted_pass() -> None:
 
 def test_only_so_many_findings_are_listed() -> None:
     questions = QUESTIONS[:1] * 1003
-    answers = Said_([Result(LOST)] * 1003)
+    answers = Given([Result(LOST)] * 1003)
     done = Pass("", "", 1.0, "test", lambda question: None, Limits(0.1, None))
     (server,) = make_report(questions, [("x", answers)], done).servers
     assert (len(server.findings), server.more, server.bad) == (1000, 3, 1003)
 
 
 def test_the_report_can_be_read_again() -> None:
-    found = report(Said_([FINE, Result(LOST), FINE]))
+    found = report(Given([FINE, Result(LOST), FINE]))
     assert msgspec.json.decode(msgspec.json.encode(found), type=AuditReport) == found

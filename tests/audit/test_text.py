@@ -6,19 +6,19 @@ from hsdns.audit.answers import LOST, Result
 from hsdns.audit.report import Finding
 from hsdns.audit.text import lines, what_is_wrong
 from hsdns.load.judge import STALE
-from tests.audit.test_report import FINE, Said_, report
+from tests.audit.test_report import FINE, Given, report
 
 
 def test_all_is_right() -> None:
-    assert lines([report(Said_([FINE] * 3))]) == [
+    assert lines([report(Given([FINE] * 3))]) == [
         "test: 2 names that exist, 1 that must not, in 1.5 s",
         "10.96.0.10  3 right; p50 1.00 ms, p99 1.00 ms, max 1.00 ms",
     ]
 
 
 def test_two_servers_of_which_one_lags() -> None:
-    lagging = Said_([Result(STALE, 3.0, 0.001, 0, 5), FINE, FINE])
-    assert lines([report(Said_([FINE] * 3), lagging)]) == [
+    lagging = Given([Result(STALE, 3.0, 0.001, 0, 5), FINE, FINE])
+    assert lines([report(Given([FINE] * 3), lagging)]) == [
         "test: 2 names that exist, 1 that must not, in 1.5 s",
         "10.96.0.10  3 right; p50 1.00 ms, p99 1.00 ms, max 1.00 ms",
         "10.96.0.11  2 right, 1 stale; p50 1.00 ms, p99 1.00 ms, max 1.00 ms",
@@ -31,7 +31,7 @@ def test_two_servers_of_which_one_lags() -> None:
 
 
 def test_a_pass_that_was_interrupted() -> None:
-    answers = Said_([FINE, Result(LOST), Result(LOST)])
+    answers = Given([FINE, Result(LOST), Result(LOST)])
     answers.asked = 1
     assert lines([report(answers, ended="interrupted")])[1] == (
         "NOT WHOLE  interrupted; 2 of them were not asked everywhere"
@@ -39,7 +39,7 @@ def test_a_pass_that_was_interrupted() -> None:
 
 
 def test_a_fleet_has_a_table() -> None:
-    found = lines([report(Said_([FINE] * 3)), report(Said_([FINE, Result(LOST), FINE]))])
+    found = lines([report(Given([FINE] * 3)), report(Given([FINE, Result(LOST), FINE]))])
     assert found[-3:] == [
         "cluster  server      names  not right  worst age  p99",
         "test     10.96.0.10  2      0          -          1.00 ms",

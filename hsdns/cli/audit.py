@@ -38,6 +38,7 @@ _COUNT: Final = "number"
 
 FLAGS: Final = {
     "server": Flag(list, f"servers to ask, each ADDRESS or ADDRESS:PORT (default port {PORT})", "ADDRESS..."),
+    "service": Flag(list, "Services whose ready endpoints are asked, one by one: kube-system/kube-dns", "NAMESPACE/NAME..."),
     "source": builtin.SOURCE,
     "conf": Flag(str, "Corefile whose kubernetes block says the cluster, as the servers' does", "FILE"),
     "kubeconfig": Flag(str, "how to reach the cluster, for -contexts", "FILE"),
@@ -58,7 +59,8 @@ FLAGS: Final = {
     "help": Flag(bool, "show this help", alias_of="h"),
 }  # fmt: skip
 
-USAGE: Final = """Usage: hsdns audit -server ADDRESS... [-source NAME [ARGUMENT...] | -conf FILE] [FLAG...]
+USAGE: Final = """Usage: hsdns audit -server ADDRESS... -source NAME [ARGUMENT...] [FLAG...]
+       hsdns audit -service NAMESPACE/NAME -conf FILE [FLAG...]
        hsdns audit -contexts CONTEXT=ADDRESS,... [FLAG...]
 """
 
@@ -150,25 +152,34 @@ def _targets(flags: dict[str, Any]) -> list[Target]:
     from hsdns.cli.audit_servers import Target
 
     owned = list(flags.get("i-own-this", []))
+    services = tuple(_service(word) for word in flags.get("service", []))
     found: list[Target] = []
-    if "contexts" in flags:
-        for word in flags["contexts"]:
-            context, equals, addresses = word.partition("=")
-            if not equals or not context or not addresses:
-                raise FlagError(f'-contexts needs CONTEXT=ADDRESS,..., found "{word}"')
-            if any(each.context == context for each in found):
-                raise FlagError(
-                    f'-contexts: "{context}" is given twice; list its servers with commas'
-                )
-            servers = [_server(each, "-contexts", owned) for each in addresses.split(",")]
-            found.append(Target(context, servers))
+    for word in flags.get("contexts", []):
+        context, equals, addresses = word.partition("=")
+        if not context or (equals and not addresses) or not (addresses or services):
+            raise FlagError(f'-contexts needs CONTEXT=ADDRESS,..., found "{word}"')
+        if any(each.context == context for each in found):
+            raise FlagError(f'-contexts: "{context}" is given twice; list its servers with commas')
+        listed = addresses.split(",") if addresses else []
+        servers = [_server(each, "-contexts", owned) for each in listed]
+        found.append(Target(context, servers, services))
+    if found:
         return found
-    if "server" not in flags:
-        raise FlagError("which servers? add -server ADDRESS...")
-    servers = [_server(each, "-server", owned) for each in flags["server"]]
+    servers = [_server(each, "-server", owned) for each in flags.get("server", [])]
+    if not servers and not services:
+        raise FlagError("which servers? add -server ADDRESS..., or -service NAMESPACE/NAME")
     if len(set(servers)) < len(servers):
         raise FlagError("-server: a server is given twice; remove one of them")
-    return [Target("", servers)]
+    return [Target("", servers, services)]
+
+
+def _service(word: str) -> tuple[str, str]:
+    namespace, slash, name = word.partition("/")
+    if not namespace or not slash or not name or "/" in name:
+        raise FlagError(
+            f'-service needs NAMESPACE/NAME such as kube-system/kube-dns, found "{word}"'
+        )
+    return namespace, name
 
 
 def _server(word: str, flag: str, owned: list[str]) -> tuple[str, int]:

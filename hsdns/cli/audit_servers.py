@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from hsdns.audit.answers import Answers
 from hsdns.audit.questions import audit_questions
+from hsdns.audit.replicas import replicas
 from hsdns.audit.report import AuditReport, Limits, Pass, make_report
 from hsdns.audit.run import AskAgain, Asking, carry_out
 from hsdns.cli.builtin import quoted
@@ -25,6 +26,7 @@ from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import configure
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import Token
+from hsdns.load.errors import LoadError
 from hsdns.load.in_flight import sockets_for
 from hsdns.load.plan import Plan
 from hsdns.load.probe import find_target, probe
@@ -57,10 +59,14 @@ class Settings(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A cluster, by its context of the kubeconfig ("" for the only one), and its servers."""
+    """A cluster, by its context of the kubeconfig ("" for the only one), and its servers.
+
+    `services` are namespaces and names of Services whose endpoints are servers too.
+    """
 
     context: str
     servers: list[tuple[str, int]]
+    services: tuple[tuple[str, str], ...] = ()
 
 
 class Targets:
@@ -79,12 +85,14 @@ class Targets:
         conf = self._flags.get("conf")
         text = self.corefile(target.context) if target.context else None
         configuration, _ = configure(conf, self._objects, text=text)
-        ttl = settings.ttl
+        ttl, servers = settings.ttl, list(target.servers)
 
         def choose(blocks: Sequence[Kubernetes]) -> Questions:
             nonlocal ttl
             if ttl is None:
                 ttl = max(block.answers.lookup.ttl for block in blocks)
+            for service in target.services:
+                servers.extend(each for each in _behind(service, blocks) if each not in servers)
             sets = [block.answer_set() for block in blocks]
             drawn = random.Random(settings.seed)
             return Questions(audit_questions(sets, settings.absent, drawn), seed=settings.seed)
@@ -94,7 +102,7 @@ class Targets:
             assert truth is not None, "it verifies"
             name = target.context or _source_name(self._objects, conf)
             limits = Limits(settings.slow, ttl)
-            return _pass(target, list(cluster.questions.all), truth, settings, name, limits)
+            return _pass(servers, list(cluster.questions.all), truth, settings, name, limits)
 
     def corefile(self, context: str) -> str:
         """The Corefile by which the cluster of a context is read."""
@@ -115,8 +123,19 @@ def _source_name(objects: Sequence[Token] | None, conf: object) -> str:
     return " ".join(token.text for token in objects) if objects else str(conf)
 
 
+def _behind(service: tuple[str, str], blocks: Sequence[Kubernetes]) -> list[tuple[str, int]]:
+    namespace, name = (each.encode().lower() for each in service)
+    values = [block.store.services.values.get((namespace, name)) for block in blocks]
+    found = [each for value in values if value is not None for each in replicas(value)]
+    if not found:
+        text = "/".join(service)
+        why = "has no ready endpoint with a port over UDP" if any(values) else "does not exist"
+        raise LoadError(f"-service {text}: the Service {why}, so there is no server to ask")
+    return found
+
+
 def _pass(
-    target: Target,
+    targets: Sequence[tuple[str, int]],
     questions: list[Question],
     truth: Truth,
     settings: Settings,
@@ -130,7 +149,7 @@ def _pass(
     found: list[tuple[str, Answers]] = []
     servers: list[Asking] = []
     with ExitStack() as stack:
-        for host, port in target.servers:
+        for host, port in targets:
             family, address = find_target(host, port)
             probe(family, address, queries[0], 0.0)
             answers = Answers(questions, Verifier(truth, queries), EDNS)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.cli import audit
+from hsdns.audit.replicas import replicas
+from hsdns.cli import audit, audit_servers
 from hsdns.cli.audit_servers import Targets
 from hsdns.load import probe
 from hsdns.testing import Cluster
@@ -40,6 +41,19 @@ apiVersion: v1
 kind: Service
 metadata: {name: mail, namespace: shop}
 spec: {type: ExternalName, externalName: mail.example.org}
+"""
+DNS = """
+apiVersion: v1
+kind: Service
+metadata: {name: kube-dns, namespace: kube-system}
+spec: {clusterIP: 10.96.0.10, ports: [{name: dns, port: 53, protocol: UDP}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: kube-dns-1, namespace: kube-system, labels: {kubernetes.io/service-name: kube-dns}}
+addressType: IPv4
+ports: [{name: dns, port: 53, protocol: UDP}]
+endpoints: [{addresses: [10.244.0.2]}]
 """
 RATE = ("-rate", "2000")
 
@@ -114,6 +128,27 @@ def test_a_big_answer_comes_over_tcp(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.sockets
 @pytest.mark.slow
+def test_the_replicas_of_a_service(
+    server: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An EndpointSlice has no address of loopback, so that of its endpoint is led there."""
+    monkeypatch.setattr(
+        audit_servers,
+        "replicas",
+        lambda value: [("127.0.0.1", server.port) for _ in replicas(value)],
+    )
+    Path("dns.yaml").write_text(DNS)
+    line = "audit -service kube-system/kube-dns -source manifests web.yaml dns.yaml -o json"
+    assert cli.main([*line.split(), *RATE]) == 1  # it does not have the Service itself
+    (report,) = json.loads(capsys.readouterr().out)
+    (found,) = report["servers"]
+    assert found["server"] == f"127.0.0.1 port {server.port}"
+    assert found["counts"].keys() == {"right", "missing"}
+    assert "kube-dns.kube-system.svc.cluster.local." in {each["name"] for each in found["findings"]}
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
 def test_again_and_again(
     server: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,11 +176,14 @@ def test_again_and_again(
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("-source manifests web.yaml", "which servers? add -server ADDRESS..."),
+        ("-source manifests web.yaml", "which servers? add -server ADDRESS..., or -service NAMESPACE/NAME"),
         ("-server 127.0.0.1", "which cluster? add -source, -conf, or -contexts"),
         ("-server dns.test -source manifests web.yaml", '-server needs an IP address, or one with a port such as 127.0.0.1:1053, found "dns.test"'),
         ("-server 192.0.2.1 -source manifests web.yaml", "192.0.2.1 is neither loopback nor private: load there is an attack unless the server is yours; if it is, add -i-own-this 192.0.2.1"),
         ("-server ::1 ::1 -source manifests web.yaml", "-server: a server is given twice; remove one of them"),
+        ("-service kube-dns -source manifests web.yaml", '-service needs NAMESPACE/NAME such as kube-system/kube-dns, found "kube-dns"'),
+        ("-service shop/none -source manifests web.yaml", "-service shop/none: the Service does not exist, so there is no server to ask"),
+        ("-service shop/web -source manifests web.yaml", "-service shop/web: the Service has no ready endpoint with a port over UDP, so there is no server to ask"),
         ("-server ::1 -contexts a=::1", "-server and -contexts exclude each other; leave one out"),
         ("-contexts east", '-contexts needs CONTEXT=ADDRESS,..., found "east"'),
         ("-contexts a=::1 a=::1", '-contexts: "a" is given twice; list its servers with commas'),

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from hsdns.load.outcome import END, FORGET, LOST, OUTCOMES, REPLY, unpack_outcomes
+from hsdns.load.outcome import (
+    END,
+    FORGET,
+    LOST,
+    OUTCOMES,
+    QUESTION,
+    REPLY,
+    unpack_outcomes,
+    unpack_question,
+)
 from hsdns.load.questions import Question
 from hsdns.load.results import Results
 from hsdns.load.safety import FAILING_AFTER, FailureWatch
@@ -123,6 +132,11 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
                 judged = verifier.judge(question, flags, reply, *times)
                 if judged is not None:
                     results.add_verdict(judged)
+    elif kind == QUESTION:
+        _, asked = unpack_question(content)
+        results.learn(asked)
+        if verifier is not None:
+            verifier.learn(asked)
     elif kind == REPLY and verifier is not None:
         number, question = int.from_bytes(content[:4], "big"), int.from_bytes(content[4:8], "big")
         verifier.remember(number, question, content[8:])

@@ -1,7 +1,8 @@
 """The DNS servers behind a Service of the cluster: one for each ready endpoint.
 
 Path: cli/audit_servers.py -> here <- the store of the kubernetes block.
-Rule: the port is that of the slice over UDP named dns, or else the first one over UDP: the pods' own, which need not be 53.
+Rule: the port is that of the slice over UDP named dns, or else the first one over UDP: the pods' own, which need not
+      be 53.
 """
 
 from __future__ import annotations

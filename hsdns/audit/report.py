@@ -1,8 +1,8 @@
 """The report of an audit, as values: what is written as JSON, and what text, page and gauges are made of.
 
 Path: run.py -> here (make_report) -> text.py, page.py, gauges.py, or JSON as docs/audit.schema.json describes it.
-Rule 1: a finding is an answer that is not right, is right but slow, or has a TTL over the limit.  UNDECIDED answers are counted,
-        and are no findings: the cluster changed at that moment, or does not say what is right.
+Rule 1: a finding is an answer that is not right, is right but slow, or has a TTL over the limit.  UNDECIDED answers
+        are counted, and are no findings: the cluster changed at that moment, or does not say what is right.
 Rule 2: `lacks` and `has` of a finding are held against what is right at the end of the pass.
 Rule 3: of each server it is told how many of its findings another server of the cluster answers right.
 """

@@ -7,27 +7,16 @@ Rule 2: a pass that is interrupted keeps what it has; questions that were not as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from hsdns.audit.answers import Answers
 from hsdns.load.outcome import END
+from hsdns.load.run import AHEAD, Sending
+from hsdns.load.schedule import SECOND
 
 TURN: Final = 0.01  # seconds to wait for one server, before the others are looked at
 TICK: Final = 0.1  # seconds between two looks at what waits to be judged
-
-
-class Sending(Protocol):
-    """What load/sender_process.py does."""
-
-    def begin(self) -> int:
-        """Begin; return the time."""
-
-    def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
-        """What it tells within so many seconds."""
-
-    def stop(self) -> None:
-        """Have it send nothing more."""
 
 
 # Asks for a question over TCP: the reply, and when it was asked for and came, or None.
@@ -48,10 +37,16 @@ def carry_out(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> bool:
-    """Ask all servers; return whether the pass is whole.  `show` gets how many questions are through, of all servers."""
+    """Ask all servers; return whether the pass is whole.
+
+    `show` gets how many questions are through, of all servers; `clock` is monotonic seconds.
+    """
     is_whole = True
     for each in servers:
-        each.sending.begin()
+        each.sending.prepare()
+    begin = round(clock() * SECOND) + AHEAD
+    for each in servers:
+        each.sending.start(begin)
     open_ = list(servers)
     while open_:
         try:

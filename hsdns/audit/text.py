@@ -10,7 +10,7 @@ from typing import Final
 
 from hsdns.audit.report import AuditReport, Finding, ServerReport
 from hsdns.load.judge import STALE
-from hsdns.load.text import us_to_text
+from hsdns.load.words import us_to_text
 
 MOST_LINES: Final = 10  # findings of a server that are told
 MOST_RECORDS: Final = 3
@@ -60,8 +60,8 @@ def _cluster(report: AuditReport) -> Iterator[str]:
         yield f"NOT WHOLE  {report.ended}; {report.skipped} of them were not asked everywhere"
     width = max(len(each.server) for each in report.servers)
     for server in report.servers:
-        latency = ", ".join(f"{name} {_latency(us)}" for name, us in server.latency_us.items())
-        yield f"{server.server.ljust(width)}  {verdicts(server) or 'nothing asked'}; {latency}"
+        figures = ", ".join(f"{name} {latency(us)}" for name, us in server.latency_us.items())
+        yield f"{server.server.ljust(width)}  {verdicts(server) or 'nothing asked'}; {figures}"
         if server.worst_age_ms:
             yield f"{' ' * width}  behind by {seconds(server.worst_age_ms)} at most"
         if server.alone:
@@ -78,7 +78,8 @@ def _cluster(report: AuditReport) -> Iterator[str]:
             yield f"  and {more} more; -o json lists them"
 
 
-def _latency(us: int | None) -> str:
+def latency(us: int | None) -> str:
+    """A percentile in words."""
     return "lost" if us is None else us_to_text(us)
 
 
@@ -94,7 +95,7 @@ def _fleet(reports: Sequence[AuditReport]) -> Iterator[str]:
                     str(report.names),
                     str(each.bad),
                     seconds(each.worst_age_ms) if each.worst_age_ms else "-",
-                    _latency(p99),
+                    latency(p99),
                 )
             )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -1,8 +1,8 @@
 """`hsdns audit -server ADDRESS...`: whether servers answer every name of a cluster as its objects say.
 
 Path: argv -> here -> audit_servers.py (asks) -> audit/report.py -> standard output.
-Rule 1: exit status 0: all answers are right; 1: some are not; 2: bad input, no cluster, no server, or an interrupted pass
-        that found nothing.
+Rule 1: exit status 0: all answers are right; 1: some are not; 2: bad input, no cluster, no server, or an interrupted
+        pass that found nothing.
 Rule 2: standard output has the report only; progress is on standard error.
 Rule 3: 1,000 queries a second are asked of each server unless -rate says more.
 """
@@ -21,11 +21,11 @@ from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, usage
 from hsdns.corefile.properties import parse_duration
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError
-from hsdns.load.safety import check_target
+from hsdns.load.target import read_targets
 
 if TYPE_CHECKING:
     from hsdns.audit.report import AuditReport
-    from hsdns.cli.audit_servers import Target
+    from hsdns.cli.audit_servers import Asked
 
 RATE: Final = 1000
 HIGHEST_RATE: Final = 100_000
@@ -37,21 +37,21 @@ BAD: Final = 2
 _COUNT: Final = "number"
 
 FLAGS: Final = {
-    "server": Flag(list, f"servers to ask, each ADDRESS or ADDRESS:PORT (default port {PORT})", "ADDRESS..."),
-    "service": Flag(list, "Services whose ready endpoints are asked, one by one: kube-system/kube-dns", "NAMESPACE/NAME..."),
+    "server": Flag(list, f"servers to ask (default port {PORT})", "[NAME=]ADDRESS[:PORT]..."),
+    "service": Flag(list, "Services each of whose ready endpoints is asked", "NAMESPACE/NAME..."),
     "source": builtin.SOURCE,
     "conf": Flag(str, "Corefile whose kubernetes block says the cluster, as the servers' does", "FILE"),
-    "kubeconfig": Flag(str, "how to reach the cluster, for -contexts", "FILE"),
-    "contexts": Flag(list, "several clusters and the servers of each, by contexts of the kubeconfig", "CONTEXT=ADDRESS,..."),
+    "kubeconfig": Flag(str, "how to reach the clusters of -contexts", "FILE"),
+    "contexts": Flag(list, "clusters by context of the kubeconfig, and their servers", "CONTEXT=ADDRESS,..."),
     "zone": Flag(str, "domain of the clusters of -contexts (default cluster.local)", "DOMAIN"),
-    "rate": Flag(int, f"queries a second to each server (default {RATE})", "NUMBER", what=_COUNT, low=1, high=HIGHEST_RATE),
-    "absent": Flag(int, f"names asked for that must not exist (default {ABSENT})", "NUMBER", what=_COUNT, high=1_000_000),
+    "rate": Flag(int, f"queries a second to each (default {RATE})", "RATE", what=_COUNT, low=1, high=HIGHEST_RATE),
+    "absent": Flag(int, f"names that must not exist (default {ABSENT})", "NUMBER", what=_COUNT, high=1_000_000),
     "seed": Flag(int, "seed by which these are drawn (default 1)", "NUMBER", what=_COUNT, high=999_999_999),
     "slow": Flag(str, "from which latency a right answer is a finding (default 100ms)", "TIME"),
-    "ttl": Flag(int, "highest TTL that is right, in seconds (default: the Corefile's)", "NUMBER", what=_COUNT, high=604_800),
+    "ttl": Flag(int, "highest right TTL, in seconds (default: the Corefile's)", "NUMBER", what=_COUNT, high=604_800),
     "watch": Flag(bool, "audit again and again"),
     "every": Flag(str, "time from the begin of a pass to the next one, with -watch (default 5m)", "TIME"),
-    "metrics": Flag(str, "serve metrics for Prometheus at this address, with -watch", "HOST:PORT"),
+    "metrics": Flag(str, "serve metrics for Prometheus there, with -watch", "HOST:PORT"),
     "html": Flag(str, "write the report as a page to a file", "FILE"),
     "o": Flag(str, "format of standard output: text (default) or json", "FORMAT"),
     "i-own-this": Flag(list, "addresses of your own that are neither loopback nor private", "ADDRESS..."),
@@ -148,12 +148,12 @@ def _tell(reports: list[AuditReport], flags: dict[str, Any], output: str) -> int
     return BAD if any(each.ended for each in reports) else 0
 
 
-def _targets(flags: dict[str, Any]) -> list[Target]:
-    from hsdns.cli.audit_servers import Target
+def _targets(flags: dict[str, Any]) -> list[Asked]:
+    from hsdns.cli.audit_servers import Asked
 
     owned = list(flags.get("i-own-this", []))
     services = tuple(_service(word) for word in flags.get("service", []))
-    found: list[Target] = []
+    found: list[Asked] = []
     for word in flags.get("contexts", []):
         context, equals, addresses = word.partition("=")
         if not context or (equals and not addresses) or not (addresses or services):
@@ -161,16 +161,13 @@ def _targets(flags: dict[str, Any]) -> list[Target]:
         if any(each.context == context for each in found):
             raise FlagError(f'-contexts: "{context}" is given twice; list its servers with commas')
         listed = addresses.split(",") if addresses else []
-        servers = [_server(each, "-contexts", owned) for each in listed]
-        found.append(Target(context, servers, services))
+        found.append(Asked(context, read_targets(listed, PORT, owned), services))
     if found:
         return found
-    servers = [_server(each, "-server", owned) for each in flags.get("server", [])]
+    servers = read_targets(flags.get("server", []), PORT, owned)
     if not servers and not services:
         raise FlagError("which servers? add -server ADDRESS..., or -service NAMESPACE/NAME")
-    if len(set(servers)) < len(servers):
-        raise FlagError("-server: a server is given twice; remove one of them")
-    return [Target("", servers, services)]
+    return [Asked("", servers, services)]
 
 
 def _service(word: str) -> tuple[str, str]:
@@ -180,18 +177,6 @@ def _service(word: str) -> tuple[str, str]:
             f'-service needs NAMESPACE/NAME such as kube-system/kube-dns, found "{word}"'
         )
     return namespace, name
-
-
-def _server(word: str, flag: str, owned: list[str]) -> tuple[str, int]:
-    from hsdns.corefile.arguments import split_ip_port
-
-    found = split_ip_port(word, PORT)
-    if found is None:
-        raise FlagError(
-            f'{flag} needs an IP address, or one with a port such as 127.0.0.1:1053, found "{word}"'
-        )
-    check_target(found.host, owned)
-    return found.host, found.port
 
 
 def _check_together(flags: dict[str, Any]) -> None:

@@ -31,8 +31,9 @@ from hsdns.load.in_flight import sockets_for
 from hsdns.load.plan import Plan
 from hsdns.load.probe import find_target, probe
 from hsdns.load.questions import Question, Questions
-from hsdns.load.schedule import EVEN
+from hsdns.load.schedule import EVEN, Stage
 from hsdns.load.sender_process import SenderProcess
+from hsdns.load.target import Target, place_to_text
 from hsdns.load.truth import Truth
 from hsdns.load.verifier import Verifier
 from hsdns.plugins.kubernetes import Kubernetes
@@ -58,41 +59,45 @@ class Settings(NamedTuple):
     ttl: int | None
 
 
-class Target(NamedTuple):
+class Asked(NamedTuple):
     """A cluster, by its context of the kubeconfig ("" for the only one), and its servers.
 
     `services` are namespaces and names of Services whose endpoints are servers too.
     """
 
     context: str
-    servers: list[tuple[str, int]]
+    servers: list[Target]
     services: tuple[tuple[str, str], ...] = ()
 
 
 class Targets:
     """All clusters; `flags` say how they are read."""
 
-    def __init__(self, targets: Sequence[Target], flags: Mapping[str, object]) -> None:
-        self._targets = targets
+    def __init__(self, asked: Sequence[Asked], flags: Mapping[str, object]) -> None:
+        self._asked = asked
         self._flags = flags
         self._objects = source_objects(flags)
 
     def audit(self, settings: Settings) -> list[AuditReport]:
         """One pass over all clusters, one after the other; raise LoadError, CannotTell, CorefileError or OSError."""
-        return [self._audit(each, settings) for each in self._targets]
+        return [self._audit(each, settings) for each in self._asked]
 
-    def _audit(self, target: Target, settings: Settings) -> AuditReport:
+    def _audit(self, asked: Asked, settings: Settings) -> AuditReport:
         conf = self._flags.get("conf")
-        text = self.corefile(target.context) if target.context else None
+        text = self.corefile(asked.context) if asked.context else None
         configuration, _ = configure(conf, self._objects, text=text)
-        ttl, servers = settings.ttl, list(target.servers)
+        ttl, servers = settings.ttl, list(asked.servers)
 
         def choose(blocks: Sequence[Kubernetes]) -> Questions:
             nonlocal ttl
             if ttl is None:
                 ttl = max(block.answers.lookup.ttl for block in blocks)
-            for service in target.services:
-                servers.extend(each for each in _behind(service, blocks) if each not in servers)
+            for service in asked.services:
+                servers.extend(
+                    each
+                    for each in _behind(service, blocks)
+                    if each[1:] not in {(at.host, at.port) for at in servers}
+                )
             sets = [block.answer_set() for block in blocks]
             drawn = random.Random(settings.seed)
             return Questions(audit_questions(sets, settings.absent, drawn), seed=settings.seed)
@@ -100,7 +105,7 @@ class Targets:
         with LoadCluster(configuration, choose, verifies=True) as cluster:
             truth = cluster.truth
             assert truth is not None, "it verifies"
-            name = target.context or _source_name(self._objects, conf)
+            name = asked.context or _source_name(self._objects, conf)
             limits = Limits(settings.slow, ttl)
             return _pass(servers, list(cluster.questions.all), truth, settings, name, limits)
 
@@ -123,10 +128,15 @@ def _source_name(objects: Sequence[Token] | None, conf: object) -> str:
     return " ".join(token.text for token in objects) if objects else str(conf)
 
 
-def _behind(service: tuple[str, str], blocks: Sequence[Kubernetes]) -> list[tuple[str, int]]:
+def _behind(service: tuple[str, str], blocks: Sequence[Kubernetes]) -> list[Target]:
     namespace, name = (each.encode().lower() for each in service)
     values = [block.store.services.values.get((namespace, name)) for block in blocks]
-    found = [each for value in values if value is not None for each in replicas(value)]
+    found = [
+        Target(place_to_text(*each), *each)
+        for value in values
+        if value is not None
+        for each in replicas(value)
+    ]
     if not found:
         text = "/".join(service)
         why = "has no ready endpoint with a port over UDP" if any(values) else "does not exist"
@@ -135,7 +145,7 @@ def _behind(service: tuple[str, str], blocks: Sequence[Kubernetes]) -> list[tupl
 
 
 def _pass(
-    targets: Sequence[tuple[str, int]],
+    servers: Sequence[Target],
     questions: list[Question],
     truth: Truth,
     settings: Settings,
@@ -147,18 +157,18 @@ def _pass(
     queries = [each.query(EDNS) for each in questions]
     wires = [each.octets(EDNS) for each in questions]
     found: list[tuple[str, Answers]] = []
-    servers: list[Asking] = []
+    asking: list[Asking] = []
     with ExitStack() as stack:
-        for host, port in targets:
+        for name, host, port in servers:
             family, address = find_target(host, port)
             probe(family, address, queries[0], 0.0)
             answers = Answers(questions, Verifier(truth, queries), EDNS)
             plan = _plan(family, address, wires, settings)
             sending = stack.enter_context(SenderProcess(plan))
-            servers.append(Asking(sending, answers, _over_tcp(host, port, questions)))
-            found.append((f"{host} port {port}", answers))
-        with _progress(len(questions) * len(servers)) as show:
-            is_whole = carry_out(servers, show, time.monotonic, time.sleep)
+            asking.append(Asking(sending, answers, _over_tcp(host, port, questions)))
+            found.append((name, answers))
+        with _progress(len(questions) * len(asking)) as show:
+            is_whole = carry_out(asking, show, time.monotonic, time.sleep)
     seconds = time.monotonic() - began
 
     ended = "" if is_whole else INTERRUPTED
@@ -170,13 +180,17 @@ def _pass(
 def _plan(
     family: int, address: tuple[str | int, ...], wires: list[bytes], settings: Settings
 ) -> Plan:
-    rate = float(settings.rate)
-    # The last query is due half an interval before the end: so there is exactly one for each question.
-    seconds = (len(wires) - 0.5) / rate
-    sockets = sockets_for(rate, TIMEOUT, SOCKETS)
+    stage = schedule_of(len(wires), settings)
+    sockets = sockets_for(stage.first, TIMEOUT, SOCKETS)
     return Plan(
-        family, address, wires, [], settings.seed, [(seconds, rate, rate)], EVEN, 1, round(TIMEOUT * 1e9), sockets, True
+        family, address, wires, [], settings.seed, [(stage.seconds, stage.first, stage.last)], EVEN, 1, round(TIMEOUT * 1e9), sockets, True
     )  # fmt: skip
+
+
+def schedule_of(count: int, settings: Settings) -> Stage:
+    """A stage with so many queries, at the rate of the settings."""
+    # The last query is due half an interval before the end: so there is exactly one for each question.
+    return Stage((count - 0.5) / settings.rate, float(settings.rate), float(settings.rate))
 
 
 def _over_tcp(host: str, port: int, questions: Sequence[Question]) -> AskAgain:

@@ -39,7 +39,7 @@ BAD: Final = 2
 FLAGS: Final = {
     "server": Flag(list, "servers that must answer it (default: the first one in /etc/resolv.conf)", "ADDRESS..."),
     "p": Flag(int, f"their port (default {PORT})", "PORT", low=1),
-    "count": Flag(str, "how many records: 3, 3+ for at least so many, 0 for none (default 1+, or what the objects say)", "NUMBER"),
+    "count": Flag(str, "records: 3, 3+ for at least so many, 0 for none (default 1+, or the objects')", "NUMBER"),
     "timeout": Flag(str, "how long to wait (default 60s)", "TIME"),
     "source": builtin.SOURCE,
     "conf": Flag(str, "Corefile whose kubernetes block says what is right, as the servers' does", "FILE"),
@@ -180,7 +180,10 @@ def _look(
 
         right = expected()
         # Where the objects do not say (an ExternalName's target, say), only the number counts.
-        is_right = right == answer_of(found.rcode, found.answer) if right is not None else count is not None  # fmt: skip
+        if right is None:
+            is_right = count is not None
+        else:
+            is_right = right == answer_of(found.rcode, found.answer)
     return Seen(server, found, is_right=is_right)
 
 

@@ -24,8 +24,11 @@ class Sends:
         self._messages = [*messages, (END, b"")]
         self.stopped = False
 
-    def begin(self) -> int:
-        return 0
+    def prepare(self) -> None:
+        """Nothing is to be told."""
+
+    def start(self, begin: int) -> None:
+        assert begin > 0
 
     def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
         message = self._messages.pop(0)

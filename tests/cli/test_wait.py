@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,7 +142,7 @@ def test_an_endpoint_that_comes_later(
     def pause(seconds: float) -> None:
         server.service("late", namespace="shop", headless=True).endpoints("10.0.0.3")
 
-    monkeypatch.setattr(wait.time, "sleep", pause)
+    monkeypatch.setattr(time, "sleep", pause)
     assert run(server, "late.shop.svc.cluster.local -o json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["met"], found["wanted"], found["why"]) == (True, "1 or more", "")

@@ -130,6 +130,7 @@ def _load(
     from hsdns.load.in_flight import sockets_for
     from hsdns.load.plan import Plan
     from hsdns.load.report import OfServer, PlanReport, StageReport
+    from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, Watching, carry_out
     from hsdns.load.sender_process import SenderProcess
     from hsdns.load.target import place_to_text
@@ -155,6 +156,7 @@ def _load(
                 round(settings.timeout * 1e9),
                 sockets,
                 settings.verifies,
+                kinds=kind_numbers(questions.all),
             )
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))

@@ -25,6 +25,7 @@ class Plan(msgspec.Struct, frozen=True):
     """A run over UDP; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
 
     `weights` say how often each query is sent; empty: one after the other.  `replies`: whether they are wanted.
+    `kinds` number the kind of each query, for a sender that can count (results.kind_numbers); empty: it is not to.
     `recorded` is what a recording says in place of schedule and order.
     """
 
@@ -40,6 +41,7 @@ class Plan(msgspec.Struct, frozen=True):
     sockets: int
     replies: bool
     recorded: Recorded | None = None
+    kinds: list[int] = []
 
     @property
     def schedule(self) -> Schedule:

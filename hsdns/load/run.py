@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from hsdns.load.outcome import (
+    ANSWERS,
+    COUNTS,
     END,
     FORGET,
     LOST,
@@ -190,8 +192,11 @@ def _follow(
 
 
 def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | None) -> None:
-    if kind == OUTCOMES:
-        results.add(unpack_outcomes(content))
+    if kind == COUNTS:
+        results.add_counts(content)
+    elif kind in (OUTCOMES, ANSWERS):
+        if kind == OUTCOMES:
+            results.add(unpack_outcomes(content))
         if verifier is None:
             return
         for question, flags, reply, planned, sent, received in unpack_outcomes(content):

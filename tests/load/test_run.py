@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from struct import pack
 
 import pytest
 
 from hsdns.load.judge import STALE
 from hsdns.load.outcome import (
+    ANSWERS,
+    COUNTS,
     END,
     FORGET,
     LOST,
+    OF_KIND,
     OUTCOMES,
     QUESTION,
+    RCODE,
     REPLY,
     pack_outcomes,
     pack_question,
@@ -110,6 +115,16 @@ def test_what_is_told_is_counted_and_shown() -> None:
     whole = ended.results.whole()
     assert (whole.answered, whole.lost) == (1, 1)
     assert shown == [(0.5, 1), (1.0, 2), (1.5, 2)]
+
+
+def test_counts_and_answers_of_the_compiled_sender() -> None:
+    counts = COUNTS, pack("=BIII", RCODE, 0, 0, 3) + pack("=BIII", RCODE + OF_KIND, 0, 0, 3)
+    told = (REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + reply(1))
+    answers = ANSWERS, outcomes((100, 101, 0x8400))[1]
+    verifier = Verifier(Said(), [QUERY], slack=0.1)
+    (ended,), _ = run([[told, counts, answers]], seconds=8, verifier=verifier)
+    whole = ended.results.whole()
+    assert (dict(whole.rcodes), dict(whole.verdicts)) == ({0: 3}, {"right": 1})
 
 
 def test_a_question_that_is_told() -> None:

@@ -29,7 +29,7 @@ _STYLES: Final = {
 }
 _BAR: Final = 16.0
 _STEP: Final = 26.0
-_LEFT: Final = 190.0
+_LEFT: Final = 170.0
 _RIGHT: Final = 790.0
 
 
@@ -136,13 +136,12 @@ def _servers(servers: Sequence[tuple[AuditReport, ServerReport]], has_clusters: 
 
 
 def _findings(server: ServerReport) -> str:
-    rows = []
-    for each in server.findings:
-        took = "-" if each.latency_ms is None else f"{each.latency_ms:.1f} ms"
-        rows.append((f"{each.name} {each.type}", what_is_wrong(each), took))
-    found = table(
-        "Names that are not as they should be", ("name", "what is wrong", "latency"), rows
+    found = notes(
+        (
+            "warn" if each.word in (SLOW, TTL) else "bad",
+            f"{each.name} {each.type}",
+            what_is_wrong(each),
+        )
+        for each in server.findings
     )
-    if server.more:
-        found += paragraph(f"and {server.more} more")
-    return found
+    return found + (paragraph(f"and {server.more} more") if server.more else "")

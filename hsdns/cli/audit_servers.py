@@ -31,7 +31,7 @@ from hsdns.load.in_flight import sockets_for
 from hsdns.load.plan import Plan
 from hsdns.load.probe import find_target, probe
 from hsdns.load.questions import Question, Questions
-from hsdns.load.schedule import EVEN, Stage
+from hsdns.load.schedule import EVEN, SECOND, Stage
 from hsdns.load.sender_process import SenderProcess
 from hsdns.load.target import Target, place_to_text
 from hsdns.load.truth import Truth
@@ -182,9 +182,9 @@ def _plan(
 ) -> Plan:
     stage = schedule_of(len(wires), settings)
     sockets = sockets_for(stage.first, TIMEOUT, SOCKETS)
-    return Plan(
-        family, address, wires, [], settings.seed, [(stage.seconds, stage.first, stage.last)], EVEN, 1, round(TIMEOUT * 1e9), sockets, True
-    )  # fmt: skip
+    stages = [(stage.seconds, stage.first, stage.last)]
+    timeout = round(TIMEOUT * SECOND)
+    return Plan(family, address, wires, [], settings.seed, stages, EVEN, 1, timeout, sockets, True)
 
 
 def schedule_of(count: int, settings: Settings) -> Stage:

@@ -241,7 +241,7 @@ def _json(
 
 
 def _why(conf: object, objects: Any, qname: Name, qtype: int) -> str:
-    """The first line of an explanation, "" if there is none."""
+    """The first line of an explanation, and whose it is; "" if there is none."""
     from hsdns.cli.running_server import ServerError, find_by
     from hsdns.explanation.asking import AskingError
 
@@ -250,10 +250,12 @@ def _why(conf: object, objects: Any, qname: Name, qtype: int) -> str:
             from hsdns.cli.explain_running import explain_running
 
             parameters = {"name": qname.to_text(), "type": type_to_text(qtype)}
-            return explain_running(find_by({}), parameters).cause
+            return (
+                f"the server that runs here says: {explain_running(find_by({}), parameters).cause}"
+            )
         from hsdns.cli.explain_offline import explain_offline
 
-        return explain_offline(conf, objects, qname, qtype)[0].cause
+        return f"the objects say: {explain_offline(conf, objects, qname, qtype)[0].cause}"
     except (ServerError, AskingError, CorefileError, OSError):
         return ""
 

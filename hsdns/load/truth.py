@@ -57,9 +57,10 @@ def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
     for record in records:
         rdata = record.rdata
         if record.rrtype in _NAMES:
-            rdata = rdata.lower()
             if record.rrtype == RRType.SRV:
-                rdata = rdata[:2] + rdata[4:]
+                rdata = rdata[:2] + rdata[4:6] + rdata[6:].lower()
+            else:
+                rdata = rdata.lower()
         found.append((record.rrtype, rdata))
     return Answer(rcode, frozenset(found))
 

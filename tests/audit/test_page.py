@@ -30,9 +30,9 @@ def test_a_server_that_lags() -> None:
     found = page([report(Given([FINE] * 3), lagging)])
     told = text_of(found)
     assert "10.96.0.11 3 findings, behind by 3.0 s at most" in told
-    assert "a.shop.svc.cluster.local. A stale by 3.0 s; lacks A 10.0.0.1, A 10.0.0.2 1.0 ms" in told
-    assert "b.shop.svc.cluster.local. A lost -" in told
-    assert "c.shop.svc.cluster.local. A slow: 500 ms 500.0 ms" in told
+    assert "a.shop.svc.cluster.local. A stale by 3.0 s; lacks A 10.0.0.1, A 10.0.0.2" in told
+    assert "b.shop.svc.cluster.local. A lost" in told
+    assert "c.shop.svc.cluster.local. A slow: 500 ms" in told
     # Each bar with its table: three verdicts of the second server, one of the first.
     assert found.count('<rect class="verdict stale"') == 1
     assert 'aria-label="Verdicts"' in found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from ipaddress import ip_address
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,6 +21,7 @@ from hsdns.wire.name import Name
 from hsdns.wire.rdata import srv
 from tests.load.test_verifier import QUERY, Said
 
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "audit.schema.json"
 NAMES = ("a", "b", "c")
 QUESTIONS = [
     Question(Name.from_text(f"{each}.shop.svc.cluster.local."), RRType.A, "service")
@@ -133,3 +136,9 @@ def test_only_so_many_findings_are_listed() -> None:
 def test_the_report_can_be_read_again() -> None:
     found = report(Given([FINE, Result(LOST), FINE]))
     assert msgspec.json.decode(msgspec.json.encode(found), type=AuditReport) == found
+
+
+def test_schema() -> None:
+    """docs/audit.schema.json is what the report is written by; print it anew if it is not."""
+    schema = json.loads(json.dumps(msgspec.json.schema(list[AuditReport])))
+    assert json.loads(SCHEMA.read_text()) == schema

@@ -175,6 +175,7 @@ def test_manifests(server: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(server, line) == 1
     lines = capsys.readouterr().out.splitlines()
     assert ": 2 records, wanted what the objects say, after 0." in lines[1]
+    assert lines[2].startswith("the objects say: ")
     assert "1 of 2 endpoints" in lines[2]
 
 

@@ -121,17 +121,21 @@ def _load(
     settings: LoadSettings, questions: Questions, cluster: LoadCluster | None
 ) -> tuple[Ended, PlanReport]:
     from hsdns.cli.load_live import live
+    from hsdns.cli.load_streams import allow_connections
     from hsdns.load.in_flight import sockets_for
     from hsdns.load.plan import Plan
     from hsdns.load.probe import find_target
     from hsdns.load.report import PlanReport, StageReport
     from hsdns.load.run import Watching, carry_out
     from hsdns.load.sender_process import SenderProcess
+    from hsdns.load.stream_plan import transport_words
     from hsdns.load.verifier import Verifier
 
     schedule = settings.schedule
     family, address = find_target(settings.server, settings.port)
     queries = [each.query(settings.edns) for each in questions.all]
+    if settings.streams is not None:
+        allow_connections(settings.streams, schedule.fastest, settings.timeout)
     _probe(settings, questions, cluster, family, address)
     plan = Plan(
         family,
@@ -145,6 +149,7 @@ def _load(
         round(settings.timeout * 1e9),
         sockets_for(schedule.fastest, settings.timeout, settings.sockets),
         settings.verifies,
+        settings.streams,
     )
     truth = cluster.truth if cluster is not None else None
     verifier = None if truth is None else Verifier(truth, queries, settings.slack)
@@ -162,7 +167,7 @@ def _load(
     what = f"{len(questions.all)} questions of {settings.queries or f'the cluster: {groups}'}"
     return ended, PlanReport(
         f"{address[0]} port {address[1]}",
-        "UDP",
+        transport_words(settings.streams),
         [StageReport(*stage) for stage in schedule.stages],
         schedule.arrival,
         schedule.burst,
@@ -173,6 +178,7 @@ def _load(
         what,
         settings.edns,
         settings.churn,
+        settings.streams,
     )
 
 
@@ -185,13 +191,20 @@ def _probe(
 ) -> None:
     """Wait for the server; one under a made-up cluster must have read that first."""
     from hsdns.load.cluster_names import ABSENT
-    from hsdns.load.probe import probe
+    from hsdns.load.stream_probe import probe_over
 
     if cluster is not None and cluster.api is not None:
         first = next(each for each in questions.all if each.group != ABSENT)
-        probe(family, address, first.query(), settings.wait, lambda reply: bool(reply.answer))
+        probe_over(
+            settings.streams,
+            family,
+            address,
+            first.query(),
+            settings.wait,
+            lambda reply: bool(reply.answer),
+        )
     else:
-        probe(family, address, questions.all[0].query(), settings.wait)
+        probe_over(settings.streams, family, address, questions.all[0].query(), settings.wait)
 
 
 @contextlib.contextmanager

@@ -10,10 +10,13 @@ from typing import Final, NamedTuple
 
 from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.load_streams import FLAGS as STREAM_FLAGS
+from hsdns.cli.load_streams import default_port, read_streams
 from hsdns.corefile.properties import parse_duration
 from hsdns.load.cluster_names import KINDS, read_mix
 from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule, check_target
 from hsdns.load.schedule import Schedule, read_arrival, read_stages
+from hsdns.load.stream_plan import StreamPlan
 from hsdns.load.thresholds import Limit, read_limits
 from hsdns.load.verifier import SLACK
 
@@ -34,7 +37,7 @@ _NUMBER: Final = "number"
 
 FLAGS: Final = {
     "server": Flag(str, "address of the server to load (default 127.0.0.1)", "ADDRESS"),
-    "p": Flag(int, f"port of the server (default {PORT})", "PORT", low=1),
+    "p": Flag(int, f"port of the server (default {PORT}; dot 853, doh 443)", "PORT", low=1),
     "rate": Flag(str, f"queries a second: {_RATES} (default {RATE})", "RATE"),
     "time": Flag(str, "how long (default 10s)", "TIME"),
     "arrival": Flag(str, "how queries arrive: even (default), poisson, or burst=COUNT", "WAY"),
@@ -47,6 +50,7 @@ FLAGS: Final = {
     "edns": Flag(int, "payload size of an EDNS record (default: without one)", "OCTETS", what=_NUMBER, low=512),
     "timeout": Flag(str, "when a query is lost (default 2s)", "TIME"),
     "sockets": Flag(int, f"UDP ports that ask (default {SOCKETS})", "NUMBER", what=_NUMBER, low=1, high=900),
+    **STREAM_FLAGS,
     "verify": Flag(bool, "judge each answer by a watch of the same cluster"),
     "slack": Flag(str, "how far apart the watches of server and generator may be (default 100ms)", "TIME"),
     "api": Flag(str, _API, "HOST:PORT"),
@@ -87,6 +91,7 @@ class LoadSettings(NamedTuple):
     zipf: float
     queries: str
     keeps_going: bool
+    streams: StreamPlan | None = None  # over connections, all of it or what UDP truncates
 
 
 def read_settings(flags: Flags) -> LoadSettings:
@@ -114,7 +119,7 @@ def read_settings(flags: Flags) -> LoadSettings:
         raise FlagError("-timeout 0s: every query would be lost at once; give it a time such as 2s")
     return LoadSettings(
         server,
-        int(str(flags.get("p", PORT))),
+        int(str(flags.get("p", default_port(flags)))),
         schedule,
         seed,
         int(str(flags.get("edns", 0))),
@@ -130,6 +135,7 @@ def read_settings(flags: Flags) -> LoadSettings:
         _number(flags, "zipf", 0.0, 10.0),
         str(flags.get("queries", "")),
         bool(flags.get("keep-going")),
+        read_streams(flags),
     )
 
 

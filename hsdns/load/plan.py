@@ -8,12 +8,14 @@ from __future__ import annotations
 import msgspec
 
 from hsdns.load.schedule import Schedule, Stage
+from hsdns.load.stream_plan import StreamPlan
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A run over UDP; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
+    """A run; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
 
     `weights` say how often each query is sent; empty: one after the other.  `replies`: whether they are wanted.
+    `streams`: it goes over connections, all of it or what UDP truncates; None: over UDP.
     """
 
     family: int
@@ -27,6 +29,7 @@ class Plan(msgspec.Struct, frozen=True):
     timeout: int
     sockets: int
     replies: bool
+    streams: StreamPlan | None = None
 
     @property
     def schedule(self) -> Schedule:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from hsdns.load.connection_report import ConnectionsReport, connections_report
 from hsdns.load.figures import (
     Figure,
     all_sent,
@@ -20,6 +21,7 @@ from hsdns.load.figures import (
 )
 from hsdns.load.judge import VERDICTS
 from hsdns.load.results import Part, Results, Second
+from hsdns.load.stream_plan import StreamPlan
 from hsdns.load.thresholds import Limit, Measured, is_met
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 
@@ -58,6 +60,7 @@ class PlanReport(msgspec.Struct, frozen=True):
     what: str
     edns: int
     churn: float
+    streams: StreamPlan | None = None  # over connections, or what UDP truncates
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -150,6 +153,7 @@ class Report(msgspec.Struct, frozen=True):
     verdicts: VerdictReport | None
     limits: list[LimitReport]
     per_second: list[SecondReport]
+    connections: ConnectionsReport | None = None
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -204,6 +208,7 @@ def make_report(results: Results, run: Run) -> Report:
             for number, second in sorted(results.seconds.items())
             if second.sent or second.not_sent or second.changes
         ],
+        connections_report(results.connections),
     )
 
 

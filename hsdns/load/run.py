@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from hsdns.load.connection_facts import CONNECTIONS
 from hsdns.load.outcome import END, FORGET, LOST, OUTCOMES, REPLY, unpack_outcomes
 from hsdns.load.questions import Question
 from hsdns.load.results import Results
@@ -123,6 +124,8 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
                 judged = verifier.judge(question, flags, reply, *times)
                 if judged is not None:
                     results.add_verdict(judged)
+    elif kind == CONNECTIONS:
+        results.connections.add(content)
     elif kind == REPLY and verifier is not None:
         number, question = int.from_bytes(content[:4], "big"), int.from_bytes(content[4:8], "big")
         verifier.remember(number, question, content[8:])

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -25,6 +25,7 @@ from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan, read_plan, write_plan
 from hsdns.load.questions import order
 from hsdns.load.sender import Sender
+from hsdns.load.stream_process import stream_sender
 from hsdns.load.udp import UdpWire
 
 AHEAD: Final = 50_000_000  # nanoseconds from the order to begin to the begin
@@ -131,11 +132,15 @@ def main() -> None:
     os.dup2(2, 1)  # nothing else may write there
     length = int.from_bytes(_read(stdin, 8), "big")
     plan = read_plan(_read(stdin, length))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
+    if plan.streams is not None and not plan.streams.for_truncated:
+        pipe = _Pipe(stdout)
+        _carry_out(stream_sender(plan, stdin, pipe.emit).run, pipe, stdin)
+        return
     wires = [UdpWire(plan.family, plan.address) for _ in range(plan.sockets)]
     numbers = {wire.socket.fileno(): number for number, wire in enumerate(wires)}
     watched = [stdin, *numbers]
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
 
     def wait(nanoseconds: int) -> list[int] | None:
         ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
@@ -155,12 +160,17 @@ def main() -> None:
         emit=pipe.emit,
         replies=plan.replies,
     )
+    _carry_out(sender.run, pipe, stdin)
+
+
+def _carry_out(send: Callable[[int], None], pipe: _Pipe, stdin: int) -> None:
+    """Say that all is ready, and send from the time that the other process says."""
     pipe.emit(frame(READY))
     gc.collect()
     gc.freeze()
     gc.disable()  # nothing here has cycles, and a collection would be lateness
     with suppress(BrokenPipeError):
-        sender.run(int.from_bytes(_read(stdin, 8), "big"))
+        send(int.from_bytes(_read(stdin, 8), "big"))
         pipe.finish()
 
 

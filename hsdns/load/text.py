@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from hsdns.load.connection_report import ConnectionsReport, reasons
 from hsdns.load.report import Counts, Percentile, Report, StageReport, StaleReport, VerdictReport
 
 _LABEL: Final = 10
@@ -49,6 +50,8 @@ def lines(report: Report) -> list[str]:
             found.append(_row("" if number else "kinds", text))
     if report.verdicts is not None:
         found += _verdicts(report.verdicts)
+    if report.connections is not None:
+        found += _connections(report.connections)
     for limit in report.limits:
         word = {True: "FAILED", False: "held", None: "UNKNOWN"}[limit.met]
         found.append(_row("limit", f"{limit.limit}: {word}"))
@@ -120,6 +123,35 @@ def _verdicts(found: VerdictReport) -> list[str]:
     if found.counts.get("stale"):
         rows.append(_row("STALE", f"by {percentiles(found.stale_age)}"))
         rows += [_row("", _stale(name)) for name in found.stale_names[:MOST_NAMES]]
+    return rows
+
+
+def _connections(found: ConnectionsReport) -> list[str]:
+    words = [f"{found.opened} opened, {found.most_open} at once at most"]
+    if found.fell:
+        words.append(f"for {found.fell} truncated answers")
+    words += [
+        f"{text} {count}"
+        for text, count in (
+            ("queries asked again", found.asked_again),
+            ("late replies", found.late),
+        )
+        if count
+    ]
+    rows = [_row("connected", ", ".join(words))]
+    setup = [
+        Percentile(each.name, each.us, "" if each.us is not None else "none")
+        for each in found.setup
+    ]
+    if found.opened:
+        rows.append(_row("", f"set up in {percentiles(setup)}"))
+    for text, counts in (
+        ("ended", found.ended),
+        ("NOT opened", found.not_opened),
+        ("queries without an answer", found.without_answer),
+    ):
+        if counts:
+            rows.append(_row("", f"{text}: {reasons(counts)}"))
     return rows
 
 

@@ -143,7 +143,15 @@ class SharesMemory(Protocol):
 
 @runtime_checkable
 class LogsHits(Protocol):
-    """A handler that writes the query log (`log`)."""
+    """A handler that writes the query log (`log`).
+
+    `logs_all`: each hit has a line.
+    """
+
+    logs_all: bool
+
+    def drop_line(self) -> bool:
+        """Count a line as lost, and return True, while lines cannot be written; else do nothing."""
 
     def log_hit(self, request: Request, hit: LogRecord) -> None:
         """Write the line about a query that the answer table has answered."""

@@ -7,7 +7,7 @@ Rule 1: a hit counts in the same metrics as a query that the chain answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.answer_table.capabilities import CountsCacheHits, CountsHits, HitCounts, HitLabels
@@ -69,15 +69,21 @@ class HitLog:
     """The log of one table; `is_wanted` says whether any block logs what the table answers."""
 
     def __init__(
-        self, server: str, blocks: BlockChoice[BlockPolicy], policies: Iterable[BlockPolicy]
+        self, server: str, blocks: BlockChoice[BlockPolicy], policies: Collection[BlockPolicy]
     ) -> None:
         self._server = server
         self._blocks = blocks
-        self.is_wanted = any(policy.log is not None and policy.stores_any for policy in policies)
+        logs = [each.log for each in policies if each.log is not None and each.stores_any]
+        self.is_wanted = bool(logs)
+        # To find out whose line it would be costs ten times as much as to drop it.
+        self._drop = logs[0].drop_line if logs and all(each.logs_all for each in logs) else None
 
     def write(self, records: Sequence[LogRecord], endpoint: Callable[[bytes], Endpoint]) -> None:
         """Write the lines of hits; `endpoint` reads a socket address."""
+        drop = self._drop
         for record in records:
+            if drop is not None and drop():
+                continue
             query = decode(record.query)
             found = self._blocks.match(query.qname, query.qtype)
             policy = found.block if found is not None else None

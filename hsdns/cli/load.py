@@ -149,7 +149,7 @@ def _load(
         round(settings.timeout * 1e9),
         sockets_for(schedule.fastest, settings.timeout, settings.sockets),
         settings.verifies,
-        settings.streams,
+        streams=settings.streams,
     )
     truth = cluster.truth if cluster is not None else None
     verifier = None if truth is None else Verifier(truth, queries, settings.slack)

@@ -29,21 +29,19 @@ from hsdns.load.stream_plan import (
 
 Flags = Mapping[str, str | int | bool | list[str]]
 
-_NUMBER: Final = "number"
 _DEFAULTS: Final = StreamPlan()
+
+
+def _number(text: str, high: int) -> Flag:
+    return Flag(int, text, "NUMBER", what="number", low=1, high=high)
+
 
 FLAGS: Final = {
     "transport": Flag(str, "how queries travel: udp (default), tcp, dot or doh", "NAME"),
     "retry-tcp": Flag(bool, "ask again over TCP where an answer over UDP is truncated"),
-    "connections": Flag(
-        int, f"connections at once at most (default {_DEFAULTS.connections})", "NUMBER", what=_NUMBER, low=1, high=100_000
-    ),
-    "queries-per-connection": Flag(
-        int, "queries on a connection, 1 for a new one each (default: any number)", "NUMBER", what=_NUMBER, low=1, high=1_000_000_000
-    ),
-    "pipeline": Flag(
-        int, f"queries in flight on a connection (default {_DEFAULTS.pipeline})", "NUMBER", what=_NUMBER, low=1, high=60_000
-    ),
+    "connections": _number(f"connections at once at most (default {_DEFAULTS.connections})", 100_000),
+    "queries-per-connection": _number("queries on a connection, 1 for a new one each (default: any number)", 10**9),
+    "pipeline": _number(f"queries in flight on a connection (default {_DEFAULTS.pipeline})", 60_000),
     "idle": Flag(str, "close a connection that has been idle for so long (default: it stays open)", "TIME"),
     "tls-ca": Flag(str, "file of the certificates to trust (default: those of this machine)", "FILE"),
     "tls-name": Flag(str, "name that the certificate must have (default: the address)", "NAME"),

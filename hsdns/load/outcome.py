@@ -12,11 +12,16 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
+from hsdns.load.questions import Question
+from hsdns.wire.name import Name
+
 _OUTCOME: Final = Struct("=IIIqqq")
 _FRAME: Final = Struct("=cI")
+_QUESTION: Final = Struct("=IHB")
 OUTCOMES: Final = b"o"
 REPLY: Final = b"r"
 FORGET: Final = b"f"  # replies before are not referred to any more
+QUESTION: Final = b"q"  # one that was not known when the run began; before all outcomes of it
 READY: Final = b"b"
 END: Final = b"e"
 
@@ -47,6 +52,20 @@ def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes
 def unpack_outcomes(octets: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
     """The outcomes, as plain tuples in the order of Outcome."""
     return _OUTCOME.iter_unpack(octets)
+
+
+def pack_question(number: int, question: Question) -> bytes:
+    """The octets of a question and its number; of those that were asked before it."""
+    group = question.group.encode()
+    return _QUESTION.pack(number, question.qtype, len(group)) + group + question.name.wire
+
+
+def unpack_question(octets: bytes) -> tuple[int, Question]:
+    """Number and question."""
+    number, qtype, length = _QUESTION.unpack_from(octets)
+    at = _QUESTION.size + length
+    group = octets[_QUESTION.size : at].decode()
+    return number, Question(Name(octets[at:]), qtype, group)
 
 
 def frame(kind: bytes, octets: bytes = b"") -> bytes:

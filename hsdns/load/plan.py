@@ -5,16 +5,28 @@ Path: run.py makes it -> sender_process.py -> sender.py.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterator
+
 import msgspec
 
+from hsdns.load.questions import order
 from hsdns.load.schedule import Schedule, Stage
 from hsdns.load.stream_plan import StreamPlan
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """Times in nanoseconds from the begin, and numbers of queries: arrays of the types q and I, as octets."""
+
+    times: bytes
+    order: bytes
 
 
 class Plan(msgspec.Struct, frozen=True):
     """A run; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
 
     `weights` say how often each query is sent; empty: one after the other.  `replies`: whether they are wanted.
+    `recorded` is what a recording says in place of schedule and order.
     `streams`: it goes over connections, all of it or what UDP truncates; None: over UDP.
     """
 
@@ -29,6 +41,7 @@ class Plan(msgspec.Struct, frozen=True):
     timeout: int
     sockets: int
     replies: bool
+    recorded: Recorded | None = None
     streams: StreamPlan | None = None
 
     @property
@@ -36,6 +49,18 @@ class Plan(msgspec.Struct, frozen=True):
         """When each query is due."""
         stages = tuple(Stage(*each) for each in self.stages)
         return Schedule(stages, self.arrival, self.burst, self.seed)
+
+    def times(self) -> Iterator[int]:
+        """When each query is due, in nanoseconds from the begin; they never fall."""
+        if self.recorded is not None:
+            return iter(array("q", self.recorded.times))
+        return self.schedule.times()
+
+    def order(self) -> Iterator[int]:
+        """The number of each query in `queries`, as they are sent; at least as many as there are times."""
+        if self.recorded is not None:
+            return iter(array("I", self.recorded.order))
+        return order(len(self.queries), self.weights, self.seed)
 
 
 def read_plan(octets: bytes) -> Plan:

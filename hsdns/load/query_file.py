@@ -1,8 +1,11 @@
 """Reads dnsperf's files of queries: a line for each, `NAME TYPE`.
 
 Path: cli/load.py reads -queries -> here -> questions.py.
-Rule: empty lines and those that begin with `;` or `#` are skipped, as dnsperf does; anything else must be a query.
-Source: dnsperf 2.14, "Constructing an Input File".
+Rule 1: empty lines and those that begin with `;` are skipped, as dnsperf does; here also those that begin with `#`,
+        which dnsperf would ask for.
+Rule 2: anything else must be a query.  dnsperf takes the first type that begins with what is written (C for CNAME), and
+        ignores what follows the type; here a type is written out, and may be followed by its class, IN.
+Source: dnsperf 2.14, "Constructing a query input file", src/dns.c and src/qtype.c.
 """
 
 from __future__ import annotations
@@ -17,6 +20,11 @@ from hsdns.wire.iana import type_from_text
 from hsdns.wire.name import Name
 
 GROUP: Final = "file"
+BLOCKS: Final = ("require", "prohibit", "add", "delete", "send")  # of dynamic updates
+# Types that dnsperf has names for and the rest of hsdns has not.
+MORE_TYPES: Final = {
+    "NSAP": 22, "NSAP-PTR": 23, "A6": 38, "SINK": 40, "DOA": 259, "AMTRELAY": 260,
+}  # fmt: skip
 _TYPES: Final = ("A", "AAAA", "ANY", "CNAME", "HTTPS", "MX", "NS", "PTR", "SOA", "SRV", "TXT")
 
 
@@ -27,17 +35,24 @@ def read_queries(lines: Iterable[str], path: str) -> list[Question]:
         words = line.split()
         if not words or line[0] in ";#":
             continue
-        if len(words) != 2:
+        if "\0" in line:
+            raise LoadError(f"{path}:{number}: this is no text; a file for dnsperf -B is not read")
+        if words[0].lower() in BLOCKS and (len(words) == 1 or len(words) > 2):
+            raise LoadError(
+                f'{path}:{number}: "{line.strip()}" is of a dynamic update (dnsperf -u), and only queries are sent'
+            )
+        if len(words) not in (2, 3) or (len(words) == 3 and words[2].upper() != "IN"):
             raise LoadError(
                 f'{path}:{number}: "{line.strip()}" is not a name and a type; write a line such as www.example.com A'
             )
-        name, qtype = words
+        name, qtype = words[:2]
         try:
             qname = Name.from_text(name)
         except ValueError as error:
             raise LoadError(f'{path}:{number}: "{name}" is no name: {error}') from None
+        known = MORE_TYPES.get(qtype.upper())
         try:
-            found.append(Question(qname, type_from_text(qtype.upper()), GROUP))
+            found.append(Question(qname, known or type_from_text(qtype.upper()), GROUP))
         except ValueError as error:
             raise LoadError(f"{path}:{number}: {error}{did_you_mean(qtype, _TYPES)}") from None
     if not found:

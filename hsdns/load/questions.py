@@ -14,22 +14,31 @@ from typing import Final, NamedTuple
 
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
-from hsdns.wire.message import Query
+from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name
 
 AT_ONCE: Final = 1024  # numbers drawn together
 
 
 class Question(NamedTuple):
-    """One question; `group` is what kind of name it is, "file" for those of a file."""
+    """One question; `group` is what kind of name it is, "file" for those of a file.
+
+    `flags` are those of the header, `own_edns` the payload size that it has in any run: 0 for none, None for that of
+    the run.  `do`: DNSSEC OK (RFC 3225), which an EDNS record says.
+    """
 
     name: Name
     qtype: int
     group: str
+    flags: int = RD
+    own_edns: int | None = None
+    do: bool = False
 
     def query(self, edns: int = 0) -> Query:
         """The query, with an EDNS record of that payload size unless it is 0."""
-        return Query.ask(self.name, self.qtype, edns=Edns(edns) if edns else None)
+        size = edns if self.own_edns is None else self.own_edns
+        record = Edns(size, do=self.do) if size else None
+        return Query.ask(self.name, self.qtype, flags=self.flags, edns=record)
 
     def octets(self, edns: int = 0) -> bytes:
         """The query on the wire, without its ID."""

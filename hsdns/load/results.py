@@ -95,7 +95,7 @@ class Results:
     """The measurements of a run that began at `begin`, nanoseconds of the monotonic clock."""
 
     def __init__(self, questions: Sequence[Question], begin: int) -> None:
-        self.questions = questions
+        self.questions = list(questions)
         self.begin = begin
         self.seconds: dict[int, Second] = {}
         self.kinds: dict[Kind, Part] = {}
@@ -108,6 +108,11 @@ class Results:
 
     def _kind(self, question: Question) -> Part:
         return self.kinds.setdefault((question.group, question.qtype), Part())
+
+    def learn(self, question: Question) -> None:
+        """Another question will be asked; its number is that of those before it."""
+        self.questions.append(question)
+        self._kinds.append(self._kind(question))
 
     def second(self, number: int) -> Second:
         """A second of the schedule."""

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from hsdns.load.connection_facts import CONNECTIONS
-from hsdns.load.outcome import END, FORGET, LOST, OUTCOMES, REPLY, unpack_outcomes
+from hsdns.load.outcome import (
+    END,
+    FORGET,
+    LOST,
+    OUTCOMES,
+    QUESTION,
+    REPLY,
+    unpack_outcomes,
+    unpack_question,
+)
 from hsdns.load.questions import Question
 from hsdns.load.results import Results
 from hsdns.load.safety import FAILING_AFTER, FailureWatch
@@ -126,6 +135,11 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
                     results.add_verdict(judged)
     elif kind == CONNECTIONS:
         results.connections.add(content)
+    elif kind == QUESTION:
+        _, asked = unpack_question(content)
+        results.learn(asked)
+        if verifier is not None:
+            verifier.learn(asked)
     elif kind == REPLY and verifier is not None:
         number, question = int.from_bytes(content[:4], "big"), int.from_bytes(content[4:8], "big")
         verifier.remember(number, question, content[8:])

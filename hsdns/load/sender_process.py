@@ -23,7 +23,6 @@ from hsdns.load.errors import LoadError
 from hsdns.load.in_flight import InFlight
 from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan, read_plan, write_plan
-from hsdns.load.questions import order
 from hsdns.load.sender import Sender
 from hsdns.load.stream_process import stream_sender
 from hsdns.load.udp import UdpWire
@@ -152,8 +151,8 @@ def main() -> None:
     sender = Sender(
         wires,
         plan.queries,
-        plan.schedule.times(),
-        order(len(plan.queries), plan.weights, plan.seed),
+        plan.times(),
+        plan.order(),
         InFlight(plan.sockets, plan.timeout),
         clock=time.monotonic_ns,
         wait=wait,

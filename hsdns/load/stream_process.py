@@ -14,7 +14,6 @@ from hsdns.load.http2 import Http2Session
 from hsdns.load.http2_requests import Requests
 from hsdns.load.plan import Plan
 from hsdns.load.pool import Hears, Pool
-from hsdns.load.questions import order
 from hsdns.load.session import FramedSession
 from hsdns.load.stream_links import Links
 from hsdns.load.stream_plan import DOH, StreamPlan, authority
@@ -70,8 +69,8 @@ def stream_sender(plan: Plan, stdin: int, emit: Callable[[bytes], None]) -> Stre
         pool,
         telling,
         plan.queries,
-        plan.schedule.times(),
-        order(len(plan.queries), plan.weights, plan.seed),
+        plan.times(),
+        plan.order(),
         clock=time.monotonic_ns,
         wait=wait,
     )

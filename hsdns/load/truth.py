@@ -4,7 +4,9 @@ Path: the watch of a kubernetes block (plugins/kubernetes/watch.py) -> here -> v
 Rule 1: a state is noted when the event is applied, in the thread of the watch: its value alone, which never changes.
 Rule 2: what is right for a question is made of the state by what answers queries (cluster/answer.py), when an answer
         is compared with it for the first time.
-Rule 3: what does not depend on one Service or one address has no truth here, and is not judged: names outside the
+Rule 3: if questions may be learnt while the cluster changes, all Services are followed from the beginning: a question
+        may be learnt after it was answered.
+Rule 4: what does not depend on one Service or one address has no truth here, and is not judged: names outside the
         cluster, those of an ExternalName, pods that are verified, and names that fall through.
 """
 
@@ -65,16 +67,22 @@ def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
 class Truth:
     """What is right for each of some questions, over a kubernetes block that has started and read its cluster.
 
-    To be made in the thread of the watch.  `clock` is monotonic seconds.
+    To be made in the thread of the watch.  `clock` is monotonic seconds; `grows`: learn() may be called.
     """
 
     def __init__(
-        self, block: Kubernetes, questions: Sequence[Question], clock: Callable[[], float]
+        self,
+        block: Kubernetes,
+        questions: Sequence[Question],
+        clock: Callable[[], float],
+        *,
+        grows: bool = False,
     ) -> None:
         self._block = block
         self._clock = clock
         self._live = block.answers
-        self.questions = questions
+        self.questions = list(questions)
+        self._grows = grows
         self.changes: list[float] = []  # when each event was applied that changed what is asked for
         self.subjects: list[Subject] = []
         self._zones: list[Name | None] = []
@@ -90,11 +98,36 @@ class Truth:
         self._scratch.pods = block.store.pods
         self._scratch.synced = True
         self._answers: ClusterAnswers = block.answers_over(self._scratch)
+        if grows:
+            for key, value in block.store.services.values.items():
+                self._services[key] = Timeline(value)
         for question in questions:
             zone = question.name.longest_of(block.zones)
             self._zones.append(zone)
             self.subjects.append(self._subject(question, zone))
         self._follow()
+
+    def learn(self, question: Question) -> None:
+        """Another question will be asked; its number is that of those before it.
+
+        Addresses and ServiceImports have no truth then: no states of theirs were noted before.
+        """
+        assert self._grows, "made so"
+        zone = question.name.longest_of(self._block.zones)
+        subject: Subject = None
+        if zone is not None and (
+            question.qtype == RRType.PTR or self._live.lookup.is_multicluster(zone)
+        ):
+            zone = None
+        if zone is not None:
+            parsed = self._live.lookup.parse(question.name, zone)
+            if parsed is not None and parsed.kind == SVC and parsed.name:
+                subject = (parsed.namespace, parsed.name)
+                # One that has no states yet has never existed; the thread of the watch may be adding it.
+                self._services.setdefault(subject, Timeline(None))
+        self.questions.append(question)
+        self._zones.append(zone)
+        self.subjects.append(subject)
 
     def is_away(self) -> bool:
         """Whether the cluster cannot be watched at the moment."""
@@ -176,6 +209,8 @@ class Truth:
     def _note(self, noted: Noted) -> None:
         now = self._clock()
         timeline = self._services.get(noted.service)
+        if timeline is None and self._grows:
+            timeline = self._services.setdefault(noted.service, Timeline(None))
         if timeline is not None:
             timeline.add(now, self._block.store.services.values.get(noted.service))
             self.changes.append(now)
@@ -194,7 +229,7 @@ class Truth:
                 timeline.add(time, pointers)
 
     def _make(self, question: int, state: int) -> Answer | None:
-        subject, (name, qtype, _) = self.subjects[question], self.questions[question]
+        subject, name, qtype = self.subjects[question], *self.questions[question][:2]
         zone = self._zones[question]
         assert zone is not None, "states() says so"
         if isinstance(subject, bytes):

@@ -25,6 +25,7 @@ from hsdns.load.judge import (
     Verdict,
     judge,
 )
+from hsdns.load.questions import Question
 from hsdns.load.truth import answer_of
 from hsdns.wire.decode_reply import BadReply, decode_reply
 from hsdns.wire.iana import Rcode
@@ -53,6 +54,9 @@ class SaysTruth(Protocol):
     def expected(self, question: int, state: int) -> Answer | None:
         """What is right for a question in a state."""
 
+    def learn(self, question: Question) -> None:
+        """Another question will be asked."""
+
 
 class Judged(NamedTuple):
     """A verdict about a question's answer; times in seconds of the monotonic clock."""
@@ -78,10 +82,15 @@ class Verifier:
         self.slack = slack
         self.patience = max(PATIENCE, 2 * slack)
         self._truth = truth
-        self._queries = queries
+        self._queries = list(queries)
         self._replies: dict[int, tuple[int, bytes]] = {}
         self._answers: dict[int, Answer | None] = {}
         self._waiting: deque[_Waiting] = deque()
+
+    def learn(self, question: Question) -> None:
+        """Another question will be asked; its number is that of those before it."""
+        self._queries.append(question.query())
+        self._truth.learn(question)
 
     def remember(self, number: int, question: int, content: bytes) -> None:
         """A reply, without its ID, that outcomes may refer to."""

@@ -51,6 +51,8 @@ _WITHOUT_ANSWER: Final[dict[int, Outcome]] = {
     Rcode.NXDOMAIN: Outcome.NXDOMAIN,
     Rcode.NOTIMP: Outcome.SERVER_ERROR,
 }
+# Stands for any line, of which the filter of server/log_writer.py reads nothing.
+_ANY: Final = logging.LogRecord(LOGGER, logging.INFO, "", 0, "", (), None)
 # Values of the labels log/class and log/type, as in CoreDNS.
 _CLASS_OF: Final = {
     outcome: word for word, found in _CLASSES.items() if word != "all" for outcome in found
@@ -110,6 +112,9 @@ class Log(Plugin):
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = tuple(rules)
         self.cacheable = all(rule.cacheable for rule in rules)
+        self.logs_all = any(
+            rule.zone == ROOT and rule.outcomes == _CLASSES["all"] for rule in self._rules[:1]
+        )
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -144,17 +149,22 @@ class Log(Plugin):
             word = _CLASS_OF[found]
             request.metadata["log/type"] = lambda: _TYPES[found]
             request.metadata["log/class"] = lambda: word
-        if found in rule.outcomes and _log.isEnabledFor(logging.INFO):
+        if found in rule.outcomes and not self.drop_line():
             _log.info(_Line(rule.line, Exchange(request, sent, self._clock() - request.now)))
         return reply
+
+    @staticmethod
+    def drop_line() -> bool:
+        """Count a line as lost, and return True, while nobody reads the log; else do nothing."""
+        return not _log.isEnabledFor(logging.INFO) or not _log.filter(_ANY)
 
     def log_hit(self, request: Request, hit: LogRecord) -> None:
         """Write the line about a query that the answer table has answered."""
         rule = self._rule_of(request)
-        if rule is None or not _log.isEnabledFor(logging.INFO):
+        if rule is None:
             return
         found = Outcome.POSITIVE if hit.answers else _WITHOUT_ANSWER[hit.flags & 15]
-        if found in rule.outcomes:
+        if found in rule.outcomes and not self.drop_line():
             _log.info(_Line(rule.line, Exchange(request, None, hit.seconds, hit)))
 
     def _rule_of(self, request: Request) -> Rule | None:

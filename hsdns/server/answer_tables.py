@@ -4,6 +4,8 @@ Path: lifecycle.py, beside the sockets; plugins/prometheus.py has fold() called 
 Rule 1: a table counts while any listener has it.  After that it is counted twice: by the fold that finds it exchanged,
         and by the next one, since a worker may have been in the middle of a batch.
 Rule 2: each count is added once and each line written once, however often fold() is called.
+Rule 3: lines are written some in a turn, those of a table that was exchanged too: 65,536 may wait, which take seconds.
+        It is kept until they are written.  Only the end of the process writes all of them at once.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ LOG_INTERVAL: Final = 0.05  # seconds between looks at what is to be logged
 IDLE_INTERVAL: Final = 2.0
 LOG_LINES: Final = 500  # in an interval, of a table: 10,000 lines a second
 LOG_SLICE: Final = 16  # lines in a turn of the loop: half a millisecond
-MAX_LOG_LINES: Final = 65_536  # of a table that was exchanged
+MAX_LOG_LINES: Final = 65_536  # that are written at the end
 SHED_REASONS: Final = ("query", "response")
 
 
@@ -98,7 +100,11 @@ class AnswerTables:
         metrics.before_collect(self.fold)
 
     def settle(self) -> None:
-        """Log and count what there is; called when listeners have exchanged their tables, or closed."""
+        """Count what there is; called when listeners have exchanged their tables, or closed."""
+        self.fold()
+
+    def close(self) -> None:
+        """Log and count what there is; called when all listeners have closed."""
         for table in self._tables:
             self._write_log(table, MAX_LOG_LINES)
         self.fold()
@@ -128,10 +134,9 @@ class AnswerTables:
         """Write the lines about what the tables have answered, and forget exchanged tables, until cancelled."""
         while True:
             # A server that logs nothing is not woken for it.
+            writers = (each.processor.writer for each in self._listeners())
             logs = any(
-                each.processor.writer.hit_log.is_wanted
-                for each in self._listeners()
-                if each.processor.writer
+                each is not None and each.hit_log.is_wanted for each in (*self._tables, *writers)
             )
             before = self._exchanged
             await sleep(LOG_INTERVAL if logs else IDLE_INTERVAL)
@@ -147,9 +152,10 @@ class AnswerTables:
     def _forget(self, each: AnswerTableWriter | UdpListener) -> None:
         if isinstance(each, UdpListener):
             self._sockets.pop(each, None)
-        else:
-            self._write_log(each, MAX_LOG_LINES)
+        elif self._write_log(each, LOG_SLICE) < LOG_SLICE:  # else write_logs() has more to do
             self._tables.pop(each, None)
+        else:
+            each.table.clear()
 
     @staticmethod
     def _write_log(table: AnswerTableWriter, most: int) -> int:

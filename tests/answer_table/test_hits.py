@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from types import ModuleType
@@ -184,3 +185,28 @@ def test_lines_of_the_log_with_and_without_table(
     assert found[2] == found[3]
     assert len(found[0]) == (56 if "denial" in lines else 2 * len(wires))
     assert found[0] != found[2]
+
+
+@pytest.mark.parametrize("text", ["log", "log {\nclass denial\n}"])
+def test_no_line_is_made_while_nobody_reads_the_log(
+    twin: ModuleType,
+    text: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where only some hits have lines, none is counted as lost that has none."""
+    lost: list[object] = []
+
+    def refuse(record: object) -> bool:
+        lost.append(record)
+        return False
+
+    memory_server = MemoryServer(block(f"{text}\n{KUBERNETES}"), twin, OBJECTS)
+    memory_server.from_chain(ask("web.default.svc.cluster.local."))
+    assert memory_server.from_table(ask("web.default.svc.cluster.local."), "tcp") is not None
+    caplog.set_level(logging.INFO, "hsdns.plugin.log")
+    monkeypatch.setattr(logging.getLogger("hsdns.plugin.log"), "filters", [refuse])
+    records = memory_server.writer.table.take_log(10)
+    memory_server.writer.hit_log.write(records, client_endpoint)
+    assert len(records) == 1
+    assert len(lost) == (text == "log")

@@ -153,4 +153,4 @@ class Scene:
         found = [*self.facts, *self.answers]
         self.facts.clear()
         self.answers.clear()
-        return found  # type: ignore[return-value] # pairs of both kinds
+        return found

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.asked import Asked, Heard
-from hsdns.load.http2 import GOAWAY, HEADERS, PING, SETTINGS, WINDOW, Http2Session
-from hsdns.load.http2_requests import MEDIA_TYPE, Requests, frame_head
+from hsdns.load.http2 import GOAWAY, PING, SETTINGS, WINDOW, Http2Session
+from hsdns.load.http2_requests import HEADERS, MEDIA_TYPE, Requests, frame_head
 from hsdns.load.stream_plan import GET, POST
 from tests.load.stream_peers import OCTETS, answer
 

@@ -1,7 +1,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.outcome import OUTCOMES, Frames, frame, pack_outcomes, unpack_outcomes
+from hsdns.load.outcome import (
+    OUTCOMES,
+    Frames,
+    frame,
+    pack_outcomes,
+    pack_question,
+    unpack_outcomes,
+    unpack_question,
+)
+from hsdns.load.questions import Question
+from hsdns.wire.name import Name
 
 NUMBER = st.integers(0, 2**32 - 1)
 TIME = st.integers(-(2**63), 2**63 - 1)
@@ -32,3 +42,21 @@ def test_a_part_of_a_message_is_none() -> None:
     frames = Frames()
     assert list(frames.feed(frame(OUTCOMES, b"abc")[:-1])) == []
     assert list(frames.feed(b"c")) == [(OUTCOMES, b"abc")]
+
+
+@given(
+    number=NUMBER,
+    labels=st.lists(st.binary(min_size=1, max_size=20), max_size=5),
+    qtype=st.integers(0, 65535),
+    group=st.text(max_size=20),
+)
+def test_questions(number: int, labels: list[bytes], qtype: int, group: str) -> None:
+    found, question = unpack_question(
+        pack_question(number, Question(Name.from_labels(labels), qtype, group))
+    )
+    assert (found, question.name.labels, question.qtype, question.group) == (
+        number,
+        tuple(label.lower() for label in labels),
+        qtype,
+        group,
+    )

@@ -1,4 +1,9 @@
-from hsdns.load.plan import Plan, read_plan, write_plan
+from array import array
+from itertools import islice
+
+import msgspec
+
+from hsdns.load.plan import Plan, Recorded, read_plan, write_plan
 from hsdns.load.schedule import POISSON, Schedule, Stage
 
 
@@ -8,3 +13,14 @@ def test_as_it_was_written() -> None:
     )
     assert read_plan(write_plan(plan)) == plan
     assert plan.schedule == Schedule((Stage(1.0, 2.0, 3.0),), POISSON, 1, 7)
+    assert list(plan.times()) == list(plan.schedule.times())
+    assert list(islice(plan.order(), 3)) == [0, 0, 0]
+
+
+def test_what_is_recorded() -> None:
+    times, numbers = [0, 5, 5, 10**12], [1, 0, 0, 1]
+    recorded = Recorded(array("q", times).tobytes(), array("I", numbers).tobytes())
+    plan = Plan(2, ("127.0.0.1", 53), [b"", b""], [], 7, [], "replay", 1, 10**9, 4, True, recorded)
+    for each in (plan, read_plan(write_plan(plan))):
+        assert (list(each.times()), list(each.order())) == (times, numbers)
+    assert msgspec.structs.replace(plan, recorded=None) != plan

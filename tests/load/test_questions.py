@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from hsdns.load.questions import Question, Questions, order, zipf
 from hsdns.wire.decode import decode
+from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
-from hsdns.wire.message import Query
+from hsdns.wire.message import CD, RD, Query
 from hsdns.wire.name import Name
 
 WWW = Question(Name.from_text("www.a.test."), RRType.SRV, "file")
@@ -21,6 +22,19 @@ def test_query(edns: int) -> None:
     assert isinstance(query, Query)
     assert (query.id, query.qname, query.qtype, query.flags) == (0x1234, WWW.name, WWW.qtype, 0x100)
     assert (query.edns.payload_size if query.edns else 0) == edns
+
+
+@pytest.mark.parametrize(
+    ("question", "flags", "edns"),
+    [
+        (WWW._replace(flags=CD), CD, Edns(4096)),
+        (WWW._replace(own_edns=0), RD, None),
+        (WWW._replace(own_edns=1232, do=True, flags=RD | CD), RD | CD, Edns(1232, do=True)),
+    ],
+)
+def test_a_query_as_it_was_recorded(question: Question, flags: int, edns: Edns | None) -> None:
+    query = decode(b"\0\0" + question.octets(4096))
+    assert (query.flags, query.edns) == (flags, edns)
 
 
 def test_without_weights_one_after_the_other() -> None:

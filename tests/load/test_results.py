@@ -41,6 +41,16 @@ def test_counts() -> None:
     assert whole.latency.total == 3
 
 
+def test_a_question_that_is_learnt() -> None:
+    results = Results([], BEGIN)
+    for question in QUESTIONS:
+        results.learn(question)
+    results.add([(1, 0x8400, 0, BEGIN, BEGIN, BEGIN + MS)])
+    assert results.questions == QUESTIONS
+    assert results.kinds["srv", RRType.SRV].answered == 1
+    assert results.kinds["service", RRType.A].answered == 0
+
+
 def test_verdicts() -> None:
     results = Results(QUESTIONS, BEGIN)
     for planned, verdict in [

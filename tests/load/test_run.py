@@ -7,7 +7,16 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from hsdns.load.judge import STALE
-from hsdns.load.outcome import END, FORGET, LOST, OUTCOMES, REPLY, pack_outcomes
+from hsdns.load.outcome import (
+    END,
+    FORGET,
+    LOST,
+    OUTCOMES,
+    QUESTION,
+    REPLY,
+    pack_outcomes,
+    pack_question,
+)
 from hsdns.load.questions import Question
 from hsdns.load.run import FAILING, FELL_BEHIND, INTERRUPTED, Ended, Watching, carry_out
 from hsdns.load.schedule import SECOND
@@ -71,6 +80,16 @@ def test_what_is_told_is_counted_and_shown() -> None:
     whole = ended.results.whole()
     assert (whole.answered, whole.lost) == (1, 1)
     assert shown == [(0.5, 1), (1.0, 2), (1.5, 2)]
+
+
+def test_a_question_that_is_told() -> None:
+    question = (QUESTION, pack_question(1, Question(NAME, RRType.AAAA, "search")))
+    begin = 5 * SECOND
+    asked = (OUTCOMES, pack_outcomes([(1, 0x8402, 0, begin, begin, begin + MS)]))
+    said = Said()
+    ended = run(Sending([[question, asked]]), Watching(Verifier(said, [QUERY])))
+    assert ended.results.kinds["search", RRType.AAAA].answered == 1
+    assert [each.qtype for each in said.learnt] == [RRType.AAAA]
 
 
 def test_interrupted() -> None:

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from hsdns.load import probe, stream_probe
+from hsdns.load import probe
 from hsdns.load.errors import LoadError
+from hsdns.load.stream_links import Links
 from hsdns.load.stream_plan import DOT, TCP, StreamPlan
 from hsdns.load.stream_probe import probe_over
 from hsdns.wire.iana import Rcode, RRType
@@ -120,5 +121,5 @@ def test_this_machine_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     def lacks(*_: object) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(stream_probe.Links, "open", lacks)
+    monkeypatch.setattr(Links, "open", lacks)
     assert said(StreamPlan(), 1) == f"127.0.0.1 port 1 over TCP: this machine cannot open a connection{REMEDY}"  # fmt: skip

@@ -55,7 +55,7 @@ def load(
         5_000_000_000,
         1,
         True,
-        streams,
+        streams=streams,
     )
     outcomes: list[Outcome] = []
     replies: dict[int, bytes] = {}

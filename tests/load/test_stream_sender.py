@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import repeat
 
+from hsdns.load.connection import Connection
 from hsdns.load.connection_facts import CONNECTIONS, ConnectionCounts
 from hsdns.load.outcome import LOST, OUTCOMES, Frames, Outcome, unpack_outcomes
 from hsdns.load.pool import Pool
+from hsdns.load.session import FramedSession
 from hsdns.load.stream_plan import StreamPlan
 from hsdns.load.stream_sender import StreamSender
 from hsdns.load.telling import Telling
 from hsdns.wire.framing import frame
-from tests.load.stream_peers import MS, OCTETS, Connection, FramedSession, Link, answer
+from tests.load.stream_peers import MS, OCTETS, Link, answer
 
 BEGIN = 1000 * MS
 

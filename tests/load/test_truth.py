@@ -200,3 +200,39 @@ def test_an_answer_in_any_case_and_with_any_weight() -> None:
     assert answer_of(0, [one]) == answer_of(0, [other])
     assert answer_of(0, [one]) != answer_of(0, [RR(same, RRType.SRV, 5, srv(2, 7, 80, target))])
     assert answer_of(0, [one]) != answer_of(0, [RR(same, RRType.SRV, 5, srv(1, 7, 81, target))])
+
+
+def test_questions_that_are_learnt_after_the_change() -> None:
+    async def test(block: Kubernetes) -> None:
+        times = iter((0.0, 5.0, 6.0))
+        truth = Truth(block, [], lambda: next(times), grows=True)
+        service = OBJECTS["svc-0"]
+        assert isinstance(service, Service)
+        put(block, moved())
+        new = structs.replace(service.metadata, name="new")
+        put(block, structs.replace(service, metadata=new))
+        for name, qtype in (
+            (f"svc-1.{ZONE}", RRType.A),
+            (f"new.{ZONE}", RRType.A),
+            (f"new.{ZONE}", RRType.AAAA),
+            (f"svc-1.{ZONE}{ZONE}", RRType.A),
+            (f"nothing.{ZONE}", RRType.A),
+            ("svc-1.svc.cluster.local.", RRType.A),
+            ("svc-1.cluster.local.", RRType.A),
+            ("www.example.com.", RRType.A),
+            ("4.3.2.10.in-addr.arpa.", RRType.PTR),
+        ):
+            truth.learn(ask(name, qtype))
+        assert [history(truth, at) for at in range(7)] == [
+            [(BEGIN, a(*ADDRESSES)), (5.0, a(NEW, ADDRESSES[1]))],
+            [(BEGIN, NXDOMAIN), (6.0, a("172.16.0.0"))],
+            [(BEGIN, NXDOMAIN), (6.0, Answer(0))],
+            [(BEGIN, NXDOMAIN)],
+            [(BEGIN, NXDOMAIN)],
+            [(BEGIN, NXDOMAIN)],
+            [(BEGIN, NXDOMAIN)],
+        ]
+        assert [truth.states(at) for at in (7, 8)] == [None, None]
+        assert truth.changes == [5.0, 6.0]
+
+    with_block(test)

@@ -16,6 +16,7 @@ from hsdns.load.judge import (
     Answer,
     Verdict,
 )
+from hsdns.load.questions import Question
 from hsdns.load.verifier import Judged, Verifier
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRType
@@ -37,6 +38,7 @@ class Said:
         self.known = True
         self.late: tuple[float, float] | None = None
         self.outage: tuple[float, float] | None = None
+        self.learnt: list[Question] = []
 
     def is_away(self) -> bool:
         return self.away
@@ -52,6 +54,9 @@ class Said:
 
     def expected(self, question: int, state: int) -> Answer | None:
         return Answer(0, frozenset({(RRType.A, bytes((10, 0, 0, state + 1)))}))
+
+    def learn(self, question: Question) -> None:
+        self.learnt.append(question)
 
 
 def reply(*last: int, flags: int = 0x8400) -> bytes:
@@ -177,3 +182,13 @@ def test_numbers_that_are_used_again() -> None:
     found.forget()
     found.remember(1, 0, reply(2))
     assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is not None
+
+
+def test_a_question_that_is_learnt() -> None:
+    said = Said()
+    verifier = Verifier(said, [])
+    verifier.learn(Question(NAME, RRType.A, "service"))
+    verifier.remember(1, 0, reply(1))
+    judged = verifier.judge(0, 0x8400, 1, 4.0, 4.0, 5.0)
+    assert judged == Judged(0, 4.0, 4.0, Verdict(RIGHT))
+    assert [each.name for each in said.learnt] == [NAME]

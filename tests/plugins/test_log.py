@@ -288,6 +288,39 @@ def test_a_reply_from_the_table_is_logged_like_others(
 
 
 @pytest.mark.parametrize(
+    ("text", "logs_all"),
+    [
+        ("log", True),
+        ("log . {common}", True),
+        ("log example.org\nlog . {common}", False),
+        ("log {\nclass denial\n}", False),
+    ],
+)
+def test_each_hit_has_a_line(text: str, logs_all: bool) -> None:
+    assert set_up(Log, text).logs_all is logs_all
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_lines_are_dropped_before_they_are_made(
+    refuses: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "hsdns.plugin.log")
+    asked: list[object] = []
+
+    def keeps(record: logging.LogRecord) -> bool:
+        asked.append(record)
+        return not refuses
+
+    monkeypatch.setattr(logging.getLogger("hsdns.plugin.log"), "filters", [keeps])
+    plugin = set_up(Log, "log")
+    hit = LogRecord(b"", b"", 0x8500, 60, 1, 0.0, False)  # type: ignore[call-arg, unused-ignore]
+    plugin.log_hit(make_request("a.example.org."), hit)
+    assert plugin.drop_line() is refuses
+    assert len(caplog.records) == (not refuses)
+    assert len(asked) == (2 if refuses else 3)
+
+
+@pytest.mark.parametrize(
     ("text", "cacheable"),
     [("log", True), ('log . "{name} {local}"', False), ("log example.org\nlog . {common}", True)],
 )

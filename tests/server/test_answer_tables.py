@@ -65,6 +65,17 @@ def make_memory_server(kind: str) -> MemoryServer:
     )
 
 
+def make_logging_server() -> MemoryServer:
+    """One whose table has the reply to WEB."""
+    memory_server = MemoryServer(
+        f".:53 {{\nlog\n{KUBERNETES}\n}}\n",
+        twin_of("loop"),
+        cluster_objects(service("default/web", "10.96.0.1")),
+    )
+    memory_server.from_chain(WEB)
+    return memory_server
+
+
 def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[str, ...], float]:
     found: dict[tuple[str, ...], float] = getattr(metrics, kind)(name, "", ("",)).values
     return dict(found)
@@ -201,6 +212,39 @@ def test_lines_left_out_are_counted_once_though_tables_are_exchanged() -> None:
     assert list(listening.tables._tables) == [new.writer]
 
 
+def test_table_that_was_exchanged_stays_until_its_lines_are_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Tens of thousands may wait, and all at once would hold up everything else."""
+    caplog.set_level("INFO", "hsdns.plugin.log")
+    metrics, old, new = Registry(), make_logging_server(), make_memory_server("loop")
+    listening = Listening(metrics)
+    listening.use(old.writer)
+    for _ in range(3 * module.LOG_SLICE):
+        assert old.from_table(WEB) is not None
+    caplog.clear()
+    written = []
+    listening.use(new.writer)
+    for _ in range(5):
+        written.append((len(caplog.records), len(listening.tables._tables)))
+        metrics.fold()
+    size = module.LOG_SLICE
+    assert written == [(0, 2), (size, 2), (2 * size, 2), (3 * size, 2), (3 * size, 1)]
+    assert old.writer.table.statistics().entries == 0
+
+
+def test_all_lines_are_written_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "hsdns.plugin.log")
+    memory_server = make_logging_server()
+    listening = Listening(Registry())
+    listening.use(memory_server.writer)
+    for _ in range(3 * module.LOG_SLICE):
+        assert memory_server.from_table(WEB) is not None
+    caplog.clear()
+    listening.tables.close()
+    assert len(caplog.records) == 3 * module.LOG_SLICE
+
+
 def test_what_sockets_counted_is_added_up() -> None:
     metrics = Registry()
     listening = Listening(metrics)
@@ -321,13 +365,9 @@ def test_lines_about_hits_are_written_some_in_a_turn(
 ) -> None:
     """Other tasks run in between, and no more than LOG_LINES are written before the next pause."""
     caplog.set_level("INFO", "hsdns.plugin.log")
-    text = f".:53 {{\nlog\n{KUBERNETES}\n}}\n"
-    memory_server = MemoryServer(
-        text, twin_of("loop"), cluster_objects(service("default/web", "10.96.0.1"))
-    )
+    memory_server = make_logging_server()
     listening = Listening(Registry())
     listening.use(memory_server.writer)
-    memory_server.from_chain(WEB)
     for _ in range(module.LOG_LINES + 2 * module.LOG_SLICE):
         assert memory_server.from_table(WEB) is not None
     caplog.clear()

@@ -71,7 +71,7 @@ class Connection:
         self.is_up = False
         self.broken = ""
         self.waiting: deque[Asked] = deque()
-        # For pool.py: who has it; its socket, whether that is connected, and what it did not take; whether there is more.
+        # For pool.py: who has it; its socket, if that is connected, and what it did not take; whether there is more.
         self.client: Client
         self.link: Link
         self.is_linked = False

@@ -1,6 +1,6 @@
 """What happened to connections, on its way from the process that asks to the one that counts.
 
-Path: pool.py tells facts -> telling.py packs them into a message (CONNECTIONS) -> run.py -> results.py.
+Path: pool.py tells facts -> telling.py packs them into a message -> run.py -> results.py.
 Rule 1: a set-up runs from the wish for a connection until a query can be sent over it, handshakes included.
 Rule 2: counts of two runs are added without loss (`merge`).
 """
@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from hsdns.load.histogram import Histogram
-
-CONNECTIONS: Final = b"c"  # kind of the message
 
 OPENED: Final = 0  # value: nanoseconds of the set-up
 NOT_OPENED: Final = 1

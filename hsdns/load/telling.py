@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from hsdns.load.asked import Asked
-from hsdns.load.connection_facts import CONNECTIONS, Fact, pack_facts
-from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, frame, pack_outcomes
+from hsdns.load.connection_facts import Fact, pack_facts
+from hsdns.load.outcome import CONNECTIONS, FORGET, OUTCOMES, REPLY, frame, pack_outcomes
 
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
 MOST_REPLIES: Final = 100_000  # different ones that are remembered

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from hsdns.load.connection_facts import CONNECTIONS, ConnectionCounts
+from hsdns.load.connection_facts import ConnectionCounts
 from hsdns.load.errors import LoadError
-from hsdns.load.outcome import END, OUTCOMES, REPLY, Outcome, unpack_outcomes
+from hsdns.load.outcome import CONNECTIONS, END, OUTCOMES, REPLY, Outcome, unpack_outcomes
 from hsdns.load.plan import Plan
 from hsdns.load.sender_process import SenderProcess
 from hsdns.load.stream_plan import DOH, DOT, GET, TCP, StreamPlan
@@ -61,7 +62,8 @@ def load(
     replies: dict[int, bytes] = {}
     counts = ConnectionCounts()
     with SenderProcess(plan) as process:
-        process.begin()
+        process.prepare()
+        process.start(time.monotonic_ns() + 20_000_000)
         is_over = False
         while not is_over:
             for kind, content in process.messages(10.0):

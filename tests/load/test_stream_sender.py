@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import repeat
 
 from hsdns.load.connection import Connection
-from hsdns.load.connection_facts import CONNECTIONS, ConnectionCounts
-from hsdns.load.outcome import LOST, OUTCOMES, Frames, Outcome, unpack_outcomes
+from hsdns.load.connection_facts import ConnectionCounts
+from hsdns.load.outcome import CONNECTIONS, LOST, OUTCOMES, Frames, Outcome, unpack_outcomes
 from hsdns.load.pool import Pool
 from hsdns.load.session import FramedSession
 from hsdns.load.stream_plan import StreamPlan

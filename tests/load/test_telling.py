@@ -4,8 +4,8 @@ import pytest
 
 from hsdns.load import telling as module
 from hsdns.load.asked import Asked
-from hsdns.load.connection_facts import CONNECTIONS, LATE, Fact
-from hsdns.load.outcome import FORGET, LOST, OUTCOMES, REPLY, Frames, unpack_outcomes
+from hsdns.load.connection_facts import LATE, Fact
+from hsdns.load.outcome import CONNECTIONS, FORGET, LOST, OUTCOMES, REPLY, Frames, unpack_outcomes
 from hsdns.load.telling import REPORT_EVERY, Telling
 
 MESSAGE = b"\xff\xff\x84\3\0\1\0\0\0\0\0\0"

@@ -89,6 +89,7 @@ NEEDS = "-source synthetic"
         (f"{NEEDS} -churn 5", "-churn needs -api"),
         (f"{NEEDS} -churn-kinds scale=1", "-churn-kinds needs -churn"),
         (f"{NEEDS} -probes 5", "-probes needs -verify"),
+        (f"{NEEDS} -verify -probes 5 -transport tcp", "-probes asks over UDP, and this load is over connections; leave it out"),
         (f"{NEEDS} -verify -probes x", '-probes needs a number from 0 to 100000, found "x"'),
         ("-queries q -mix srv=1", "-mix needs -source or -conf"),
         (f"{NEEDS} -queries q -zipf 1", "-zipf draws names of a cluster, -queries asks those of a file in order; leave one of them out"),

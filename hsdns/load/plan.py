@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hsdns.load.pods import PodPlan
 from hsdns.load.questions import order
 from hsdns.load.schedule import Schedule, Stage
 
@@ -25,7 +26,8 @@ class Plan(msgspec.Struct, frozen=True):
     """A run over UDP; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
 
     `weights` say how often each query is sent; empty: one after the other.  `replies`: whether they are wanted.
-    `recorded` is what a recording says in place of schedule and order.
+    `recorded` is what a recording says in place of schedule and order.  `pods` look names up in place of `queries`, so
+    the schedule is that of lookups.
     """
 
     family: int
@@ -40,6 +42,7 @@ class Plan(msgspec.Struct, frozen=True):
     sockets: int
     replies: bool
     recorded: Recorded | None = None
+    pods: PodPlan | None = None
 
     @property
     def schedule(self) -> Schedule:

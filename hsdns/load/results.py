@@ -14,6 +14,7 @@ from typing import Final
 
 from hsdns.load.histogram import Histogram, slot_of
 from hsdns.load.judge import BEHIND, STALE, UNDECIDED
+from hsdns.load.lookups import Lookups
 from hsdns.load.outcome import NOT_SENT
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
@@ -102,6 +103,7 @@ class Results:
         self.ages = Histogram()  # of stale answers, microseconds
         self.behind = Histogram()  # of answers that are behind by less than the slack
         self.stale: dict[int, StaleName] = {}  # by question
+        self.lookups = Lookups()  # of pods
         self._kinds = [self._kind(each) for each in questions]
 
     def _kind(self, question: Question) -> Part:
@@ -183,6 +185,7 @@ class Results:
         self.reasons.update(other.reasons)
         self.ages.merge(other.ages)
         self.behind.merge(other.behind)
+        self.lookups.merge(other.lookups)
         for question, theirs in other.stale.items():
             mine = self.stale.setdefault(question, StaleName())
             mine.count += theirs.count

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from hsdns.load.lookups import LOOKUPS
 from hsdns.load.outcome import (
     END,
     FORGET,
@@ -132,6 +133,8 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
                 judged = verifier.judge(question, flags, reply, *times)
                 if judged is not None:
                     results.add_verdict(judged)
+    elif kind == LOOKUPS:
+        results.lookups.add(content)
     elif kind == QUESTION:
         _, asked = unpack_question(content)
         results.learn(asked)

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -23,6 +23,8 @@ from hsdns.load.errors import LoadError
 from hsdns.load.in_flight import InFlight
 from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan, read_plan, write_plan
+from hsdns.load.pod_process import pod_sender
+from hsdns.load.pod_sender import PodSender
 from hsdns.load.sender import Sender
 from hsdns.load.udp import UdpWire
 
@@ -130,30 +132,14 @@ def main() -> None:
     os.dup2(2, 1)  # nothing else may write there
     length = int.from_bytes(_read(stdin, 8), "big")
     plan = read_plan(_read(stdin, length))
-    wires = [UdpWire(plan.family, plan.address) for _ in range(plan.sockets)]
-    numbers = {wire.socket.fileno(): number for number, wire in enumerate(wires)}
-    watched = [stdin, *numbers]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
-
-    def wait(nanoseconds: int) -> list[int] | None:
-        ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
-        if stdin in ready:
-            return None
-        return [numbers[each] for each in ready]
-
     pipe = _Pipe(stdout)
-    sender = Sender(
-        wires,
-        plan.queries,
-        plan.times(),
-        plan.order(),
-        InFlight(plan.sockets, plan.timeout),
-        clock=time.monotonic_ns,
-        wait=wait,
-        emit=pipe.emit,
-        replies=plan.replies,
-    )
+    sender: Sender | PodSender
+    if plan.pods is not None:
+        sender = pod_sender(plan, stdin, pipe.emit)
+    else:
+        sender = _query_sender(plan, stdin, pipe.emit)
     pipe.emit(frame(READY))
     gc.collect()
     gc.freeze()
@@ -161,6 +147,30 @@ def main() -> None:
     with suppress(BrokenPipeError):
         sender.run(int.from_bytes(_read(stdin, 8), "big"))
         pipe.finish()
+
+
+def _query_sender(plan: Plan, stop: int, emit: Callable[[bytes], None]) -> Sender:
+    wires = [UdpWire(plan.family, plan.address) for _ in range(plan.sockets)]
+    numbers = {wire.socket.fileno(): number for number, wire in enumerate(wires)}
+    watched = [stop, *numbers]
+
+    def wait(nanoseconds: int) -> list[int] | None:
+        ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
+        if stop in ready:
+            return None
+        return [numbers[each] for each in ready]
+
+    return Sender(
+        wires,
+        plan.queries,
+        plan.times(),
+        plan.order(),
+        InFlight(plan.sockets, plan.timeout),
+        clock=time.monotonic_ns,
+        wait=wait,
+        emit=emit,
+        replies=plan.replies,
+    )
 
 
 def _read(number: int, length: int) -> bytes:

@@ -83,6 +83,7 @@ class Truth:
         self._live = block.answers
         self.questions = list(questions)
         self._grows = grows
+        self._numbers: dict[tuple[bytes, int], int] = {}  # of those that were learnt
         self.changes: list[float] = []  # when each event was applied that changed what is asked for
         self.subjects: list[Subject] = []
         self._zones: list[Name | None] = []
@@ -107,12 +108,15 @@ class Truth:
             self.subjects.append(self._subject(question, zone))
         self._follow()
 
-    def learn(self, question: Question) -> None:
-        """Another question will be asked; its number is that of those before it.
+    def learn(self, question: Question) -> int:
+        """Another question will be asked; return its number.
 
         Addresses and ServiceImports have no truth then: no states of theirs were noted before.
         """
         assert self._grows, "made so"
+        known = self._numbers.get((question.name.lower, question.qtype))
+        if known is not None:
+            return known
         zone = question.name.longest_of(self._block.zones)
         subject: Subject = None
         if zone is not None and (
@@ -128,6 +132,8 @@ class Truth:
         self.questions.append(question)
         self._zones.append(zone)
         self.subjects.append(subject)
+        number = self._numbers[question.name.lower, question.qtype] = len(self.questions) - 1
+        return number
 
     def is_away(self) -> bool:
         """Whether the cluster cannot be watched at the moment."""

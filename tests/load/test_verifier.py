@@ -55,8 +55,9 @@ class Said:
     def expected(self, question: int, state: int) -> Answer | None:
         return Answer(0, frozenset({(RRType.A, bytes((10, 0, 0, state + 1)))}))
 
-    def learn(self, question: Question) -> None:
+    def learn(self, question: Question) -> int:
         self.learnt.append(question)
+        return len(self.learnt) - 1
 
 
 def reply(*last: int, flags: int = 0x8400) -> bytes:

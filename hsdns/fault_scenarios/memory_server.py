@@ -70,7 +70,13 @@ class MemoryServer:
         self._tasks = Tasks()
         self._prepare()
         self.faults = StandingFaults(
-            self._metrics, loop.time, self._rebuild, Random(SEED), loop.call_later, process=self
+            self._metrics,
+            loop.time,
+            self._rebuild,
+            Random(SEED),
+            loop.call_later,
+            process=self,
+            configurations=lambda: [self.configuration],
         )
 
     async def start(self) -> None:
@@ -166,14 +172,19 @@ class MemoryServer:
         """What has queries that wait."""
         return (self,)
 
-    async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
-        """Lose what waits and what was stored, and begin anew when `dead` has returned."""
+    async def restart(
+        self, dead: Callable[[], Awaitable[None]], wanted: Callable[[], bool]
+    ) -> bool:
+        """Lose what waits and what was stored, and begin anew when `dead` has returned; False if it is not `wanted`."""
+        if not wanted():
+            return False
         self._is_dead = True
         self._lives += 1
         self._connections.clear()
         await self._end()
         await dead()
         self._prepare()
+        self.faults.hold(self.configuration)
         self._is_dead = False
         await self.start()
         return True

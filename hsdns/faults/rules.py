@@ -5,15 +5,17 @@ handler.py asks them about each query.
 Rule 1: they are asked in the order in which they were added, and what one does is done to what the one before has left.
 Rule 2: what a rule has done stays known when it has ended: the last MAX_ENDED rules, and the last MAX_LINES bites.
 Rule 3: nothing here reads a clock or draws a seed: the time is an argument, the Random is given.
+Rule 4: rules about the watch bite in its thread, all others on the loop; so the log of both is behind a lock.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from random import Random
+from threading import Lock
 from typing import Any, Final
 
 from hsdns.corefile.properties import duration_to_text
@@ -50,7 +52,8 @@ class Rules:
         self.standing: dict[str, Rule] = {}
         self.ended: deque[Rule] = deque(maxlen=MAX_ENDED)
         self.lines: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MAX_LINES)  # with their number
-        self.bites = 0
+        self._bites = 0
+        self._logging = Lock()
         self.on_spent: Callable[[], None] = lambda: (
             None
         )  # called when a rule has bitten as often as it may
@@ -150,6 +153,11 @@ class Rules:
             self._count(bite)
         return bite is not None
 
+    def after(self, number: int) -> tuple[int, Sequence[dict[str, Any]]]:
+        """The number of the last bite, and the lines of those after a number that are still known."""
+        with self._logging:
+            return self._bites, [line for at, line in self.lines if at > number]
+
     def strike(self, rule: Rule) -> None:
         """Count that a rule is done to what is no query."""
         self._count(rule.strike())
@@ -161,8 +169,9 @@ class Rules:
 
     def _count(self, bite: Bite) -> None:
         rule = bite.rule
-        self.bites += 1
-        self.lines.append((self.bites, bite.line))
+        with self._logging:
+            self._bites += 1
+            self.lines.append((self._bites, bite.line))
         self._hits.inc((rule.name,))
         self.on_bite(bite)
         if rule.hits == 1:

@@ -8,9 +8,10 @@ Rule 2: a file that has not changed is not parsed again; lifecycle.py has a relo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hsdns.corefile.tree import Corefile, CorefileError
+from hsdns.plugin import Plugin, files_changed
 
 log = logging.getLogger("hsdns.server")
 
@@ -44,3 +45,9 @@ class CorefileReader:
             raise
         self._last = corefile.digest
         return None if only_if_changed and self._last == last else corefile
+
+    def read_for(self, plugins: Iterable[Plugin], *, only_if_changed: bool) -> Corefile | None:
+        """The same, where a file of a plugin that runs counts as a change too."""
+        if only_if_changed and files_changed(plugins):
+            only_if_changed = False
+        return self.read(only_if_changed=only_if_changed)

@@ -84,6 +84,13 @@ class StandingFaults:
         """Whether the process is killed, and not yet back."""
         return self._restarts is not None and self._restarts.is_restarting
 
+    def hold(self, configuration: Configuration) -> None:
+        """Have the clusters of a configuration that starts keep earlier states, and rules be in force there.
+
+        From then on `configurations` has it, so that each change of the rules does it again.
+        """
+        hold(self, self.rules, configuration.plugins, self._clock)
+
     def place(self, configuration: Configuration, runtime: ServerRuntime) -> None:
         """Put the rules into the blocks of a configuration that they may be about, and only there."""
         handler = FaultHandler(
@@ -92,7 +99,6 @@ class StandingFaults:
             runtime.resolve,
             self._pod_finder(configuration) or NO_PODS,
         )
-        hold(self, self.rules, configuration.plugins, self._clock)
         touched = self._touched(configuration)
         for block in configuration.blocks:
             if id(block) not in touched:
@@ -185,7 +191,7 @@ class StandingFaults:
     def _change(self) -> None:
         """After a change: the clusters, the processors, the listeners, and when to look again."""
         for configuration in self._configurations():
-            hold(self, self.rules, configuration.plugins, self._clock)
+            self.hold(configuration)
         self._rebuild()
         self._listeners.connect = self._connect if self.rules.about("connection") else None
         self._listeners.shed = self._shed if self.rules.about("miss") else None

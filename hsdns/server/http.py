@@ -226,6 +226,11 @@ class HttpListeners:
         for address in [address for address in self._open if address not in pages.by_address]:
             await _close(self._open.pop(address))
 
+    async def go_back(self, pages: HttpPages) -> None:
+        """Answer with these pages, whose sockets are open, and close all others."""
+        await self.open(pages)
+        await self.close_others(pages)
+
     async def close(self) -> None:
         """Close all sockets."""
         await self.close_others(HttpPages())

@@ -236,8 +236,7 @@ class Instance:
                 log.exception("listeners of a start that failed did not close cleanly")
             self._settle()
             if predecessor is not None:  # its pages may have been exchanged already
-                await self._http.open(predecessor.runtime.pages)
-                await self._http.close_others(predecessor.runtime.pages)
+                await self._http.go_back(predecessor.runtime.pages)
         finally:
             await self._stop(self._started)
 

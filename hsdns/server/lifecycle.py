@@ -24,7 +24,6 @@ from hsdns.corefile.tree import Corefile, CorefileError
 from hsdns.descriptor_limit import descriptor_limit
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
-from hsdns.plugin import files_changed
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
@@ -226,7 +225,8 @@ class Server:
                 self._manager.reloading()
             try:
                 with collector.growing():
-                    corefile = await self._in_thread(self._read, only_if_changed)
+                    read, plugins = self._corefile.read_for, self.configuration.plugins
+                    corefile = await self._in_thread(read, plugins, only_if_changed=only_if_changed)
                     if corefile is None:
                         return True
                     if only_if_changed:
@@ -256,14 +256,17 @@ class Server:
             log.info("Reloading complete")
             return True
 
-    async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
-        """Be as a process that is killed, and is started again when `dead` has returned; False if it ends.
+    async def restart(
+        self, dead: Callable[[], Awaitable[None]], wanted: Callable[[], bool]
+    ) -> bool:
+        """Be as a process that is killed, and is started again when `dead` has returned.
 
+        False, and nothing is done, if it ends; or if it is not `wanted`, asked when no other change goes on any more.
         The control door stays, and so does what has been counted.
         """
         async with self._changing:
             old = self.instance
-            if self.phase is not Phase.SERVING or old is None:
+            if self.phase is not Phase.SERVING or old is None or not wanted():
                 return False
             self._life.fire(Event.RELOAD)
             try:
@@ -271,10 +274,12 @@ class Server:
                 draining = [each for each in self.instances if each is not old]
                 self._drains.spawn(self._finish(old, old.be_killed(draining)), "restart")
                 await asyncio.sleep(0)  # the kill is done then, the rest goes on
-                await self._http.close_others(old.runtime.pages.control)
+                control = old.runtime.pages.control
+                await self._http.close_others(control)
                 await dead()
                 await self._drains.wait()
-                await until_started(self._start_again, lambda: self.stopping)
+                close = partial(self._http.go_back, control)
+                await until_started(self._start_again, close, lambda: self.stopping)
             finally:
                 self._opener.ports = {}
                 self._life.fire(Event.RELOAD_ENDED)
@@ -286,12 +291,6 @@ class Server:
             configuration = await self._in_thread(self._build, corefile)
             await self._change_over(configuration)
             collector.keep()
-
-    def _read(self, only_if_changed: bool) -> Corefile | None:
-        """Read the Corefile, None if neither it nor a file of a plugin has changed; runs in a thread."""
-        if only_if_changed and files_changed(self.configuration.plugins):
-            only_if_changed = False
-        return self._corefile.read(only_if_changed=only_if_changed)
 
     async def shut_down(self, status: int = 0) -> None:
         """Say not ready, answer through the lameduck period, let run() end."""
@@ -365,6 +364,8 @@ class Server:
         draining = [each for each in self.instances if each is not old]
         new = self._make_instance(configuration)
         self.instances.append(new)
+        if self.faults is not None:
+            self.faults.hold(configuration)  # before its plugins start to read a cluster
         try:
             await new.start(old, draining)
         except BaseException:
@@ -427,8 +428,10 @@ class Server:
 
     def _place_faults(self) -> None:
         """Have other blocks with rules, where rules have come or gone."""
+        assert self.faults is not None, "they have changed"
         for each in self.instances:
-            if self.faults is not None and not self.faults.is_placed(each.configuration):
+            # A start may be placing them just now, in a thread.
+            if each.state is not State.SERVING or not self.faults.is_placed(each.configuration):
                 each.names_answered_first_changed()
 
     async def _finish(self, instance: Instance, end: Coroutine[Any, Any, None]) -> None:

@@ -3,7 +3,8 @@
 Path: faults.py tells it of each change of the rules -> here -> lifecycle.py kills what serves, and starts it again.
 Rule 1: a rule is hit when the process is killed for it.  It stands until the process is back, so that its end brings
         the process back at once.
-Rule 2: one restart at a time; what is due meanwhile comes after it.
+Rule 2: one restart at a time; what is due meanwhile comes after it.  One that waits for a reload looks again after it
+        whether its rule still wants it.
 """
 
 from __future__ import annotations
@@ -33,8 +34,13 @@ class Process(Protocol):
     def instance(self) -> Instance | None:
         """The configuration that serves."""
 
-    async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
-        """Kill what serves, and start it again when `dead` has returned; False if the process ends."""
+    async def restart(
+        self, dead: Callable[[], Awaitable[None]], wanted: Callable[[], bool]
+    ) -> bool:
+        """Kill what serves, and start it again when `dead` has returned.
+
+        False, and nothing is done, if the process ends; or if it is not `wanted`, which is asked right before.
+        """
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> None:
         """Start a task."""
@@ -107,21 +113,27 @@ class Restarts:
 
     async def _run(self, rule: Rule) -> None:
         assert isinstance(rule.action, Restart), "about the process"
-        seconds, back = rule.action.dead, self._back
+        action, back, is_wanted = rule.action, self._back, True
+
+        def wanted() -> bool:
+            nonlocal is_wanted
+            is_wanted = not rule.is_over(self._clock()) and self._is_needed(action)
+            return is_wanted
 
         async def dead() -> None:
             self._rules.strike(rule)
             log.warning('plugin/fault: the process is killed by the rule "%s"', rule.name)
-            timer = self._call_later(seconds, back.set)
+            timer = self._call_later(action.dead, back.set)
             await back.wait()
             timer.cancel()
 
         try:
-            if not await self._process.restart(dead):
-                self._is_closed = True
+            is_back = await self._process.restart(dead, wanted)
         finally:
             rule.is_at_work, self._rule = False, None
-        if not self._is_closed:
+        if not is_back and is_wanted:
+            self._is_closed = True  # the process ends
+        if is_back and not self._is_closed:
             log.warning('plugin/fault: the process is back, after the rule "%s"', rule.name)
         self._ended()
 
@@ -131,14 +143,19 @@ class Restarts:
             self._timer = None
 
 
-async def until_started(start: Callable[[], Awaitable[None]], ends: Callable[[], bool]) -> None:
-    """Try to start again until that works, or the process ends."""
+async def until_started(
+    start: Callable[[], Awaitable[None]],
+    close: Callable[[], Awaitable[None]],
+    ends: Callable[[], bool],
+) -> None:
+    """Try to start again until that works, or the process ends; `close` closes what a try has opened."""
     while not ends():
         try:
             await start()
         except Exception as error:
             is_known = isinstance(error, START_FAILURES)
             log.error("does not start again: %s", error, exc_info=not is_known)
+            await close()
         else:
             return
         await asyncio.sleep(INTERVAL)

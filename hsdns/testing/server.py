@@ -26,7 +26,7 @@ from hsdns.cluster.objects import Event
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile
 from hsdns.faults.process import Restart
-from hsdns.faults.rule import Rule
+from hsdns.faults.rule import Rule, RuleError
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
@@ -246,20 +246,19 @@ class ServerThread:
         return next(((each.namespace.encode(), each.name) for each in found), None)
 
     async def _add_fault(self, words: Sequence[str]) -> Rule:
-        rule = self._faults.add(words, self._configuration, lifetime=None)
         if self._faults.is_restarting:
-            await _until(lambda: rule.hits > 0)
+            raise RuleError("the server is killed by another fault; begin this one before that one")
+        rule = self._faults.add(words, self._configuration, lifetime=None)
+        if rule.is_at_work:
+            await _until(lambda: rule.hits > 0 or not rule.is_at_work)
             if isinstance(rule.action, Restart) and not rule.action.dead:
-                await self._come_back()
+                await _until(lambda: not rule.is_at_work)
         return rule
 
     async def _remove_fault(self, rule: Rule) -> None:
         if self._faults.rules.standing.get(rule.name) is rule:
             self._faults.remove(rule.name, self._configuration)
-        await self._come_back()
-
-    async def _come_back(self) -> None:
-        await _until(lambda: not self._faults.is_restarting)
+        await _until(lambda: not rule.is_at_work)
 
 
 async def _until(holds: Callable[[], bool]) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
+from collections import deque
 from random import Random
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -134,6 +138,42 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(module.MAX_LINES + 1):
         found.decide("x. A")
     assert len(found.rules.lines) == module.MAX_LINES
+
+
+class SlowLines(deque[tuple[int, dict[str, Any]]]):
+    """Lets other threads run before each line."""
+
+    def append(self, line: tuple[int, dict[str, Any]]) -> None:
+        for _ in range(1000):
+            pass
+        super().append(line)
+
+
+def test_two_threads_may_bite() -> None:
+    """As rules about the watch do, beside those about queries."""
+    found = Set("drop named a", "watch away named b")
+    found.rules.lines = SlowLines(maxlen=module.MAX_LINES)
+
+    def bite() -> None:
+        for _ in range(300):
+            found.rules.stop(found.rules.standing["b"], "services", "list", 0.0)
+
+    thread, interval = Thread(target=bite), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        thread.start()
+        seen, shown = 0, list[str]()
+        for _ in range(300):
+            found.decide("x. A")
+            seen, lines = found.rules.after(seen)
+            shown += [line["rule"] for line in lines]
+        thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    seen, lines = found.rules.after(seen)
+    shown += [line["rule"] for line in lines]
+    assert [number for number, _ in found.rules.lines] == [*range(1, 601)]
+    assert (seen, shown.count("a"), shown.count("b")) == (600, 300, 300)
 
 
 def test_a_name_may_come_again() -> None:

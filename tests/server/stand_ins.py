@@ -421,6 +421,10 @@ class MemoryHttp:
             address: found for address, found in self.shown.items() if address in pages.by_address
         }
 
+    async def go_back(self, pages: HttpPages) -> None:
+        await self.open(pages)
+        await self.close_others(pages)
+
     async def close(self) -> None:
         self.shown = {}
 

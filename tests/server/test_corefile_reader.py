@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from hsdns.corefile.tree import Corefile, CorefileError, Position
+from hsdns.plugin import Plugin
 from hsdns.server.corefile_reader import CorefileReader
 
 
@@ -28,6 +29,27 @@ def test_only_a_change_is_read() -> None:
     assert reader.read() is not None
     file.digest = "two"
     assert reader.read(only_if_changed=True) is not None
+
+
+class Zone(Plugin):
+    """A plugin whose file has changed, or not; it tells of a change once."""
+
+    def __init__(self, *, has_changed: bool) -> None:
+        self.has_changed = has_changed
+
+    def files_changed(self) -> bool:
+        found, self.has_changed = self.has_changed, False
+        return found
+
+
+def test_a_file_of_a_plugin_is_a_change() -> None:
+    reader, zones = (
+        CorefileReader(File("one").load),
+        [Zone(has_changed=each) for each in (False, True)],
+    )
+    reader.read()
+    found = [reader.read_for(zones, only_if_changed=each) is None for each in (True, True, False)]
+    assert found == [False, True, False]
 
 
 def test_broken_file_is_tried_once(caplog: pytest.LogCaptureFixture) -> None:

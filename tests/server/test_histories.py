@@ -112,12 +112,14 @@ class Histories(RuleBasedStateMachine):
     def kill(self, seconds: float) -> None:
         server, killed = self.world.server, self.world.killed
 
-        async def restart() -> None:
-            before = [*server.instances]
-            killed.extend(before)
-            await server.restart(lambda: asyncio.sleep(seconds))
+        def wanted() -> bool:
+            killed.extend(server.instances)
+            return True
 
-        self._within(lambda: server.spawn(restart(), "restart"))
+        async def dead() -> None:
+            await asyncio.sleep(seconds)
+
+        self._within(lambda: server.spawn(server.restart(dead, wanted), "restart"))
 
     @precondition(lambda self: self.world.server.instances)
     @rule(number=numbers)

@@ -214,6 +214,21 @@ def test_keep_only_closes_the_rest() -> None:
     run(case())
 
 
+def test_go_back() -> None:
+    async def case() -> None:
+        listeners, before = HttpListeners(Places(64)), pages(health=page("OK"))
+        await listeners.open(before)
+        where, other = listeners.bound[LOCAL], pages(health=page("other"))
+        other.serve("localhost:0", {"/ready": page("OK")})
+        await listeners.open(other)
+        assert (await ask(where)).body == b"other"
+        await listeners.go_back(before)
+        assert ((await ask(where)).body, list(listeners.bound)) == (b"OK", [LOCAL])
+        await listeners.close()
+
+    run(case())
+
+
 def test_pages_may_be_added() -> None:
     async def case() -> None:
         listeners, growing = HttpListeners(Places(64)), pages(health=page("OK"))

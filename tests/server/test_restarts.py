@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from random import Random
@@ -17,7 +18,8 @@ from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.server import restarts
 from hsdns.server.restarts import POLL, Restarts
-from tests.server.loopback import WHOAMI, ReloadableServer, running
+from loadtest.ports import free_port
+from tests.server.loopback import WHOAMI, ReloadableServer, fetch, running
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.coroutines.event_loops import run, until
@@ -30,6 +32,7 @@ class Scripted:
         self.now = 0.0
         self.pending = 0
         self.serves = True
+        self.changing = asyncio.Lock()
         self.done: list[str] = []
         self.rules = Rules(Random(1), hits_metric(Registry()))
         self._timers: list[tuple[float, Callable[[], None]]] = []
@@ -42,13 +45,16 @@ class Scripted:
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> None:
         self.task = asyncio.get_running_loop().create_task(coro)
 
-    async def restart(self, dead: Callable[[], Awaitable[None]]) -> bool:
-        if not self.serves:
-            return False
-        self.done.append(f"killed at {self.now:g}")
-        await dead()
-        self.done.append(f"back at {self.now:g}")
-        return True
+    async def restart(
+        self, dead: Callable[[], Awaitable[None]], wanted: Callable[[], bool]
+    ) -> bool:
+        async with self.changing:
+            if not self.serves or not wanted():
+                return False
+            self.done.append(f"killed at {self.now:g}")
+            await dead()
+            self.done.append(f"back at {self.now:g}")
+            return True
 
     def ended(self) -> None:
         self.rules.expire(self.now)
@@ -167,6 +173,36 @@ def test_a_process_that_ends_does_not_restart() -> None:
     asyncio.run(test())
 
 
+@pytest.mark.parametrize(
+    ("rule", "ends"),
+    [("restart", "removed"), ("die 1h for 5m", "expired"), ("die 5s pending 5", "answered")],
+)
+def test_a_rule_that_ends_while_another_change_goes_on(
+    rule: str, ends: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        process = Scripted()
+        process.pending = 9
+        async with process.changing:
+            process.add(f"{rule} named late")
+            await process.turns()
+            assert process.restarts.is_restarting
+            if ends == "removed":
+                process.remove("late")
+            elif ends == "expired":
+                process.now = 300.0
+            else:
+                process.pending = 0
+        await process.turns()
+        assert (process.done, process.restarts.is_restarting) == ([], False)
+        assert "plugin/fault: the process is back" not in caplog.text
+        process.add("restart after 10m for 20m")
+        await process.until(3600.0)
+        assert len(process.done) == 2
+
+    asyncio.run(test())
+
+
 # --- whole servers ---
 
 
@@ -209,6 +245,43 @@ def test_a_corefile_that_is_broken_meanwhile(
             whole.replace(reloadable.path)
             await until(lambda: reloadable.server.is_serving, "back")
             assert (await reloadable.ask()).startswith("1 NOERROR")
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_a_start_that_fails_leaves_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But those of the control door, where they were."""
+    found: list[list[bool]] = []
+    health, door, other = free_port(), free_port(), free_port()
+    token = tmp_path / "token"
+    token.write_text("secret-of-16-octets")
+    token.chmod(0o600)
+    text = f".:PORT {{\nbind 127.0.0.1\nhealth 127.0.0.1:{health}\ncontrol 127.0.0.1:{door} {token}\nwhoami\n}}\n"
+
+    async def is_open(port: int) -> bool:
+        try:
+            await fetch(port, "/health")
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    async def look(seconds: float) -> None:
+        """What waits between two tries."""
+        found.append([await is_open(port) for port in (health, door, other)])
+
+    async def test() -> None:
+        async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
+            with socket.socket() as taken:
+                taken.bind(("127.0.0.1", 0))
+                taken.listen()
+                block = f"example.org:{taken.getsockname()[1]} {{\nbind 127.0.0.1\nwhoami\n}}\n"
+                reloadable.write(text.replace(str(door), str(other)) + block)
+                stand_in = SimpleNamespace(sleep=look, Event=asyncio.Event)
+                monkeypatch.setattr(restarts, "asyncio", stand_in)
+                await killed(reloadable, "restart")
+                await until(lambda: len(found) > 1, "tried twice")
+                assert found[:2] == [[False, True, False]] * 2
 
     run(test())
 

@@ -7,13 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from hsdns.assemble import Configuration
 from hsdns.cluster.objects import Upserted
+from hsdns.cluster.source import Deliver
 from hsdns.faults.rule import RuleError
+from hsdns.plugin import Runtime
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.kubernetes.faults import blocks_of
+from hsdns.sources.api_server import ApiServer
+from loadtest.ports import free_port
+from tests.server.loopback import ReloadableServer, running
 from tests.server.test_faults import BLOCKS, OUTSIDE, RIGHT, WEB, Asking, Timed
 from tests.support.cluster.objects import service
-from tests.support.coroutines.event_loops import run, until
+from tests.support.coroutines.event_loops import DEADLINE, run, until
 from tests.support.servers.cluster_server import ClusterServer
 from tests.support.servers.memory_server import cluster_objects
+from tests.support.servers.scripted_source import ScriptedSource
 from tests.support.servers.udp_listeners import KINDS, serving_with
 
 CLUSTERS = """cluster.local:53 shop.test:54 {
@@ -74,6 +83,101 @@ def test_a_frozen_state_outlives_a_reload(tmp_path: Path) -> None:
             site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
             assert await site.server.reload()
             assert await asking.ask(WEB) == ({"10.96.0.3"}, 0)
+
+    run(test())
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("change", ["reload", "restart"])
+def test_what_a_new_block_reads_first_stands_still(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it changes before the block serves."""
+
+    async def watch(self: ScriptedSource, deliver: Deliver, *_: object) -> None:
+        deliver([Upserted(service("default/web", "10.96.0.4", version="4"))])
+
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking, before = Asking(site, "udp"), site.server.instance
+            asking.add("freeze")
+            monkeypatch.setattr(ScriptedSource, "watch", watch)
+            site.objects = cluster_objects(service("default/web", "10.96.0.3", version="3"))
+            if change == "reload":
+                site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
+                assert await site.server.reload()
+            else:
+                asking.add("restart")
+                await until(lambda: site.server.instance not in (None, before), "back")
+            assert await asking.ask(WEB) == ({"10.96.0.3"}, 0)
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_a_watch_is_away_before_a_block_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"cluster.local:PORT {{\nbind 127.0.0.1\nkubernetes {{\nendpoint http://127.0.0.1:{free_port()}\nstartup_timeout 1ms\n}}\n}}\n"
+    start, found = Kubernetes.start, list[str]()
+
+    async def observed(self: Kubernetes, runtime: Runtime) -> None:
+        assert isinstance(self.source, ApiServer)
+        found.extend(each.by for each in self.source.obstacles.all)
+        await start(self, runtime)
+
+    async def test() -> None:
+        async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
+            server = reloadable.server
+            assert server.faults is not None
+            server.faults.add("watch away named gone".split(), server.configuration)
+            monkeypatch.setattr(Kubernetes, "start", observed)
+            reloadable.write(text.replace("1ms", "2ms"))
+            assert await server.reload()
+            before = server.instance
+            server.faults.add(["restart"], server.configuration)
+            await until(lambda: server.instance not in (None, before), "back")
+            assert found == ['by the rule "gone" of fault'] * 2
+
+    run(test())
+
+
+@pytest.mark.sockets
+def test_a_rule_that_ends_while_a_reload_places_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        objects = cluster_objects(service("default/web", "10.96.0.1"))
+        async with ClusterServer(tmp_path, BLOCKS, objects, faults=True) as site:
+            asking, faults, loop = (
+                Asking(site, "udp"),
+                site.server.faults,
+                asyncio.get_running_loop(),
+            )
+            assert faults is not None
+            asking.add("freeze")
+            touched, serving = faults._touched, site.server.configuration
+
+            def touched_then_removed(configuration: Configuration) -> set[int]:
+                found = touched(configuration)
+                if configuration is not serving and faults.rules.standing:
+                    removed = asyncio.run_coroutine_threadsafe(clear(), loop)
+                    removed.result(DEADLINE)
+                return found
+
+            async def clear() -> None:
+                faults.clear()
+
+            monkeypatch.setattr(faults, "_touched", touched_then_removed)
+            site.write(BLOCKS.replace("pods insecure", "pods insecure\nttl 7"))
+            assert await site.server.reload()
+            assert all(each.fault is None for each in site.server.configuration.blocks)
+            answers, hits = await asking.ask(WEB)
+            assert (answers, hits > 0) == ({RIGHT[WEB]}, True)
+            site.apply(Upserted(service("default/web", "10.96.0.2", version="2")))
+            blocks = blocks_of(site.server.configuration.plugins)
+            assert [len(each.state.replaced) for each in blocks] == [0]
 
     run(test())
 

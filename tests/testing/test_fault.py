@@ -105,6 +105,19 @@ def test_it_is_dead_as_long_as_the_with(cluster: Cluster) -> None:
     assert ask(cluster, WEB) == ["10.0.0.1", "10.0.0.2"]
 
 
+def test_another_fault_of_a_dead_server(cluster: Cluster) -> None:
+    with cluster.fault("freeze") as frozen, cluster.fault("die 1h"):
+        with pytest.raises(ClusterError) as caught, cluster.fault("drop"):
+            pass
+        assert str(caught.value) == (
+            'the fault "drop seed 3": the server is killed by another fault; begin this one before that one'
+        )
+        frozen.__exit__()  # which does not wait until it is back
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((cluster.address, cluster.port))
+    assert ask(cluster, WEB) == ["10.0.0.1"]
+
+
 def test_a_wait_meets_no_fault(cluster: Cluster) -> None:
     with cluster.fault("nxdomain") as fault:
         cluster["web"]["10.0.0.1"].not_ready()

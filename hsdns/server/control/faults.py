@@ -70,17 +70,16 @@ async def faults(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
 async def hits(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     """Write a line for each query that a rule does something to from now on."""
     standing = _standing(door)
-    seen = {id(rules): rules.bites for rules in _sets(door, standing)}
+    seen = {rules: rules.after(0)[0] for rules in _sets(door, standing)}
     yield b""
     while door.instance() is not None or standing.is_restarting:
         await asyncio.sleep(POLL)
         time = datetime.fromtimestamp(door.wall(), UTC).isoformat(timespec="milliseconds")
+        before, seen = seen, {}
         for rules in _sets(door, standing):
-            last = seen.get(id(rules), 0)
-            seen[id(rules)] = rules.bites
-            for number, line in list(rules.lines):
-                if number > last:
-                    yield to_line({"time": time, **line})
+            seen[rules], lines = rules.after(before.get(rules, 0))
+            for line in lines:
+                yield to_line({"time": time, **line})
 
 
 def _standing(door: Door) -> StandingFaults:

@@ -14,9 +14,10 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,23 +32,30 @@ from hsdns.load.errors import LoadError
 if TYPE_CHECKING:
     from hsdns.cli.load_cluster import LoadCluster
     from hsdns.load.questions import Question, Questions
-    from hsdns.load.report import Machine, PlanReport, Report
-    from hsdns.load.run import Ended
+    from hsdns.load.report import Machine, OfServer, PlanReport, Report
+    from hsdns.load.target import Target
     from hsdns.plugins.kubernetes import Kubernetes
 
 __all__ = ["FLAGS", "run"]
 
 USAGE: Final = """Usage: hsdns load -queries FILE [FLAG...]
        hsdns load -source NAME [ARGUMENT...] [FLAG...]
+       hsdns load compare FILE... [FLAG...]
 """
+
+
+COMMANDS: Final = {"compare": "hsdns.cli.load_compare"}
 
 
 def run(words: list[str]) -> int:
     """Run `hsdns load`; return the exit status."""
     from hsdns.cli.offline import CannotTell
 
+    if words and words[0] in COMMANDS:
+        command: Callable[[list[str]], int] = import_module(COMMANDS[words[0]]).run
+        return command(words[1:])
     try:
-        flags = parse_flags(words, FLAGS, command="hsdns load")
+        flags = parse_flags(words, FLAGS, command="hsdns load", commands=COMMANDS)
         if flags.get("h"):
             print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
             return 0
@@ -73,11 +81,9 @@ def _run(settings: LoadSettings, flags: Flags) -> Report:
                 print(f"the cluster is at {cluster.api.url}", file=sys.stderr)
         questions = _questions(settings, cluster)
         started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        ended, plan = _load(settings, questions, cluster)
-    seconds = round(ended.seconds, 3)
+        servers, plan = _load(settings, questions, cluster)
     slack = settings.slack if settings.verifies else None
-    run = Run(started, ended.why, seconds, plan, _machine(), slack, settings.limits)
-    return make_report(ended.results, run)
+    return make_report(Run(started, plan, _machine(), slack, settings.limits), servers)
 
 
 def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
@@ -119,55 +125,67 @@ def _read_queries(path: str) -> list[Question]:
 
 def _load(
     settings: LoadSettings, questions: Questions, cluster: LoadCluster | None
-) -> tuple[Ended, PlanReport]:
+) -> tuple[list[OfServer], PlanReport]:
     from hsdns.cli.load_live import live
     from hsdns.load.in_flight import sockets_for
     from hsdns.load.plan import Plan
-    from hsdns.load.probe import find_target
-    from hsdns.load.report import PlanReport, StageReport
-    from hsdns.load.run import Watching, carry_out
+    from hsdns.load.report import OfServer, PlanReport, StageReport
+    from hsdns.load.run import Loaded, Watching, carry_out
     from hsdns.load.sender_process import SenderProcess
+    from hsdns.load.target import place_to_text
     from hsdns.load.verifier import Verifier
 
     schedule = settings.schedule
-    family, address = find_target(settings.server, settings.port)
     queries = [each.query(settings.edns) for each in questions.all]
-    _probe(settings, questions, cluster, family, address)
-    plan = Plan(
-        family,
-        address,
-        [each.octets(settings.edns) for each in questions.all],
-        list(questions.weights),
-        questions.seed,
-        [(each.seconds, each.first, each.last) for each in schedule.stages],
-        schedule.arrival,
-        schedule.burst,
-        round(settings.timeout * 1e9),
-        sockets_for(schedule.fastest, settings.timeout, settings.sockets),
-        settings.verifies,
-    )
+    places = [_find(settings, each, questions, cluster) for each in settings.targets]
+    sockets = sockets_for(schedule.fastest, settings.timeout, settings.sockets)
     truth = cluster.truth if cluster is not None else None
-    verifier = None if truth is None else Verifier(truth, queries, settings.slack)
-    with SenderProcess(plan) as sending, live(schedule.seconds) as show, _churning(settings, cluster):  # fmt: skip
+    with ExitStack() as stack:
+        loaded = []
+        for target, (family, address) in zip(settings.targets, places, strict=True):
+            plan = Plan(
+                family,
+                address,
+                [each.octets(settings.edns) for each in questions.all],
+                list(questions.weights),
+                questions.seed,
+                [(each.seconds, each.first, each.last) for each in schedule.stages],
+                schedule.arrival,
+                schedule.burst,
+                round(settings.timeout * 1e9),
+                sockets,
+                settings.verifies,
+            )
+            verifier = None if truth is None else Verifier(truth, queries, settings.slack)
+            sending = stack.enter_context(SenderProcess(plan))
+            loaded.append(Loaded(target.name, sending, verifier))
+        show = stack.enter_context(live(schedule.seconds))
+        stack.enter_context(_churning(settings, cluster))
         watching = Watching(
-            verifier,
-            lambda: () if truth is None else truth.changes,
-            show,
-            settings.keeps_going,
+            lambda: () if truth is None else truth.changes, show, settings.keeps_going
         )
         ended = carry_out(
-            sending, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
+            loaded, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
         )  # fmt: skip
     groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
     what = f"{len(questions.all)} questions of {settings.queries or f'the cluster: {groups}'}"
-    return ended, PlanReport(
-        f"{address[0]} port {address[1]}",
+    servers = [
+        OfServer(
+            each.name,
+            place_to_text(target.host, target.port),
+            each.why,
+            round(each.seconds, 3),
+            each.results,
+        )
+        for each, target in zip(ended, settings.targets, strict=True)
+    ]
+    return servers, PlanReport(
         "UDP",
         [StageReport(*stage) for stage in schedule.stages],
         schedule.arrival,
         schedule.burst,
         settings.seed,
-        plan.sockets,
+        sockets,
         settings.timeout * 1000,
         len(questions.all),
         what,
@@ -176,22 +194,20 @@ def _load(
     )
 
 
-def _probe(
-    settings: LoadSettings,
-    questions: Questions,
-    cluster: LoadCluster | None,
-    family: int,
-    address: tuple[str | int, ...],
-) -> None:
-    """Wait for the server; one under a made-up cluster must have read that first."""
+def _find(
+    settings: LoadSettings, target: Target, questions: Questions, cluster: LoadCluster | None
+) -> tuple[int, tuple[str | int, ...]]:
+    """The family and address of a server that answers; one under a made-up cluster must have read that first."""
     from hsdns.load.cluster_names import ABSENT
-    from hsdns.load.probe import probe
+    from hsdns.load.probe import find_target, probe
 
+    family, address = find_target(target.host, target.port)
     if cluster is not None and cluster.api is not None:
         first = next(each for each in questions.all if each.group != ABSENT)
         probe(family, address, first.query(), settings.wait, lambda reply: bool(reply.answer))
     else:
         probe(family, address, questions.all[0].query(), settings.wait)
+    return family, address
 
 
 @contextlib.contextmanager
@@ -234,5 +250,4 @@ def _tell(report: Report, flags: Flags, output: str) -> int:
     except OSError as error:
         print(f"the report cannot be written: {error}", file=sys.stderr)
         return 2
-    status = exit_status(report)
-    return status or (2 if report.ended else 0)
+    return exit_status(report)

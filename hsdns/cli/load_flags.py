@@ -12,8 +12,9 @@ from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError
 from hsdns.corefile.properties import parse_duration
 from hsdns.load.cluster_names import KINDS, read_mix
-from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule, check_target
+from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule
 from hsdns.load.schedule import Schedule, read_arrival, read_stages
+from hsdns.load.target import Target, read_targets
 from hsdns.load.thresholds import Limit, read_limits
 from hsdns.load.verifier import SLACK
 
@@ -24,6 +25,9 @@ SOCKETS: Final = 4
 Flags = Mapping[str, str | int | bool | list[str]]
 
 _MIX: Final = ",".join(f"{kind}={share}" for kind, share in KINDS.items() if share)
+_SERVERS: Final = (
+    "the servers to load, all at once, each with a name and a port if wanted (default 127.0.0.1)"
+)
 _RATES: Final = (
     "1000, 100..5000 (a ramp), or several with commas, each with :TIME or an equal part of -time"
 )
@@ -33,8 +37,8 @@ _API: Final = (
 _NUMBER: Final = "number"
 
 FLAGS: Final = {
-    "server": Flag(str, "address of the server to load (default 127.0.0.1)", "ADDRESS"),
-    "p": Flag(int, f"port of the server (default {PORT})", "PORT", low=1),
+    "server": Flag(list, _SERVERS, "[NAME=]ADDRESS[:PORT]...", adds=True),
+    "p": Flag(int, f"port of servers that are given none (default {PORT})", "PORT", low=1),
     "rate": Flag(str, f"queries a second: {_RATES} (default {RATE})", "RATE"),
     "time": Flag(str, "how long (default 10s)", "TIME"),
     "arrival": Flag(str, "how queries arrive: even (default), poisson, or burst=COUNT", "WAY"),
@@ -70,8 +74,7 @@ FLAGS: Final = {
 class LoadSettings(NamedTuple):
     """What the flags say, but for the questions; times in seconds.  `api` is host and port, if there is one."""
 
-    server: str
-    port: int
+    targets: list[Target]
     schedule: Schedule
     seed: int
     edns: int
@@ -91,10 +94,10 @@ class LoadSettings(NamedTuple):
 
 def read_settings(flags: Flags) -> LoadSettings:
     """Read the flags; raise LoadError or FlagError."""
-    server = str(flags.get("server", "127.0.0.1"))
-    owned = flags.get("i-own-this", [])
-    assert isinstance(owned, list)
-    check_target(server, owned)
+    servers, owned = flags.get("server", ["127.0.0.1"]), flags.get("i-own-this", [])
+    assert isinstance(servers, list), "the kind of the flag"
+    assert isinstance(owned, list), "the kind of the flag"
+    targets = read_targets(servers, int(str(flags.get("p", PORT))), owned)
     arrival, burst = read_arrival(str(flags.get("arrival", "even")))
     seed = int(str(flags.get("seed", 1)))
     length = _time(flags, "time", None)
@@ -113,8 +116,7 @@ def read_settings(flags: Flags) -> LoadSettings:
     if not timeout:
         raise FlagError("-timeout 0s: every query would be lost at once; give it a time such as 2s")
     return LoadSettings(
-        server,
-        int(str(flags.get("p", PORT))),
+        targets,
         schedule,
         seed,
         int(str(flags.get("edns", 0))),

@@ -1,8 +1,8 @@
-"""The line that shows how a load test goes, once in a while, on standard error.
+"""The lines that show how a load test goes, one for each server, once in a while, on standard error.
 
 Path: cli/load.py -> here; the results are read as they are.
-Rule: on a terminal the line stands still, with the library rich if there is one; elsewhere there is a line for each
-      FIFTH second at most, so that a log stays short.
+Rule: on a terminal the lines stand still, with the library rich if there is one; elsewhere they are written every five
+      seconds at most, so that a log stays short.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from hsdns.load.histogram import Histogram
 from hsdns.load.judge import RIGHT, UNDECIDED
 from hsdns.load.results import Results
-from hsdns.load.text import us_to_text
+from hsdns.load.words import us_to_text
 from hsdns.wire.iana import rcode_to_text
 
 LIBRARY: Final = "rich"
 BETWEEN: Final = 5.0  # seconds between lines where there is no terminal
 SHOWN: Final = 3  # seconds that the latencies are of
-Show = Callable[[Results, float], None]
+Show = Callable[[Mapping[str, Results], float], None]
 
 
 def line(results: Results, seconds: float, length: float) -> str:
@@ -61,6 +61,14 @@ def line(results: Results, seconds: float, length: float) -> str:
     return ", ".join(parts)
 
 
+def lines(servers: Mapping[str, Results], seconds: float, length: float) -> list[str]:
+    """A line for each server, with its name if there are several."""
+    found = [line(results, seconds, length) for results in servers.values()]
+    if len(found) == 1:
+        return found
+    return [f"{name}: {told}" for name, told in zip(servers, found, strict=True)]
+
+
 @contextlib.contextmanager
 def live(length: float) -> Iterator[Show]:
     """Show a run of so many seconds while it goes on."""
@@ -68,15 +76,15 @@ def live(length: float) -> Iterator[Show]:
         yield _plain(length)
     elif importlib.util.find_spec(LIBRARY) is None:
         yield _overwritten(length)
-        print("\r\x1b[K", end="", file=sys.stderr)
+        print("\r\x1b[J", end="", file=sys.stderr)
     else:
         from rich.console import Console
         from rich.live import Live
         from rich.text import Text
 
         with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as display:
-            yield lambda results, seconds: display.update(
-                Text(line(results, seconds, length), overflow="ellipsis", no_wrap=True),
+            yield lambda servers, seconds: display.update(
+                Text("\n".join(lines(servers, seconds, length)), overflow="ellipsis", no_wrap=True),
                 refresh=True,
             )
 
@@ -84,18 +92,20 @@ def live(length: float) -> Iterator[Show]:
 def _plain(length: float) -> Show:
     last = 0.0
 
-    def show(results: Results, seconds: float) -> None:
+    def show(servers: Mapping[str, Results], seconds: float) -> None:
         nonlocal last
         if seconds - last >= BETWEEN and seconds <= length:
             last = seconds
-            print(line(results, seconds, length), file=sys.stderr, flush=True)
+            print("\n".join(lines(servers, seconds, length)), file=sys.stderr, flush=True)
 
     return show
 
 
 def _overwritten(length: float) -> Show:
-    def show(results: Results, seconds: float) -> None:
-        print(f"\r\x1b[K{line(results, seconds, length)}", end="", file=sys.stderr, flush=True)
+    def show(servers: Mapping[str, Results], seconds: float) -> None:
+        found = lines(servers, seconds, length)
+        up = f"\x1b[{len(found) - 1}F" if len(found) > 1 else ""
+        print(f"\r\x1b[J{chr(10).join(found)}{up}", end="", file=sys.stderr, flush=True)
 
     return show
 

@@ -1,15 +1,18 @@
 """The report of a run, as values: what is written as JSON, and what text and page are made of.
 
 Path: run.py -> here (make_report) -> text.py, page.py, or JSON as docs/load.schema.json describes it.
-Rule: times in microseconds are whole numbers; None where a figure does not stand, and `why` says why.
+Rule 1: times in microseconds are whole numbers; None where a figure does not stand, and `why` says why.
+Rule 2: what all servers of a run share is in Report, what was measured of one of them in its ServerReport.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from hsdns.load.errors import LoadError
 from hsdns.load.figures import (
     Figure,
     all_sent,
@@ -23,7 +26,7 @@ from hsdns.load.results import Part, Results, Second
 from hsdns.load.thresholds import Limit, Measured, is_met
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 
-FORMAT = "hsdns load 1"
+FORMAT = "hsdns load 2"
 MOST_STALE = 20  # names that are told
 
 
@@ -46,7 +49,6 @@ class StageReport(msgspec.Struct, frozen=True):
 class PlanReport(msgspec.Struct, frozen=True):
     """What the run was to do; `what` says in words what was asked, `timeout_ms` is when a query is lost."""
 
-    target: str
     transport: str
     stages: list[StageReport]
     arrival: str
@@ -133,15 +135,16 @@ class LimitReport(msgspec.Struct, frozen=True):
     met: bool | None
 
 
-class Report(msgspec.Struct, frozen=True):
-    """A run.  `ended` is "" if it is complete, else what ended it; `refused` why some latencies do not stand."""
+class ServerReport(msgspec.Struct, frozen=True):
+    """What was measured of one server.
 
-    format: str
-    started: str
+    `ended` is "" if its run is complete, else what ended it; `refused` says why some latencies do not stand.
+    """
+
+    name: str
+    target: str
     ended: str
     seconds: float
-    plan: PlanReport
-    machine: Machine
     counts: Counts
     latency: list[Percentile]
     lateness: list[Percentile]
@@ -152,20 +155,64 @@ class Report(msgspec.Struct, frozen=True):
     per_second: list[SecondReport]
 
 
+class Report(msgspec.Struct, frozen=True):
+    """A run: the same queries at the same times, under the same changes, to one server or several."""
+
+    format: str
+    started: str
+    plan: PlanReport
+    machine: Machine
+    servers: list[ServerReport]
+
+
 class Run(msgspec.Struct, frozen=True):
     """What make_report() needs beside the measurements; `slack` None: answers were not judged."""
 
     started: str
-    ended: str
-    seconds: float
     plan: PlanReport
     machine: Machine
     slack: float | None
     limits: list[Limit]
 
 
-def make_report(results: Results, run: Run) -> Report:
+class OfServer(NamedTuple):
+    """What was measured of a server; `ended` and `seconds` as in ServerReport."""
+
+    name: str
+    target: str
+    ended: str
+    seconds: float
+    results: Results
+
+
+def make_report(run: Run, servers: Sequence[OfServer]) -> Report:
     """The report of a run."""
+    found = [_server(run, each) for each in servers]
+    return Report(FORMAT, run.started, run.plan, run.machine, found)
+
+
+def read_report(octets: bytes, name: str) -> Report:
+    """Read a report that was written as JSON to a file of that name; raise LoadError."""
+    try:
+        head = msgspec.json.decode(octets, type=_Head)
+        if head.format != FORMAT:
+            raise LoadError(
+                f'{name}: the report is of the format "{head.format}", and only "{FORMAT}" can be read; '
+                "write it again with this version"
+            )
+        return msgspec.json.decode(octets, type=Report)
+    except msgspec.MsgspecError as error:
+        raise LoadError(
+            f"{name}: that is no report of hsdns load ({error}); -json FILE writes one"
+        ) from None
+
+
+class _Head(msgspec.Struct):
+    format: str
+
+
+def _server(run: Run, server: OfServer) -> ServerReport:
+    results = server.results
     whole = results.whole()
     lateness = lateness_figures(whole.lateness)
     latency = latency_figures(whole.latency, whole.lost, whole.lateness)
@@ -174,13 +221,11 @@ def make_report(results: Results, run: Run) -> Report:
     if refused:
         latency = latency_figures(whole.latency, whole.lost, whole.lateness, refused=True)
     measured = Measured(limit_counts(whole), latency, lateness)
-    return Report(
-        FORMAT,
-        run.started,
-        run.ended,
-        run.seconds,
-        run.plan,
-        run.machine,
+    return ServerReport(
+        server.name,
+        server.target,
+        server.ended,
+        server.seconds,
         _counts(whole),
         _percentiles(latency),
         _percentiles(lateness),
@@ -208,9 +253,10 @@ def make_report(results: Results, run: Run) -> Report:
 
 
 def exit_status(report: Report) -> int:
-    """0: all limits hold; 1: one is met; 2: one could not be told."""
-    met = [limit.met for limit in report.limits]
-    return 1 if True in met else 2 if None in met else 0
+    """0: all limits hold for all servers; 1: one is met; 2: one could not be told, or a run was not whole."""
+    met = [limit.met for server in report.servers for limit in server.limits]
+    is_whole = not any(server.ended for server in report.servers)
+    return 1 if True in met else 2 if None in met or not is_whole else 0
 
 
 def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:

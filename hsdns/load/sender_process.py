@@ -28,7 +28,7 @@ from hsdns.load.pod_sender import PodSender
 from hsdns.load.sender import Sender
 from hsdns.load.udp import UdpWire
 
-AHEAD: Final = 50_000_000  # nanoseconds from the order to begin to the begin
+_NOT_BEGUN: Final = "the process that sends has ended before it began; standard error says why"
 _PIPE: Final = 1 << 20  # octets
 _SET_PIPE_SIZE: Final = 1031  # F_SETPIPE_SZ
 _SET_TIMER_SLACK: Final = 29  # PR_SET_TIMERSLACK
@@ -58,27 +58,25 @@ class SenderProcess:
             self._process.terminate()
         self._process.wait()
 
-    def begin(self) -> int:
-        """Give it the plan, wait until it is ready, and say when it begins; raise LoadError."""
+    def prepare(self) -> None:
+        """Give it the plan and wait until it is ready; raise LoadError."""
+        plan = write_plan(self._plan)
+        self._tell(len(plan).to_bytes(8, "big") + plan)
+        if next(self.messages(None), (b"", b""))[0] != READY:
+            raise LoadError(_NOT_BEGUN)
+
+    def start(self, begin: int) -> None:
+        """Have the schedule begin at a time of the monotonic clock, in nanoseconds; raise LoadError."""
+        self._tell(begin.to_bytes(8, "big"))
+
+    def _tell(self, octets: bytes) -> None:
         stdin = self._process.stdin
         assert stdin is not None, "a pipe"
-        plan = write_plan(self._plan)
         try:
-            stdin.write(len(plan).to_bytes(8, "big") + plan)
-            stdin.flush()
-            found = next(self.messages(None), (b"", b""))
-            if found[0] != READY:
-                raise LoadError(
-                    "the process that sends has ended before it began; standard error says why"
-                )
-            begin = time.monotonic_ns() + AHEAD
-            stdin.write(begin.to_bytes(8, "big"))
+            stdin.write(octets)
             stdin.flush()
         except BrokenPipeError:
-            raise LoadError(
-                "the process that sends has ended before it began; standard error says why"
-            ) from None
-        return begin
+            raise LoadError(_NOT_BEGUN) from None
 
     def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
         """Kinds and contents of the messages that come within so many seconds, at least one read; END with the end."""

@@ -109,8 +109,9 @@ class Truth:
         self._follow()
 
     def learn(self, question: Question) -> int:
-        """Another question will be asked; return its number.
+        """Another question will be asked; return its number here.
 
+        The servers of a run learn questions each for itself, and those of all have numbers here.
         Addresses and ServiceImports have no truth then: no states of theirs were noted before.
         """
         assert self._grows, "made so"
@@ -132,7 +133,7 @@ class Truth:
         self.questions.append(question)
         self._zones.append(zone)
         self.subjects.append(subject)
-        number = self._numbers[question.name.lower, question.qtype] = len(self.questions) - 1
+        number = self._numbers[question.name.lower, question.qtype] = len(self.subjects) - 1
         return number
 
     def is_away(self) -> bool:

@@ -83,7 +83,9 @@ class Verifier:
         self.patience = max(PATIENCE, 2 * slack)
         self._truth = truth
         self._queries = list(queries)
-        self._numbers = list(range(len(queries)))  # of the questions, in the truth
+        self._numbers = list(
+            range(len(queries))
+        )  # of the questions in the truth, which several servers share
         self._replies: dict[int, tuple[int, bytes]] = {}
         self._answers: dict[int, Answer | None] = {}
         self._waiting: deque[_Waiting] = deque()

@@ -45,12 +45,13 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert printed == Path("r.json").read_text()
     report = msgspec.json.decode(printed, type=Report)
-    assert (report.format, report.ended, report.verdicts) == (FORMAT, "", None)
-    assert report.plan.target == f"127.0.0.1 port {port}"
+    (found,) = report.servers
+    assert (report.format, found.ended, found.verdicts) == (FORMAT, "", None)
+    assert found.target == found.name == f"127.0.0.1 port {port}"
     assert report.plan.what == "2 questions of q.txt"
-    assert (report.counts.sent, report.counts.answered, report.counts.lost) == (20, 20, 0)
-    assert report.counts.rcodes == {"NOERROR": 20}
-    assert [(limit.limit, limit.met) for limit in report.limits] == [("loss>0", False)]
+    assert (found.counts.sent, found.counts.answered, found.counts.lost) == (20, 20, 0)
+    assert found.counts.rcodes == {"NOERROR": 20}
+    assert [(limit.limit, limit.met) for limit in found.limits] == [("loss>0", False)]
 
 
 @pytest.mark.sockets
@@ -60,9 +61,52 @@ def test_answers_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
     with server() as port:
         words = ["load", "-p", str(port), "-source", "synthetic", "services=2", "endpoints=1", "headless=0", "-mix", "service=1"]  # fmt: skip
         assert cli.main([*words, "-verify", *SHORT, "-o", "json", "-fail-if", "wrong>0"]) == 1
-    report = json.loads(capsys.readouterr().out)
-    assert report["verdicts"]["counts"]["wrong"] == 20
-    assert report["kinds"][0]["group"] == "service"
+    (found,) = json.loads(capsys.readouterr().out)["servers"]
+    assert found["verdicts"]["counts"]["wrong"] == 20
+    assert found["kinds"][0]["group"] == "service"
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_several_servers_in_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with server() as port, server() as other:
+        words = [
+            "load",
+            "-server",
+            "127.0.0.1",
+            "-p",
+            str(port),
+            "-server",
+            f"other=127.0.0.1:{other}",
+        ]
+        assert (
+            cli.main(
+                [
+                    *words,
+                    "-queries",
+                    "q.txt",
+                    *SHORT,
+                    "-json",
+                    "r.json",
+                    "-html",
+                    "r.html",
+                    "-fail-if",
+                    "loss>0",
+                ]
+            )
+            == 0
+        )
+    report = msgspec.json.decode(Path("r.json").read_bytes(), type=Report)
+    assert [(each.name, each.counts.answered) for each in report.servers] == [
+        (f"127.0.0.1 port {port}", 20),
+        ("other", 20),
+    ]
+    assert "<h2>Side by side</h2>" in Path("r.html").read_text()
+    assert "2 servers over UDP, 2 questions of q.txt" in capsys.readouterr().out
+    Path("again.json").write_bytes(Path("r.json").read_bytes())
+    assert cli.main(["load", "compare", "r.json", "again.json", "-html", "c.html"]) == 0
+    assert "again: other: 127.0.0.1 port" in capsys.readouterr().out
+    assert "<h1>Load on 4 servers</h1>" in Path("c.html").read_text()
 
 
 @pytest.mark.sockets

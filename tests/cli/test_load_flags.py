@@ -4,6 +4,7 @@ from hsdns.cli.flags import FlagError, parse_flags
 from hsdns.cli.load_flags import FLAGS, LoadSettings, read_settings
 from hsdns.load.errors import LoadError
 from hsdns.load.schedule import Schedule, Stage
+from hsdns.load.target import Target
 from hsdns.load.thresholds import Limit
 
 
@@ -13,8 +14,7 @@ def settings(text: str) -> LoadSettings:
 
 def test_defaults() -> None:
     assert settings("-queries q.txt") == LoadSettings(
-        server="127.0.0.1",
-        port=53,
+        targets=[Target("127.0.0.1 port 53", "127.0.0.1", 53)],
         schedule=Schedule((Stage(10, 1000, 1000),), "even", 1, 1),
         seed=1,
         edns=0,
@@ -35,13 +35,12 @@ def test_defaults() -> None:
 
 def test_all() -> None:
     found = settings(
-        "-server 192.0.2.1 -i-own-this 192.0.2.1 -p 1053 -rate 5..10:1s,7 -time 3s -arrival burst=2 -seed 9 -edns 1232 "
+        "-server 192.0.2.1 -server b=[::1]:54 -i-own-this 192.0.2.1 -p 1053 -rate 5..10:1s,7 -time 3s -arrival burst=2 -seed 9 -edns 1232 "
         "-timeout 1s -sockets 2 -verify -slack 50ms -source synthetic -api [::1]:8001 -churn 2.5 -wait 4s "
         "-fail-if stale>0 -mix srv=1 -zipf 1.5 -keep-going"
     )
     assert found == LoadSettings(
-        server="192.0.2.1",
-        port=1053,
+        targets=[Target("192.0.2.1 port 1053", "192.0.2.1", 1053), Target("b", "::1", 54)],
         schedule=Schedule((Stage(1, 5, 10), Stage(2, 7, 7)), "burst", 2, 9),
         seed=9,
         edns=1232,

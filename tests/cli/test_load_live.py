@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from hsdns.cli.load_live import line, live
+from hsdns.cli.load_live import line, lines, live
 from hsdns.load.judge import RIGHT, STALE
 from hsdns.load.results import Results
 from tests.load.test_report import results
@@ -22,12 +22,17 @@ def test_line_of_the_first_second() -> None:
     assert line(Results([], 0), 0.3, 10.0) == "0/10 s"
 
 
+def test_a_line_for_each_server() -> None:
+    servers = {"a": Results([], 0), "b": Results([], 0)}
+    assert lines(servers, 0.3, 10.0) == ["a: 0/10 s", "b: 0/10 s"]
+
+
 def test_without_a_terminal_there_is_a_line_every_five_seconds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with live(12.0) as show:
         for tenth in range(130):
-            show(Results([], 0), tenth / 10)
+            show({"a": Results([], 0)}, tenth / 10)
     assert capsys.readouterr().err == "5/12 s\n10/12 s\n"
 
 
@@ -47,9 +52,9 @@ def test_on_a_terminal_the_line_is_written_over(
     if not has_rich:
         monkeypatch.setattr("hsdns.cli.load_live.LIBRARY", "no_such_library")
     with live(12.0) as show:
-        show(Results([], 0), 1.0)
-        show(Results([], 0), 2.0)
+        show({"a": Results([], 0)}, 1.0)
+        show({"a": Results([], 0)}, 2.0)
     written = terminal.getvalue()
     assert written.index("1/12 s") < written.index("2/12 s")
     assert "\n1/12" not in written
-    assert written.rstrip().endswith(("\x1b[K", "\x1b[2K", "\x1b[?25h"))
+    assert written.rstrip().endswith(("\x1b[J", "\x1b[K", "\x1b[2K", "\x1b[?25h"))

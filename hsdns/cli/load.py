@@ -40,6 +40,7 @@ __all__ = ["FLAGS", "run"]
 
 USAGE: Final = """Usage: hsdns load -queries FILE [FLAG...]
        hsdns load -source NAME [ARGUMENT...] [FLAG...]
+       hsdns load -pods NUMBER -source NAME [ARGUMENT...] [FLAG...]
        hsdns load compare FILE... [FLAG...]
 """
 
@@ -88,6 +89,7 @@ def _run(settings: LoadSettings, flags: Flags) -> Report:
 
 def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
     from hsdns.cli.load_cluster import LoadCluster
+    from hsdns.cli.load_pods import pod_questions
     from hsdns.cli.offline import configure
     from hsdns.cli.source_flag import source_objects
     from hsdns.load.cluster_names import cluster_questions
@@ -99,6 +101,8 @@ def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
     def choose(blocks: Sequence[Kubernetes]) -> Questions:
         if settings.queries:
             return Questions(_read_queries(settings.queries), seed=settings.seed)
+        if settings.pods is not None:
+            return pod_questions(settings.pods, blocks, settings.zipf, settings.seed)
         answer_sets = [block.answer_set() for block in blocks]
         return cluster_questions(answer_sets, settings.mix, settings.zipf, settings.seed)
 
@@ -155,6 +159,7 @@ def _load(
                 round(settings.timeout * 1e9),
                 sockets,
                 settings.verifies,
+                pods=questions.pods,
             )
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))
@@ -167,8 +172,6 @@ def _load(
         ended = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
         )  # fmt: skip
-    groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
-    what = f"{len(questions.all)} questions of {settings.queries or f'the cluster: {groups}'}"
     servers = [
         OfServer(
             each.name,
@@ -188,25 +191,34 @@ def _load(
         sockets,
         settings.timeout * 1000,
         len(questions.all),
-        what,
+        _what(settings, questions),
         settings.edns,
         settings.churn,
     )
+
+
+def _what(settings: LoadSettings, questions: Questions) -> str:
+    """What is asked, in words."""
+    from hsdns.cli.load_pods import in_words
+
+    if questions.pods is not None:
+        return in_words(questions.pods)
+    groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
+    return f"{len(questions.all)} questions of {settings.queries or f'the cluster: {groups}'}"
 
 
 def _find(
     settings: LoadSettings, target: Target, questions: Questions, cluster: LoadCluster | None
 ) -> tuple[int, tuple[str | int, ...]]:
     """The family and address of a server that answers; one under a made-up cluster must have read that first."""
-    from hsdns.load.cluster_names import ABSENT
     from hsdns.load.probe import find_target, probe
 
     family, address = find_target(target.host, target.port)
+    query = questions.first.query()
     if cluster is not None and cluster.api is not None:
-        first = next(each for each in questions.all if each.group != ABSENT)
-        probe(family, address, first.query(), settings.wait, lambda reply: bool(reply.answer))
+        probe(family, address, query, settings.wait, lambda reply: bool(reply.answer))
     else:
-        probe(family, address, questions.all[0].query(), settings.wait)
+        probe(family, address, query, settings.wait)
     return family, address
 
 

@@ -35,8 +35,9 @@ MICROSECOND: Final = 1000  # nanoseconds
 
 
 class Lookup(NamedTuple):
-    """A lookup by the numbers of its resolver, form (kinds_of) and end, and its queries; times in nanoseconds of the monotonic clock.
+    """A lookup by the numbers of its resolver and form (kinds_of) and of its end (ENDS), with its queries.
 
+    Times are nanoseconds of the monotonic clock.
     `wasted` queries were for another name than the one that is meant, `again` ones were sent before in the same lookup,
     and `over_tcp` ones went over TCP.  `began` is when the generator came to it; `ended` of one that is UNFINISHED is
     when it was given up.
@@ -122,7 +123,9 @@ class Lookups:
     def __init__(self) -> None:
         self.by_resolver: dict[str, LookupPart] = {}
         self.by_form: dict[str, LookupPart] = {}
-        self.lateness = Histogram()  # from when one was due until the generator came to it, microseconds
+        self.lateness = (
+            Histogram()
+        )  # from when one was due until the generator came to it, microseconds
 
     def add(self, octets: bytes) -> None:
         """Count those of a message."""

@@ -1,8 +1,8 @@
 """The sockets and the clock of the pods, in the process that sends.
 
 Path: sender_process.py -> here -> pod_sender.py.
-Rule: the time to wait is that of select(), which has microseconds; which sockets are ready, a selector for any number of
-      them says.
+Rule: the time to wait is that of select(), which has microseconds; which sockets are ready says a selector, for any
+      number of them.
 """
 
 from __future__ import annotations

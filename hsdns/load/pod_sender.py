@@ -1,6 +1,6 @@
 """Looks names up when it is due, as the resolvers of pods do: open loop, with the models of resolver/ in real time.
 
-Path: pod_process.py runs it in the process that sends -> here -> pods.py says who looks up what, resolver/ which queries
+Path: pod_process.py runs it in the process that sends -> here; pods.py says who looks up what, resolver/ which queries
       that takes -> stamped_udp.py, pod_tcp.py.
 Rule 1: a lookup begins when it is due, whatever has become of those before.  A model's clock is what was due, what was
         received and what was waited for, not when this process came to it: that is its lateness, and told.
@@ -87,7 +87,7 @@ class _Running:
         self.waiting = model.lookup(wanted.name, TYPES)
         self.planned = planned
         self.began = began
-        self.deadline = 0  # when it goes on without an answer
+        self.deadline: float | None = None  # when it goes on without an answer, in seconds
         self.is_over = False
         self.queries = self.wasted = self.again = self.over_tcp = 0
         self.seen: set[tuple[str, int]] = set()
@@ -141,7 +141,7 @@ class PodSender:
         self._emit = emit
         self._wants_replies = replies
         self._begin = 0
-        self._timers: list[tuple[int, int, _Running]] = []
+        self._timers: list[tuple[float, int, _Running]] = []  # seconds from the begin
         self._timer_count = 0
         self._running: set[_Running] = set()
         self._places: dict[int, _Sent] = {}  # by socket and ID
@@ -177,7 +177,9 @@ class PodSender:
             ready = self._wait(self._idle_for(due, now))
             if ready is None:
                 break
-            now = self._clock()  # before what is read: what has arrived until then comes before the timers
+            now = (
+                self._clock()
+            )  # before what is read: what has arrived until then comes before the timers
             for each in ready:
                 self._receive(each)
             while self._unconnected:
@@ -195,7 +197,7 @@ class PodSender:
         if due is not None:
             until = min(until, self._begin + due)
         if self._timers:
-            until = min(until, self._timers[0][0])
+            until = min(until, self._begin + round(self._timers[0][0] * SECOND))
         return max(0, until - now)
 
     def _start(self, planned: int, now: int) -> None:
@@ -204,10 +206,15 @@ class PodSender:
         self._running.add(running)
         self._resume(running, None, planned)
 
-    def _resume(self, running: _Running, arrival: Arrival | None, at: int) -> None:
-        """Let a lookup go on with what came at a time, and send what it wants to."""
+    def _resume(
+        self, running: _Running, arrival: Arrival | None, at: int, seconds: float | None = None
+    ) -> None:
+        """Let a lookup go on with what came at a time, and send what it wants to.
+
+        `seconds` is that time on the model's clock, to the last digit, if that is what it has waited for.
+        """
         model = running.model
-        model.now = (at - self._begin) / SECOND
+        model.now = (at - self._begin) / SECOND if seconds is None else seconds
         try:
             deadline = running.waiting.send(arrival)
         except StopIteration as end:
@@ -217,20 +224,20 @@ class PodSender:
         self._send(running, at)
         if running.is_over:
             return
-        if deadline is None:  # glibc waits for TCP without a limit
-            running.deadline = 0
-            return
-        running.deadline = self._begin + round(deadline * SECOND)
-        self._timer_count += 1
-        heappush(self._timers, (running.deadline, self._timer_count, running))
+        running.deadline = deadline
+        if deadline is not None:  # glibc waits for TCP without a limit
+            self._timer_count += 1
+            heappush(self._timers, (deadline, self._timer_count, running))
 
     def _expire(self, now: int) -> None:
         """Let what has waited long enough go on, and count what was lost."""
-        timers, order = self._timers, self._order
-        while timers and timers[0][0] <= now:
+        timers, order, begin = self._timers, self._order, self._begin
+        passed = (now - begin) / SECOND
+        while timers and timers[0][0] <= passed:
             deadline, _, running = heappop(timers)
             if not running.is_over and running.deadline == deadline:
-                self._resume(running, None, deadline)
+                running.deadline = None
+                self._resume(running, None, begin + round(deadline * SECOND), deadline)
         before = now - self._timeout
         while order and order[0].sent <= before:
             self._forget(order.popleft())
@@ -338,7 +345,9 @@ class PodSender:
         messages, is_closed = connection.receive()
         now = self._clock()
         for octets in messages:
-            sent = waiting.pop(octets[0] << 8 | octets[1], None) if len(octets) >= HEADER_LEN else None
+            sent = (
+                waiting.pop(octets[0] << 8 | octets[1], None) if len(octets) >= HEADER_LEN else None
+            )
             if sent is not None:
                 self._take(sent, octets, now)
         if is_closed and self._streams.pop(id(connection), None) is not None:

@@ -1,7 +1,7 @@
 """A TCP connection of a pod's lookup, to which a truncated reply has led.
 
 Path: pod_sender.py -> here; pod_process.py opens them and watches their sockets.
-Rule: nothing waits.  What is sent before the connection stands is kept until it does; a connection that fails has ended.
+Rule: nothing waits.  What is sent before the connection stands is kept until it does; one that fails has ended.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The pods of a run: which resolver each has, what they look up, and how they write it.
 
-Path: cli/load_pods.py makes the plan -> here, in the process that sends -> pod_sender.py takes the lookups one by one.
+Path: cli/load_pods.py makes the plan -> here, in the process that sends -> pod_sender.py takes lookups one by one.
 Rule 1: who looks up what depends on the plan alone; two with the same seed are the same.
 Rule 2: a name is drawn first, then how it is written, then the pod: one of its namespace where only that can write it so.
 Rule 3: pods that think for exponential times between their lookups give, all together, lookups by chance (-arrival
@@ -78,7 +78,9 @@ class Pods:
         random = Random(plan.seed)
         self.resolvers = _spread(plan.resolvers, plan.count)
         random.shuffle(self.resolvers)
-        self._random = Random(random.random())  # of all resolvers, in the order in which they need it
+        self._random = Random(
+            random.random()
+        )  # of all resolvers, in the order in which they need it
         self._of: dict[str, range] = {
             namespace: range(at, plan.count, len(plan.namespaces))
             for at, namespace in enumerate(plan.namespaces)

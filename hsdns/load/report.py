@@ -22,6 +22,7 @@ from hsdns.load.figures import (
     refusal,
 )
 from hsdns.load.judge import VERDICTS
+from hsdns.load.lookup_report import LookupsReport, lookups_report
 from hsdns.load.results import Part, Results, Second
 from hsdns.load.thresholds import Limit, Measured, is_met
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
@@ -153,6 +154,7 @@ class ServerReport(msgspec.Struct, frozen=True):
     verdicts: VerdictReport | None
     limits: list[LimitReport]
     per_second: list[SecondReport]
+    lookups: LookupsReport | None = None  # of pods
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -249,6 +251,7 @@ def _server(run: Run, server: OfServer) -> ServerReport:
             for number, second in sorted(results.seconds.items())
             if second.sent or second.not_sent or second.changes
         ],
+        lookups=lookups_report(results.lookups, whole.lateness, refused=refused),
     )
 
 

@@ -2,8 +2,8 @@
 
 Path: pod_sender.py -> here; pod_process.py opens them.
 Rule 1: what a slow process reads late was not received late: the kernel's time counts, where it tells one (Linux).
-Rule 2: the kernel stamps by the wall clock.  `offset` is how far the monotonic one is behind it, and is read anew before
-        datagrams are: a step of the clock shifts only what was waiting then.
+Rule 2: the kernel stamps by the wall clock.  How far the monotonic one is behind is read anew before datagrams are:
+        a step of the clock shifts only what was waiting then.
 Source: socket(7), SO_TIMESTAMPNS.
 """
 

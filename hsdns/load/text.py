@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hsdns.load.comparison import Shown, comparison, differences, shown
+from hsdns.load.lookup_text import lookup_lines
 from hsdns.load.report import Counts, Report, ServerReport, StaleReport, VerdictReport
 from hsdns.load.words import answers, arrival, percentiles, rates, share, us_to_text
 
@@ -78,6 +79,8 @@ def _server(server: ServerReport) -> list[str]:
             figures = percentiles(kind.latency, ("p50", "p99", "max"))
             text = f"{label}  {kind.counts.answered} answered, {kind.counts.lost} lost, {figures}"
             found.append(_row("" if number else "kinds", text))
+    if server.lookups is not None:
+        found += [_row(*each) for each in lookup_lines(server.lookups)]
     if server.verdicts is not None:
         found += _verdicts(server.verdicts)
     for limit in server.limits:

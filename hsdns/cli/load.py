@@ -134,6 +134,7 @@ def _load(
     from hsdns.load.in_flight import sockets_for
     from hsdns.load.plan import Plan
     from hsdns.load.report import OfServer, PlanReport, StageReport
+    from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, Watching, carry_out
     from hsdns.load.sender_process import SenderProcess
     from hsdns.load.target import place_to_text
@@ -160,6 +161,7 @@ def _load(
                 sockets,
                 settings.verifies,
                 pods=questions.pods,
+                kinds=kind_numbers(questions.all),
             )
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))
@@ -183,14 +185,14 @@ def _load(
         for each, target in zip(ended, settings.targets, strict=True)
     ]
     return servers, PlanReport(
-        "UDP",
+        "UDP" if questions.pods is None else "UDP, TCP for what it truncates",
         [StageReport(*stage) for stage in schedule.stages],
         schedule.arrival,
         schedule.burst,
         settings.seed,
         sockets,
         settings.timeout * 1000,
-        len(questions.all),
+        len(questions.all if questions.pods is None else questions.pods.targets),
         _what(settings, questions),
         settings.edns,
         settings.churn,

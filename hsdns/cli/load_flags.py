@@ -55,7 +55,8 @@ FLAGS: Final = {
     "edns": Flag(int, "payload size of an EDNS record (default: without one)", "OCTETS", what=_NUMBER, low=512),
     "timeout": Flag(str, "when a query is lost (default 2s)", "TIME"),
     "sockets": Flag(
-        int, f"UDP ports that ask (default {SOCKETS}; with -pods {POD_SOCKETS})", "NUMBER", what=_NUMBER, low=1, high=900
+        int, f"UDP ports that ask (default {SOCKETS}; with -pods {POD_SOCKETS})", "NUMBER",
+        what=_NUMBER, low=1, high=900,
     ),
     "verify": Flag(bool, "judge each answer by a watch of the same cluster"),
     "slack": Flag(str, "how far apart the watches of server and generator may be (default 100ms)", "TIME"),

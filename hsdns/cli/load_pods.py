@@ -35,7 +35,7 @@ _OPTIONS: Final = (
 _SHARES: Final = "NAME=SHARE,..."
 
 
-def _usual(shares: Mapping[str, int]) -> str:
+def _in_text(shares: Mapping[str, int]) -> str:
     return ",".join(f"{name}={share}" for name, share in shares.items())
 
 
@@ -44,8 +44,8 @@ FLAGS: Final = {
         int, "pods that look names up as their resolvers do; -rate is lookups a second", "NUMBER",
         what="number", low=1, high=MOST,
     ),
-    "resolvers": Flag(str, f"shares of the pods' resolvers (default {_usual(RESOLVERS)})", _SHARES),
-    "forms": Flag(str, f"shares of the ways to write a name (default {_usual(FORMS)})", _SHARES),
+    "resolvers": Flag(str, f"shares of the pods' resolvers (default {_in_text(RESOLVERS)})", _SHARES),
+    "forms": Flag(str, f"shares of the ways to write a name (default {_in_text(FORMS)})", _SHARES),
     "external": Flag(list, "names outside of the cluster that pods look up", "NAME..."),
     "resolv-options": Flag(list, "options of the pods' resolv.conf (default ndots:5)", "OPTION..."),
     "node-search": Flag(list, "search domains of the node, after those of the cluster", "DOMAIN..."),
@@ -55,7 +55,7 @@ FLAGS: Final = {
 class PodSettings(NamedTuple):
     """What the flags say of pods."""
 
-    count: int
+    pods: int
     resolvers: dict[str, int]
     forms: dict[str, int]
     external: list[str]
@@ -81,8 +81,8 @@ def read_pods(flags: Mapping[str, str | int | bool | list[str]]) -> PodSettings 
     external = _names(flags, "external")
     return PodSettings(
         int(str(flags["pods"])),
-        read_shares(str(flags.get("resolvers", _usual(RESOLVERS))), MODELS, "resolvers", "resolver"),
-        read_shares(str(flags.get("forms", _usual(FORMS))), FORMS, "forms", "form of a name"),
+        read_shares(str(flags.get("resolvers", _in_text(RESOLVERS))), MODELS, "resolvers", "resolver"),
+        read_shares(str(flags.get("forms", _in_text(FORMS))), FORMS, "forms", "form of a name"),
         external,
         _read_options(flags.get("resolv-options", [])),
         _names(flags, "node-search"),
@@ -104,9 +104,9 @@ def pod_questions(
     )
     domain = zone.to_text().rstrip(".")
     namespaces = sorted(label.decode("latin-1") for label in answer_set.exposed_namespaces())
-    namespaces = namespaces[: settings.count]
+    namespaces = namespaces[: settings.pods]
     plan = PodPlan(
-        settings.count,
+        settings.pods,
         namespaces,
         resolv_confs(namespaces, _SERVER, domain, settings.searches, settings.options),
         domain,
@@ -132,7 +132,8 @@ def in_words(plan: PodPlan) -> str:
     """What is asked, for the report."""
     resolvers = ", ".join(f"{name} {share}" for name, share in plan.resolvers.items())
     kinds = ", ".join(dict.fromkeys(each.kind for each in plan.targets))
-    return f"{plan.count} pods ({resolvers}) in {len(plan.namespaces)} namespaces, {len(plan.targets)} names: {kinds}"
+    where = f"{plan.count} pods ({resolvers}) in {len(plan.namespaces)} namespaces"
+    return f"lookups of {where}, {len(plan.targets)} names: {kinds}"
 
 
 def _names(flags: Mapping[str, str | int | bool | list[str]], flag: str) -> list[str]:

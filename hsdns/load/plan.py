@@ -26,6 +26,7 @@ class Plan(msgspec.Struct, frozen=True):
     """A run over UDP; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
 
     `weights` say how often each query is sent; empty: one after the other.  `replies`: whether they are wanted.
+    `kinds` number the kind of each query, for a sender that can count (results.kind_numbers); empty: it is not to.
     `recorded` is what a recording says in place of schedule and order.  `pods` look names up in place of `queries`, so
     the schedule is that of lookups.
     """
@@ -42,6 +43,7 @@ class Plan(msgspec.Struct, frozen=True):
     sockets: int
     replies: bool
     recorded: Recorded | None = None
+    kinds: list[int] = []
     pods: PodPlan | None = None
 
     @property

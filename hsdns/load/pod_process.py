@@ -21,15 +21,14 @@ from hsdns.load.pods import Pods
 from hsdns.load.stamped_udp import StampedUdp
 
 
-def pod_sender(plan: Plan, stop: int, emit: Callable[[bytes], None]) -> PodSender:
+def pod_sender(plan: Plan, pods: Pods, stop: int, emit: Callable[[bytes], None]) -> PodSender:
     """The sender of a plan with pods, which ends when the file descriptor `stop` can be read."""
-    assert plan.pods is not None, "a plan with pods"
     raise_limit()
     selector = DefaultSelector()
     wires = [StampedUdp(plan.family, plan.address) for _ in range(plan.sockets)]
     for wire in wires:
         selector.register(wire.socket, EVENT_READ, wire)
-    watched = [stop, selector.fileno()]  # type: ignore[attr-defined] # that of epoll and kqueue has one
+    watched = [stop, selector.fileno()]
 
     def wait(nanoseconds: int) -> Ready:
         ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
@@ -52,8 +51,8 @@ def pod_sender(plan: Plan, stop: int, emit: Callable[[bytes], None]) -> PodSende
 
     return PodSender(
         wires,
-        Pods(plan.pods),
-        plan.schedule.times(),
+        pods,
+        plan.times(),
         timeout=plan.timeout,
         clock=time.monotonic_ns,
         wait=wait,

@@ -43,7 +43,9 @@ MOST_LOOKUPS: Final = 16  # that begin in a turn
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
 LONGEST_WAIT: Final = 20_000_000  # nanoseconds that are waited for at once
 MOST_REPLIES: Final = 100_000  # different ones that are remembered
-DRAIN: Final = 8 * SECOND  # nanoseconds after the last lookup was due in which all must be over
+DRAIN: Final = (
+    7 * SECOND
+)  # nanoseconds, and the time-out of a query, in which the last lookup must be over
 CLOSED: Final = Answer(is_closed=True)
 
 
@@ -109,7 +111,7 @@ class _Sent:
 
 
 class PodSender:
-    """Looks up what `pods` says at `times`, until DRAIN after the last one.
+    """Looks up what `pods` says at `times`, and gives up what is not over `timeout` and DRAIN after the last one.
 
     `wait` waits at most so many nanoseconds, returns what has something to be read, and None if the sender is to end.
     `connect` opens a TCP connection.  `emit` gets messages (outcome.py).  A query is lost `timeout` nanoseconds after
@@ -135,6 +137,7 @@ class PodSender:
         self._times = times
         self._wanted = pods.lookups()
         self._timeout = timeout
+        self._drain = timeout + DRAIN
         self._clock = clock
         self._wait = wait
         self._connect = connect
@@ -147,7 +150,7 @@ class PodSender:
         self._places: dict[int, _Sent] = {}  # by socket and ID
         self._next_place = 0
         self._order: deque[_Sent] = deque()  # as they were sent
-        self._streams: dict[int, dict[int, _Sent]] = {}  # by id() of the connection, and ID
+        self._streams: dict[int, tuple[Connection, dict[int, _Sent]]] = {}  # by id(), and ID
         self._unconnected: deque[tuple[_Sent, int]] = deque()
         self._questions: dict[tuple[str, int, str], int] = {}
         self._octets: dict[tuple[object, ...], bytes] = {}
@@ -172,7 +175,7 @@ class PodSender:
                 self._start(last, now)
                 due = next(self._times, None)
                 now = self._clock()
-            if due is None and (not self._running or now > last + DRAIN):
+            if due is None and (not self._running or now > last + self._drain):
                 break
             ready = self._wait(self._idle_for(due, now))
             if ready is None:
@@ -232,12 +235,11 @@ class PodSender:
     def _expire(self, now: int) -> None:
         """Let what has waited long enough go on, and count what was lost."""
         timers, order, begin = self._timers, self._order, self._begin
-        passed = (now - begin) / SECOND
-        while timers and timers[0][0] <= passed:
+        while timers and (at := begin + round(timers[0][0] * SECOND)) <= now:
             deadline, _, running = heappop(timers)
             if not running.is_over and running.deadline == deadline:
                 running.deadline = None
-                self._resume(running, None, begin + round(deadline * SECOND), deadline)
+                self._resume(running, None, at, deadline)
         before = now - self._timeout
         while order and order[0].sent <= before:
             self._forget(order.popleft())
@@ -299,11 +301,12 @@ class PodSender:
                 self._without_reply(sent, NOT_SENT)
                 self._unconnected.append((sent, at))
                 return
-            self._streams[id(connections[port])] = {}
-        waiting = self._streams.get(id(connections[port]))
-        if waiting is None:  # it has ended
+            self._streams[id(connections[port])] = connections[port], {}
+        stream = self._streams.get(id(connections[port]))
+        if stream is None:  # it has ended
             self._without_reply(sent, LOST)
             return
+        _, waiting = stream
         query_id = len(waiting) + 1
         waiting[query_id] = sent
         connections[port].send(query_id.to_bytes(2, "big") + self._message(sent.packet))
@@ -329,19 +332,20 @@ class PodSender:
     def _receive(self, ready: Wire | Connection) -> None:
         number = self._numbers.get(id(ready))
         if number is None:
-            self._receive_stream(ready)  # type: ignore[arg-type] # all others are connections
+            self._receive_stream(id(ready))
             return
-        for octets, received in ready.receive():  # type: ignore[misc] # it is a wire
+        for octets, received in self._wires[number].receive():
             if len(octets) < HEADER_LEN:
                 continue
             sent = self._places.pop(number << 16 | octets[0] << 8 | octets[1], None)
             if sent is not None:
                 self._take(sent, octets, max(received, sent.sent))
 
-    def _receive_stream(self, connection: Connection) -> None:
-        waiting = self._streams.get(id(connection))
-        if waiting is None:
+    def _receive_stream(self, key: int) -> None:
+        stream = self._streams.get(key)
+        if stream is None:  # it has ended
             return
+        connection, waiting = stream
         messages, is_closed = connection.receive()
         now = self._clock()
         for octets in messages:
@@ -350,7 +354,7 @@ class PodSender:
             )
             if sent is not None:
                 self._take(sent, octets, now)
-        if is_closed and self._streams.pop(id(connection), None) is not None:
+        if is_closed and self._streams.pop(key, None) is not None:
             connection.close()
             for sent in waiting.values():
                 self._without_reply(sent, LOST)
@@ -393,11 +397,12 @@ class PodSender:
         running.is_over = True
         self._running.discard(running)
         for connection in running.connections.values():
-            for sent in self._streams.pop(id(connection), {}).values():
+            _, waiting = self._streams.pop(id(connection), (connection, {}))
+            for sent in waiting.values():
                 self._without_reply(sent, LOST)
             connection.close()
         wanted = running.wanted
-        self._pods.give_back(wanted.pod, running.model)
+        self._pods.release(wanted.pod, running.model)
         self._lookups.append(
             Lookup(
                 *kinds_of(running.model.name, wanted),
@@ -416,7 +421,10 @@ class PodSender:
         """Give up what goes on, and tell the rest."""
         now = self._clock()
         for running in sorted(self._running, key=lambda each: each.planned):
-            self._end(running, UNFINISHED, now)
+            if (
+                running.planned + self._drain <= now
+            ):  # those of a run that was ended early had no time
+                self._end(running, UNFINISHED, now)
         for sent in self._order:
             if sent.sent + self._timeout <= now:
                 self._forget(sent)

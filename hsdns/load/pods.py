@@ -2,7 +2,7 @@
 
 Path: cli/load_pods.py makes the plan -> here, in the process that sends -> pod_sender.py takes lookups one by one.
 Rule 1: who looks up what depends on the plan alone; two with the same seed are the same.
-Rule 2: a name is drawn first, then how it is written, then the pod: one of its namespace where only that can write it so.
+Rule 2: a name is drawn first, then how it is written, then the pod: one of its namespace where only those write it so.
 Rule 3: pods that think for exponential times between their lookups give, all together, lookups by chance (-arrival
         poisson) of any of them alike; so the schedule is that of all, and a pod does not wait for its lookup before.
 """
@@ -103,7 +103,7 @@ class Pods:
         idle = self._idle[pod]
         return idle.pop() if idle else self._new(pod)
 
-    def give_back(self, pod: int, model: Model) -> None:
+    def release(self, pod: int, model: Model) -> None:
         """The resolver's lookup is over."""
         self._idle[pod].append(model)
 
@@ -191,7 +191,8 @@ def read_shares(text: str, known: Mapping[str, object], flag: str, what: str) ->
 
 def _spread(shares: Mapping[str, int], count: int) -> list[str]:
     """Each name as often as its share says, rounded so that the sum is `count`."""
-    total, passed, found = sum(shares.values()), 0, []
+    found: list[str] = []
+    total, passed = sum(shares.values()), 0
     for name, share in shares.items():
         until = (passed + share) * count // total
         found += [name] * (until - len(found))

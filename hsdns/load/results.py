@@ -15,7 +15,17 @@ from typing import Final
 from hsdns.load.histogram import Histogram, slot_of
 from hsdns.load.judge import BEHIND, STALE, UNDECIDED
 from hsdns.load.lookups import Lookups
-from hsdns.load.outcome import NOT_SENT
+from hsdns.load.outcome import (
+    LATENCY,
+    LATENESS,
+    LOST_COUNT,
+    NOT_SENT,
+    NOT_SENT_COUNT,
+    OF_KIND,
+    RCODE,
+    TRUNCATED,
+    unpack_counts,
+)
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import Judged
@@ -25,6 +35,12 @@ MICROSECOND: Final = 1000  # nanoseconds
 Kind = tuple[str, int]  # group and type
 # Question, flags, reply, planned, sent, received: see outcome.Outcome.
 PlainOutcome = tuple[int, int, int, int, int, int]
+
+
+def kind_numbers(questions: Iterable[Question]) -> list[int]:
+    """For each question the number of its kind, in the order in which kinds appear."""
+    numbers: dict[Kind, int] = {}
+    return [numbers.setdefault((each.group, each.qtype), len(numbers)) for each in questions]
 
 
 class Part:
@@ -105,11 +121,12 @@ class Results:
         self.stale: dict[int, StaleName] = {}  # by question
         self.lookups = Lookups()  # of pods
         self._kinds = [self._kind(each) for each in questions]
+        self._numbered = list(self.kinds.values())  # as kind_numbers() has them
 
     def _kind(self, question: Question) -> Part:
         return self.kinds.setdefault((question.group, question.qtype), Part())
 
-    def learn(self, question: Question) -> None:
+    def add_question(self, question: Question) -> None:
         """Another question will be asked; its number is that of those before it."""
         self.questions.append(question)
         self._kinds.append(self._kind(question))
@@ -144,6 +161,25 @@ class Results:
             if flags & TC:
                 second.truncated += 1
                 kind.truncated += 1
+
+    def add_counts(self, octets: bytes) -> None:
+        """Count what the compiled sender has counted; kinds are numbered as in kind_numbers()."""
+        kinds = self._numbered
+        for what, number, value, count in unpack_counts(octets):
+            part = kinds[number] if what >= OF_KIND else self.second(number)
+            what %= OF_KIND
+            if what == LATENCY:
+                part.latency.slots[value] += count
+            elif what == LATENESS and isinstance(part, Second):
+                part.lateness.slots[value] += count
+            elif what == RCODE:
+                part.rcodes[value] += count
+            elif what == LOST_COUNT:
+                part.lost += count
+            elif what == NOT_SENT_COUNT:
+                part.not_sent += count
+            elif what == TRUNCATED:
+                part.truncated += count
 
     def add_verdict(self, judged: Judged) -> None:
         """Count a verdict."""

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple, Protocol
 
 from hsdns.load.lookups import LOOKUPS
 from hsdns.load.outcome import (
+    ANSWERS,
+    COUNTS,
     END,
     FORGET,
     LOST,
@@ -191,8 +193,11 @@ def _follow(
 
 
 def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | None) -> None:
-    if kind == OUTCOMES:
-        results.add(unpack_outcomes(content))
+    if kind == COUNTS:
+        results.add_counts(content)
+    elif kind in (OUTCOMES, ANSWERS):
+        if kind == OUTCOMES:
+            results.add(unpack_outcomes(content))
         if verifier is None:
             return
         for question, flags, reply, planned, sent, received in unpack_outcomes(content):
@@ -205,9 +210,9 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
         results.lookups.add(content)
     elif kind == QUESTION:
         _, asked = unpack_question(content)
-        results.learn(asked)
+        results.add_question(asked)
         if verifier is not None:
-            verifier.learn(asked)
+            verifier.add_question(asked)
     elif kind == REPLY and verifier is not None:
         number, question = int.from_bytes(content[:4], "big"), int.from_bytes(content[4:8], "big")
         verifier.remember(number, question, content[8:])

@@ -1,6 +1,7 @@
 """The process that only sends and receives, so that counting, judging and drawing do not delay it.
 
-Path: run.py starts it -> main() in the other process -> sender.py; what it emits comes back over a pipe.
+Path: run.py starts it -> main() in the other process -> compiled_sender.py or sender.py; what they emit comes back
+      over a pipe.
 Rule 1: it ends when it has sent everything, or when its standard input is closed: Ctrl-C is for the other process.
 Rule 2: it never waits for the pipe; what does not fit stays in its memory.
 """
@@ -15,16 +16,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from secrets import randbelow
 from typing import Final
 
+from hsdns.load.compiled_sender import CompiledSender, available
 from hsdns.load.errors import LoadError
-from hsdns.load.in_flight import InFlight
+from hsdns.load.in_flight import IDS, InFlight
 from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan, read_plan, write_plan
 from hsdns.load.pod_process import pod_sender
-from hsdns.load.pod_sender import PodSender
+from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.sender import Sender
 from hsdns.load.udp import UdpWire
 
@@ -100,7 +103,7 @@ class _Pipe:
     """Standard output, without waiting."""
 
     def __init__(self, number: int) -> None:
-        self._number = number
+        self.number = number
         self._waiting = bytearray()
         os.set_blocking(number, False)
         if sys.platform == "linux":
@@ -114,12 +117,12 @@ class _Pipe:
         self._waiting += octets
         with suppress(BlockingIOError):
             while self._waiting:
-                written = os.write(self._number, self._waiting)
+                written = os.write(self.number, self._waiting)
                 del self._waiting[:written]
 
     def finish(self) -> None:
         """Wait until all is written."""
-        os.set_blocking(self._number, True)
+        os.set_blocking(self.number, True)
         self.emit(b"")
 
 
@@ -132,43 +135,69 @@ def main() -> None:
     plan = read_plan(_read(stdin, length))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
+    first_ids = [randbelow(IDS) for _ in range(plan.sockets)]
     pipe = _Pipe(stdout)
-    sender: Sender | PodSender
     if plan.pods is not None:
-        sender = pod_sender(plan, stdin, pipe.emit)
+        run = _pods(plan, plan.pods)
     else:
-        sender = _query_sender(plan, stdin, pipe.emit)
+        run = _compiled(plan, first_ids) if available() else _in_python(plan, first_ids)
     pipe.emit(frame(READY))
     gc.collect()
     gc.freeze()
     gc.disable()  # nothing here has cycles, and a collection would be lateness
     with suppress(BrokenPipeError):
-        sender.run(int.from_bytes(_read(stdin, 8), "big"))
+        run(int.from_bytes(_read(stdin, 8), "big"), stdin, pipe)
+
+
+# Sends everything from a time on, until the end of a file descriptor, and tells a pipe.
+_Run = Callable[[int, int, _Pipe], None]
+
+
+def _compiled(plan: Plan, first_ids: Sequence[int]) -> _Run:
+    sender = CompiledSender(plan, first_ids)
+    return lambda begin, stop, pipe: sender.run(begin, stop, pipe.number)
+
+
+def _pods(plan: Plan, asked: PodPlan) -> _Run:
+    pods = Pods(asked)
+
+    def run(begin: int, stop: int, pipe: _Pipe) -> None:
+        pod_sender(plan, pods, stop, pipe.emit).run(begin)
         pipe.finish()
 
+    return run
 
-def _query_sender(plan: Plan, stop: int, emit: Callable[[bytes], None]) -> Sender:
-    wires = [UdpWire(plan.family, plan.address) for _ in range(plan.sockets)]
+
+def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
+    wires = [UdpWire(plan.family, plan.address) for _ in first_ids]
     numbers = {wire.socket.fileno(): number for number, wire in enumerate(wires)}
-    watched = [stop, *numbers]
+    times, questions = plan.times(), plan.order()
+    in_flight = InFlight(plan.sockets, plan.timeout, first_ids)
 
-    def wait(nanoseconds: int) -> list[int] | None:
-        ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
-        if stop in ready:
-            return None
-        return [numbers[each] for each in ready]
+    def run(begin: int, stop: int, pipe: _Pipe) -> None:
+        watched = [stop, *numbers]
 
-    return Sender(
-        wires,
-        plan.queries,
-        plan.times(),
-        plan.order(),
-        InFlight(plan.sockets, plan.timeout),
-        clock=time.monotonic_ns,
-        wait=wait,
-        emit=emit,
-        replies=plan.replies,
-    )
+        def wait(nanoseconds: int) -> list[int] | None:
+            ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
+            if stop in ready:
+                return None
+            return [numbers[each] for each in ready]
+
+        sender = Sender(
+            wires,
+            plan.queries,
+            times,
+            questions,
+            in_flight,
+            clock=time.monotonic_ns,
+            wait=wait,
+            emit=pipe.emit,
+            replies=plan.replies,
+        )
+        sender.run(begin)
+        pipe.finish()
+
+    return run
 
 
 def _read(number: int, length: int) -> bytes:

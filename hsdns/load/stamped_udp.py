@@ -77,5 +77,5 @@ def _received(control: list[tuple[int, int, bytes]], offset: int) -> int:
     for level, kind, data in control:
         if level == socket.SOL_SOCKET and kind == _TIMESTAMPNS and len(data) >= _TIME.size:
             seconds, nanoseconds = _TIME.unpack_from(data)
-            return min(now, seconds * _SECOND + nanoseconds - offset)
+            return min(now, int(seconds) * _SECOND + int(nanoseconds) - offset)
     return now

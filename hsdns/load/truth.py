@@ -67,7 +67,7 @@ def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
 class Truth:
     """What is right for each of some questions, over a kubernetes block that has started and read its cluster.
 
-    To be made in the thread of the watch.  `clock` is monotonic seconds; `grows`: learn() may be called.
+    To be made in the thread of the watch.  `clock` is monotonic seconds; `grows`: add_question() may be called.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Truth:
             self.subjects.append(self._subject(question, zone))
         self._follow()
 
-    def learn(self, question: Question) -> int:
+    def add_question(self, question: Question) -> int:
         """Another question will be asked; return its number here.
 
         The servers of a run learn questions each for itself, and those of all have numbers here.

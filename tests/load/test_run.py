@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from struct import pack
 
 import pytest
 
 from hsdns.load.judge import STALE
+from hsdns.load.lookups import LOOKUPS, Lookup, pack_lookups
 from hsdns.load.outcome import (
+    ANSWERS,
+    COUNTS,
     END,
     FORGET,
     LOST,
+    OF_KIND,
     OUTCOMES,
     QUESTION,
+    RCODE,
     REPLY,
     pack_outcomes,
     pack_question,
@@ -112,6 +118,16 @@ def test_what_is_told_is_counted_and_shown() -> None:
     assert shown == [(0.5, 1), (1.0, 2), (1.5, 2)]
 
 
+def test_counts_and_answers_of_the_compiled_sender() -> None:
+    counts = COUNTS, pack("=BIII", RCODE, 0, 0, 3) + pack("=BIII", RCODE + OF_KIND, 0, 0, 3)
+    told = (REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + reply(1))
+    answers = ANSWERS, outcomes((100, 101, 0x8400))[1]
+    verifier = Verifier(Said(), [QUERY], slack=0.1)
+    (ended,), _ = run([[told, counts, answers]], seconds=8, verifier=verifier)
+    whole = ended.results.whole()
+    assert (dict(whole.rcodes), dict(whole.verdicts)) == ({0: 3}, {"right": 1})
+
+
 def test_a_question_that_is_told() -> None:
     question = (QUESTION, pack_question(1, Question(NAME, RRType.AAAA, "search")))
     asked = (OUTCOMES, pack_outcomes([(1, 0x8402, 0, BEGIN, BEGIN, BEGIN + MS)]))
@@ -130,6 +146,12 @@ def test_several_servers_begin_at_one_time() -> None:
     assert [(each.name, each.why) for each in ended] == [("s0", ""), ("s1", "")]
     assert [each.results.whole().answered for each in ended] == [2, 0]
     assert [each.results.whole().lost for each in ended] == [0, 1]
+
+
+def test_lookups_that_are_told() -> None:
+    found = Lookup(0, 0, 0, 2, 0, 0, 0, BEGIN, BEGIN, BEGIN + MS)
+    (ended,), _ = run([[(LOOKUPS, pack_lookups([found]))]])
+    assert ended.results.lookups.by_resolver["glibc"].sent == 2
 
 
 def test_interrupted() -> None:

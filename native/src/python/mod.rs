@@ -1,8 +1,10 @@
 //! The classes of the extension module; hsdns/fastpath/_native.pyi documents their parameters and results.
 //!
 //! Rule 1: nothing is decided here; arguments and results are converted.
-//! Rule 2: only Worker.run() releases the GIL: all else takes less time than acquiring it again might.
+//! Rule 2: only Worker.run() and LoadSender (run() and feed(), which wait) release the GIL: all else takes less time
+//!         than acquiring it again might.
 
+mod load;
 mod sockets;
 
 use std::collections::HashMap;
@@ -26,6 +28,8 @@ use crate::{names, table, tap, versions};
 /// The module's contents.
 #[pymodule(name = "_native")]
 mod module {
+    #[pymodule_export]
+    use super::load::LoadSender;
     #[pymodule_export]
     use super::sockets::{Batch, MissQueue, Worker};
     #[pymodule_export]

@@ -18,6 +18,7 @@ from hsdns.load.plan import Plan
 from hsdns.load.pod_sender import Connection, PodSender, Ready
 from hsdns.load.pod_tcp import PodTcp
 from hsdns.load.pods import Pods
+from hsdns.load.portion import Portion
 from hsdns.load.stamped_udp import StampedUdp
 
 
@@ -53,6 +54,7 @@ def pod_sender(plan: Plan, pods: Pods, stop: int, emit: Callable[[bytes], None])
         wires,
         pods,
         plan.times(),
+        Portion(*plan.portion).of(pods.lookups()),
         timeout=plan.timeout,
         clock=time.monotonic_ns,
         wait=wait,

@@ -111,7 +111,7 @@ class _Sent:
 
 
 class PodSender:
-    """Looks up what `pods` says at `times`, and gives up what is not over `timeout` and DRAIN after the last one.
+    """Looks up what is `wanted` of `pods` at `times`; gives up what is not over `timeout` and DRAIN after the last one.
 
     `wait` waits at most so many nanoseconds, returns what has something to be read, and None if the sender is to end.
     `connect` opens a TCP connection.  `emit` gets messages (outcome.py).  A query is lost `timeout` nanoseconds after
@@ -123,6 +123,7 @@ class PodSender:
         wires: Sequence[Wire],
         pods: Pods,
         times: Iterator[int],
+        wanted: Iterator[Wanted],
         *,
         timeout: int,
         clock: Callable[[], int],
@@ -135,7 +136,7 @@ class PodSender:
         self._numbers = {id(wire): number for number, wire in enumerate(wires)}
         self._pods = pods
         self._times = times
-        self._wanted = pods.lookups()
+        self._wanted = wanted
         self._timeout = timeout
         self._drain = timeout + DRAIN
         self._clock = clock

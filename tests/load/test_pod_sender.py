@@ -129,10 +129,12 @@ class World:
     def run(
         self, asked: PodPlan, times: Sequence[int], *, timeout: int = 5 * SECOND, wires: int = 2
     ) -> None:
+        pods = Pods(asked)
         sender = PodSender(
             [Wire(self) for _ in range(wires)],
-            Pods(asked),
+            pods,
             iter(times),
+            pods.lookups(),
             timeout=timeout,
             clock=self.clock,
             wait=self.wait,
@@ -322,8 +324,9 @@ def test_what_the_machine_cannot_send() -> None:
 def test_it_ends_when_it_is_told_to() -> None:
     world = World(answers)
     waits = iter([(), None])
+    pods = Pods(plan())
     sender = PodSender(
-        [Wire(world)], Pods(plan()), iter([0, MS, SECOND]), timeout=SECOND, clock=world.clock, wait=lambda _: next(waits),
+        [Wire(world)], pods, iter([0, MS, SECOND]), pods.lookups(), timeout=SECOND, clock=world.clock, wait=lambda _: next(waits),
         connect=world.connect, emit=world.emit, replies=False,
     )  # fmt: skip
     sender.run(BEGIN)

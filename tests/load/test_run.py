@@ -7,6 +7,7 @@ from struct import pack
 
 import pytest
 
+from hsdns.load.errors import LoadError
 from hsdns.load.judge import STALE
 from hsdns.load.lookups import LOOKUPS, Lookup, pack_lookups
 from hsdns.load.outcome import (
@@ -35,6 +36,7 @@ from hsdns.load.run import (
     carry_out,
 )
 from hsdns.load.schedule import SECOND
+from hsdns.load.thresholds import read_limits
 from hsdns.load.verifier import Verifier
 from hsdns.wire.iana import RRType
 from tests.load.test_verifier import NAME, QUERY, Said, reply
@@ -152,6 +154,32 @@ def test_lookups_that_are_told() -> None:
     found = Lookup(0, 0, 0, 2, 0, 0, 0, BEGIN, BEGIN, BEGIN + MS)
     (ended,), _ = run([[(LOOKUPS, pack_lookups([found]))]])
     assert ended.results.lookups.by_resolver["glibc"].sent == 2
+
+
+def test_a_time_to_begin() -> None:
+    """The servers begin then, and not before; a time that has come before they are ready is an error."""
+    (ended,), (sending,) = run([[]], watching=Watching(begin=BEGIN + 3 * SECOND))
+    assert sending.begin == BEGIN + 3 * SECOND == ended.results.begin
+    with pytest.raises(LoadError) as error:
+        run([[]], watching=Watching(begin=BEGIN - SECOND // 2))
+    assert (
+        str(error.value) == "-start-at: the generator was ready 0.5 s too late; give a later time"
+    )
+
+
+def test_a_limit_ends_the_run_of_the_server_that_is_above_it() -> None:
+    limits = read_limits("loss>1:abort,nxdomain>9:abort", verifies=False)
+    lost = outcomes((10, 0, 0), (20, 0, 0))
+    ended, sending = run(
+        [[outcomes((10, 12, 0x8400))], [lost], [outcomes((30, 40, 0x8400))]],
+        [[outcomes((10, 12, 0x8400))], [outcomes((20, 0, 0))]],
+        watching=Watching(limits=limits),
+        seconds=9.0,
+    )
+    assert [each.why for each in ended] == ["aborted by loss>1 (2)", ""]
+    assert [each.results.whole().answered for each in ended] == [2, 1]
+    assert [each.stopped for each in sending] == [2, 0]
+    assert ended[0].seconds < ended[1].seconds == 9.0
 
 
 def test_interrupted() -> None:

@@ -85,12 +85,6 @@ def reported(whole: Results, part: str = "") -> Report:
     parts=st.lists(st.lists(ASKED, max_size=8), min_size=1, max_size=4),
     changes=st.lists(st.floats(7, 12), max_size=3),
 )
-def test_lookups_are_merged() -> None:
-    found = results()
-    found.lookups = FEW
-    assert facts(results_of(of_server(found)).lookups) == facts(FEW)
-
-
 def test_merged_is_what_one_generator_would_have_written(
     parts: list[list[Asked]], changes: list[float]
 ) -> None:
@@ -191,3 +185,9 @@ def test_another_version() -> None:
     octets = json.dumps({"format": "hsdns load 1"}).encode()
     with pytest.raises(LoadError, match=r'a\.json: the report is of the format "hsdns load 1"'):
         read_report(octets, "a.json")
+
+
+def test_lookups_are_merged() -> None:
+    found = results()
+    found.lookups = FEW
+    assert facts(results_of(of_server(found)).lookups) == facts(FEW)

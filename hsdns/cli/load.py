@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from hsdns.load.results import Results
     from hsdns.load.target import Target
     from hsdns.plugins.kubernetes import Kubernetes
+    from hsdns.wire.message import Reply
 
 __all__ = ["FLAGS", "run"]
 
@@ -49,6 +50,7 @@ USAGE: Final = """Usage: hsdns load -queries FILE [FLAG...]
 """
 
 
+POD_TRANSPORT: Final = "UDP, TCP for what it truncates"
 COMMANDS: Final = {"compare": "hsdns.cli.load_compare", "merge": "hsdns.cli.load_merge"}
 
 
@@ -155,17 +157,21 @@ def _load(
     generator: Generator,
 ) -> tuple[list[OfServer], PlanReport]:
     from hsdns.cli.load_live import live
+    from hsdns.cli.load_streams import allow_connections
     from hsdns.load.in_flight import sockets_for
     from hsdns.load.plan import Plan
     from hsdns.load.report import OfServer, PlanReport, StageReport
     from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, Watching, carry_out
     from hsdns.load.sender_process import SenderProcess
+    from hsdns.load.stream_plan import transport_words
     from hsdns.load.target import place_to_text
     from hsdns.load.verifier import Verifier
 
     schedule = settings.schedule
     queries = [each.query(settings.edns) for each in questions.all]
+    if settings.streams is not None:
+        allow_connections(settings.streams, schedule.fastest, settings.timeout)
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
     sockets = sockets_for(schedule.fastest, settings.timeout, settings.sockets)
     truth = cluster.truth if cluster is not None else None
@@ -187,6 +193,7 @@ def _load(
                 pods=questions.pods,
                 portion=generator.portion,
                 kinds=kind_numbers(questions.all),
+                streams=settings.streams,
             )
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))
@@ -219,7 +226,7 @@ def _load(
         for each, target in zip(ended, settings.targets, strict=True)
     ]
     return servers, PlanReport(
-        "UDP" if questions.pods is None else "UDP, TCP for what it truncates",
+        transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
         [StageReport(*stage) for stage in schedule.stages],
         schedule.arrival,
         schedule.burst,
@@ -231,6 +238,7 @@ def _load(
         settings.edns,
         settings.churn,
         generator.portion.to_text(),
+        settings.streams,
     )
 
 
@@ -248,14 +256,17 @@ def _find(
     settings: LoadSettings, target: Target, questions: Questions, cluster: LoadCluster | None
 ) -> tuple[int, tuple[str | int, ...]]:
     """The family and address of a server that answers; one under a made-up cluster must have read that first."""
-    from hsdns.load.probe import find_target, probe
+    from hsdns.load.probe import find_target
+    from hsdns.load.stream_probe import probe_over
 
     family, address = find_target(target.host, target.port)
     query = questions.first.query()
-    if cluster is not None and cluster.api is not None:
-        probe(family, address, query, settings.wait, lambda reply: bool(reply.answer))
-    else:
-        probe(family, address, query, settings.wait)
+    has_cluster = cluster is not None and cluster.api is not None
+
+    def is_ready(reply: Reply) -> bool:
+        return not has_cluster or bool(reply.answer)
+
+    probe_over(settings.streams, family, address, query, settings.wait, is_ready)
     return family, address
 
 

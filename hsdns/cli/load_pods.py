@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.load_streams import FLAGS as STREAM_FLAGS
 from hsdns.load.cluster_names import POD_KINDS, cluster_targets, read_mix
 from hsdns.load.errors import LoadError
 from hsdns.load.pods import (
@@ -78,6 +79,11 @@ def read_pods(flags: Mapping[str, str | int | bool | list[str]]) -> PodSettings 
     ):  # fmt: skip
         if name in flags:
             raise FlagError(f"-{name} {why}; leave one of them out")
+    for name in STREAM_FLAGS:
+        if name in flags:
+            raise FlagError(
+                f"-{name} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"
+            )
     external = _names(flags, "external")
     return PodSettings(
         int(str(flags["pods"])),

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from hsdns.load.comparison import differences, shown_together
+from hsdns.load.connection_report import connection_counts
 from hsdns.load.errors import LoadError
 from hsdns.load.histogram import Histogram
 from hsdns.load.lookup_report import lookups_of
@@ -92,6 +93,8 @@ def results_of(server: ServerReport) -> Results:
             name.worst_age = stale.worst_age_ms / 1000
     if server.lookups is not None:
         found.lookups = lookups_of(server.lookups)
+    if server.connections is not None:
+        found.connections = connection_counts(server.connections)
     return found
 
 

@@ -14,6 +14,7 @@ from hsdns.load.pods import PodPlan
 from hsdns.load.portion import Portion
 from hsdns.load.questions import order
 from hsdns.load.schedule import Schedule, Stage
+from hsdns.load.stream_plan import StreamPlan
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -24,12 +25,13 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A run over UDP; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
+    """A run; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
 
     `weights` say how often each query is sent; empty: one after the other.  `replies`: whether they are wanted.
     `kinds` number the kind of each query, for a sender that can count (results.kind_numbers); empty: it is not to.
     `recorded` is what a recording says in place of schedule and order.  Of all that, `portion` is what is sent: its
     number, and how many there are.  `pods` look names up in place of `queries`, so the schedule is that of lookups.
+    `streams`: it goes over connections, all of it or what UDP truncates; None: over UDP.
     """
 
     family: int
@@ -46,6 +48,7 @@ class Plan(msgspec.Struct, frozen=True):
     recorded: Recorded | None = None
     portion: tuple[int, int] = (0, 1)
     kinds: list[int] = []
+    streams: StreamPlan | None = None
     pods: PodPlan | None = None
 
     @property

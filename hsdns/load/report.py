@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hsdns.load.connection_report import ConnectionsReport, connections_report
 from hsdns.load.errors import LoadError
 from hsdns.load.figures import (
     Figure,
@@ -24,6 +25,7 @@ from hsdns.load.figures import (
 from hsdns.load.judge import VERDICTS
 from hsdns.load.lookup_report import LookupsReport, lookups_report
 from hsdns.load.results import Part, Results, Second, StaleName
+from hsdns.load.stream_plan import StreamPlan
 from hsdns.load.thresholds import Limit, Measured, figure_of, has_aborted, is_met
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 
@@ -62,6 +64,7 @@ class PlanReport(msgspec.Struct, frozen=True):
     edns: int
     churn: float
     part: str = ""  # of -part; "" for the whole
+    streams: StreamPlan | None = None  # over connections, or what UDP truncates
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -168,6 +171,7 @@ class ServerReport(msgspec.Struct, frozen=True):
     verdicts: VerdictReport | None
     limits: list[LimitReport]
     per_second: list[SecondReport]
+    connections: ConnectionsReport | None = None
     lookups: LookupsReport | None = None  # of pods
 
 
@@ -270,6 +274,7 @@ def _server(run: Run, server: OfServer) -> ServerReport:
             for number, second in sorted(results.seconds.items())
             if second.sent or second.not_sent or second.changes
         ],
+        connections_report(results.connections),
         lookups=lookups_report(results.lookups, whole.lateness, refused=refused),
     )
 

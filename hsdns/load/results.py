@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from hsdns.load.connection_facts import ConnectionCounts
 from hsdns.load.histogram import Histogram, slot_of
 from hsdns.load.judge import BEHIND, STALE, UNDECIDED
 from hsdns.load.lookups import Lookups
@@ -126,6 +127,7 @@ class Results:
         self.behind = Histogram()  # of answers that are behind by less than the slack
         self.stale: dict[int, StaleName] = {}  # by question
         self.lookups = Lookups()  # of pods
+        self.connections = ConnectionCounts()
         self._kinds = [self._kind(each) for each in questions]
         self._numbered = list(self.kinds.values())  # as kind_numbers() has them
 
@@ -228,5 +230,6 @@ class Results:
         self.ages.merge(other.ages)
         self.behind.merge(other.behind)
         self.lookups.merge(other.lookups)
+        self.connections.merge(other.connections)
         for question, theirs in other.stale.items():
             self.stale.setdefault(question, StaleName()).merge(theirs)

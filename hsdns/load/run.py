@@ -16,6 +16,7 @@ from hsdns.load.errors import LoadError
 from hsdns.load.lookups import LOOKUPS
 from hsdns.load.outcome import (
     ANSWERS,
+    CONNECTIONS,
     COUNTS,
     END,
     FORGET,
@@ -231,6 +232,8 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
                     results.add_verdict(judged)
     elif kind == LOOKUPS:
         results.lookups.add(content)
+    elif kind == CONNECTIONS:
+        results.connections.add(content)
     elif kind == QUESTION:
         _, asked = unpack_question(content)
         results.add_question(asked)

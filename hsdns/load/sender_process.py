@@ -29,6 +29,7 @@ from hsdns.load.plan import Plan, read_plan, write_plan
 from hsdns.load.pod_process import pod_sender
 from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.sender import Sender
+from hsdns.load.stream_process import stream_sender
 from hsdns.load.udp import UdpWire
 
 _NOT_BEGUN: Final = "the process that sends has ended before it began; standard error says why"
@@ -139,6 +140,8 @@ def main() -> None:
     pipe = _Pipe(stdout)
     if plan.pods is not None:
         run = _pods(plan, plan.pods)
+    elif plan.streams is not None and not plan.streams.for_truncated:
+        run = _over_connections(plan, stdin, pipe)
     else:
         run = _compiled(plan, first_ids) if available() else _in_python(plan, first_ids)
     pipe.emit(frame(READY))
@@ -163,6 +166,17 @@ def _pods(plan: Plan, asked: PodPlan) -> _Run:
 
     def run(begin: int, stop: int, pipe: _Pipe) -> None:
         pod_sender(plan, pods, stop, pipe.emit).run(begin)
+        pipe.finish()
+
+    return run
+
+
+def _over_connections(plan: Plan, stop: int, pipe: _Pipe) -> _Run:
+    sender = stream_sender(plan, stop, pipe.emit)
+
+    def run(begin: int, stop: int, pipe: _Pipe) -> None:
+        del stop  # the sender has it
+        sender.run(begin)
         pipe.finish()
 
     return run

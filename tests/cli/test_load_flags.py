@@ -114,6 +114,7 @@ NEEDS = "-source synthetic"
         (f"{NEEDS} -queries q -pods 5", "-queries asks what is in a file, -pods look up names of a cluster; leave one of them out"),
         (f"{NEEDS} -pods 5 -edns 1232", "-edns is for all queries, but resolvers have their own ways: -resolv-options edns0 is for glibc; leave one of them out"),
         (f"{NEEDS} -pods 5 -timeout 1s", "-timeout is for queries, but resolvers have their own: -resolv-options timeout:2; leave one of them out"),
+        (f"{NEEDS} -pods 5 -transport tcp", "-transport is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
         (f"{NEEDS} -forms full", "-forms needs -pods"),
         (f"{NEEDS} -pods 0", "-pods needs a number from 1 to 100000, found \"0\""),
         (f"{NEEDS} -pods 5 -external a..b", "-external: \"a..b\" is no name: label b'' has 0 octets, allowed are 1 to 63"),

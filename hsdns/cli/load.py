@@ -128,6 +128,7 @@ def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
         choose,
         verifies=settings.verifies,
         api=settings.api,
+        changes_api=settings.churn_api,
         kinds=settings.churn_kinds,
         seed=settings.seed,
     )
@@ -224,7 +225,7 @@ def _load(
         OfServer(
             each.name,
             place_to_text(target.host, target.port),
-            each.why,
+            each.why or ("" if cluster is None else cluster.failure),
             round(each.seconds, 3),
             each.results,
             following.report(number, questions.all, each.results.begin / 1e9, each.seconds),
@@ -254,13 +255,12 @@ def _find(
     settings: LoadSettings, target: Target, questions: Questions, cluster: LoadCluster | None
 ) -> tuple[int, tuple[str | int, ...]]:
     """The family and address of a server that answers; one under a made-up cluster must have read that first."""
-    from hsdns.load.cluster_names import ABSENT
     from hsdns.load.probe import find_target
     from hsdns.load.stream_probe import probe_over
 
     family, address = find_target(target.host, target.port)
-    if cluster is not None and cluster.api is not None:
-        first = next(each for each in questions.all if each.group != ABSENT)
+    first = None if cluster is None else cluster.awaited
+    if first is not None:
         query, is_ready = first.query(), lambda reply: bool(reply.answer)
     else:
         query, is_ready = questions.all[0].query(), lambda reply: True

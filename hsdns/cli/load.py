@@ -134,6 +134,7 @@ def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
         choose,
         verifies=settings.verifies,
         api=settings.api,
+        changes_api=settings.churn_api,
         kinds=settings.churn_kinds,
         seed=settings.seed,
     )
@@ -229,7 +230,7 @@ def _load(
         OfServer(
             each.name,
             place_to_text(target.host, target.port),
-            each.why,
+            each.why or ("" if cluster is None else cluster.failure),
             round(each.seconds, 3),
             each.results,
             following.report(number, questions.all, each.results.begin / 1e9, each.seconds),
@@ -273,8 +274,9 @@ def _find(
     from hsdns.load.stream_probe import probe_over
 
     family, address = find_target(target.host, target.port)
-    query = questions.first.query()
-    has_cluster = cluster is not None and cluster.api is not None
+    awaited = None if cluster is None else cluster.awaited
+    query = (awaited or questions.first).query()
+    has_cluster = cluster is not None and (cluster.api is not None or awaited is not None)
 
     def is_ready(reply: Reply) -> bool:
         return not has_cluster or bool(reply.answer)

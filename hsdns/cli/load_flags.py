@@ -45,6 +45,9 @@ _RATES: Final = (
 _API: Final = (
     "serve the made-up cluster of -source synthetic as a Kubernetes API, for the server to watch"
 )
+_CHURN_API: Final = (
+    "make the changes at the API server of -conf, in a namespace that is made and removed again"
+)
 _KINDS: Final = f"shares of the kinds of changes: {', '.join(CHANGES)} (default renumber=1)"
 _PROBES: Final = (
     "questions a second, at most, that follow changes (default with -churn: a tenth of -rate)"
@@ -74,7 +77,8 @@ FLAGS: Final = {
     "verify": Flag(bool, "judge each answer by a watch of the same cluster"),
     "slack": Flag(str, "how far apart the watches of server and generator may be (default 100ms)", "TIME"),
     "api": Flag(str, _API, "HOST:PORT"),
-    "churn": Flag(str, "changes a second of the cluster of -api", "RATE"),
+    "churn": Flag(str, "changes a second of the cluster of -api, or of -churn-api", "RATE"),
+    "churn-api": Flag(bool, _CHURN_API),
     "churn-kinds": Flag(str, _KINDS, "KIND=SHARE,..."),
     "probes": Flag(str, _PROBES, "RATE"),
     "wait": Flag(str, "how long to wait for the server to answer (default 0s: three queries)", "TIME"),
@@ -114,6 +118,7 @@ class LoadSettings(NamedTuple):
     slack: float
     api: tuple[str, int] | None
     churn: float
+    churn_api: bool
     churn_kinds: dict[str, int]
     probes: float
     wait: float
@@ -166,6 +171,7 @@ def read_settings(flags: Flags) -> LoadSettings:
         slack,
         _host_and_port(str(flags["api"])) if "api" in flags else None,
         _number(flags, "churn", 0.0, 100_000.0),
+        bool(flags.get("churn-api")),
         read_kinds(str(flags["churn-kinds"])) if "churn-kinds" in flags else dict(DEFAULT),
         _probes(flags, schedule),
         wait,
@@ -186,7 +192,8 @@ def read_settings(flags: Flags) -> LoadSettings:
 # Flags that have no effect without another one, and which.
 _NEEDED: Final = (
     ("slack", ("verify",)),
-    ("churn", ("api",)),
+    ("churn", ("api", "churn-api")),
+    ("churn-api", ("churn",)),
     ("churn-kinds", ("churn",)),
     ("probes", ("verify",)),
     ("api", ("source", "conf")),
@@ -232,6 +239,14 @@ def _check_parts(flags: Flags) -> None:
     """Raise FlagError for what several generators cannot do."""
     if "part" in flags and "job" in flags:
         raise FlagError("-part: the Job of -job says which portion this is; leave one of them out")
+    if "churn-api" in flags and ("api" in flags or "conf" not in flags):
+        raise FlagError(
+            "-churn-api needs -conf, a Corefile that says which API server; -api serves a made-up cluster instead"
+        )
+    if "churn-api" in flags and ("part" in flags or "job" in flags):
+        raise FlagError(
+            "-churn-api: each generator would change a namespace of its own; leave -part and -job out"
+        )
     for name in ("part", "job"):
         if name in flags and "api" in flags:
             raise FlagError(

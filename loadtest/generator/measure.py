@@ -1,11 +1,12 @@
 """Loads servers in turns with `hsdns load`, compiled and not, and with dnsperf, at the same rates.
 
 Path: `python -m loadtest.generator` -> here -> answering/servers.py, and the generators; report.py has the table.
-Rule 1: everything is on loopback and bounded in time: about SECONDS for each generator, rate, server and turn.
+Rule 1: everything is on loopback and bounded in time: SECONDS for each generator, rate, server and turn.
 Rule 2: the server has the first processor; a generator may use all, as it would for a user.  dnsperf gets the second.
 Rule 3: the CPU time is that of the generator with all its processes, from its start to its end, so that making the
         schedule and counting are in it.
-Rule 4: dnsperf tells no percentiles; they are those of a second run, in which it prints each query.
+Rule 4: beside the generators, a loop that only reads the clock is late too, by what the machine does besides.
+Rule 5: dnsperf tells no percentiles; they are those of a second run, in which it prints each query.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from math import ceil
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -34,15 +36,16 @@ from loadtest.figures import percentile
 from loadtest.generator.report import Row, combined, table
 from loadtest.process import BenchmarkError
 
-RATES: Final = (20_000, 50_000, 100_000)  # queries a second
-PYTHON_RATES: Final = (20_000, 30_000)
-SECONDS: Final = 4
+RATES: Final = (50_000, 100_000)  # queries a second
+PYTHON_RATES: Final = (30_000,)
+SECONDS: Final = 6.0
 TURNS: Final = 3
 SERVICES: Final = 1000
 NAMES: Final = 1000
 DNSPERF: Final = "dnsperf"
 COMPILED: Final = "hsdns load, compiled"
 PYTHON: Final = "hsdns load, Python"
+CLOCK: Final = "the clock alone"
 _GRACE: Final = 60.0
 _UNLIMITED: Final = (
     10_000  # outstanding queries of dnsperf, so that it does not wait for replies at these rates
@@ -83,19 +86,39 @@ def run_generator(
     return Measured(printed, usage.ru_utime + usage.ru_stime)
 
 
-def load(server: Server, names: Path, rate: int, *, compiled: bool) -> Row:
+def clock_alone(server: Server, rate: int, seconds: float) -> Row:
+    """How late a loop is that does nothing but look whether it is time."""
+    gap, late = round(1e9 / rate), []
+    begin = due = time.monotonic_ns()
+    spent = time.process_time()
+    end = begin + round(seconds * 1e9)
+    while due < end:
+        now = time.monotonic_ns()
+        while due <= now and due < end:
+            late.append((now - due) / 1000)
+            due += gap
+    cpu = (time.process_time() - spent) * 1e6 / len(late)
+    late.sort()
+    told = [percentile(late, share) for share in (0.5, 0.99, 0.999)]
+    return Row(server.program.title, CLOCK, rate, len(late) / seconds, cpu, 0, None, None, *told)
+
+
+def load(server: Server, names: Path, rate: int, seconds: float, *, compiled: bool) -> Row:
     """One run of `hsdns load`."""
     words = (
         sys.executable, "-m", "hsdns", "load", "-p", str(server.port), "-queries", str(names),
-        "-rate", str(rate), "-time", f"{SECONDS}s", "-o", "json",
+        "-rate", str(rate), "-time", f"{seconds}s", "-o", "json",
     )  # fmt: skip
     environ = {"HSDNS_NO_EXTENSIONS": "" if compiled else "1"}
-    found = run_generator(words, None, environ, SECONDS)
+    found = run_generator(words, None, environ, seconds)
     report = json.loads(found.printed)["servers"][0]
-    return load_row(report, server.program.title, COMPILED if compiled else PYTHON, rate, found.cpu)
+    generator = COMPILED if compiled else PYTHON
+    return load_row(report, server.program.title, generator, rate, seconds, found.cpu)
 
 
-def load_row(report: Mapping[str, Any], server: str, generator: str, rate: int, cpu: float) -> Row:
+def load_row(
+    report: Mapping[str, Any], server: str, generator: str, rate: int, seconds: float, cpu: float
+) -> Row:
     """The figures of a report of `hsdns load`."""
     counts = report["counts"]
     latency = {each["name"]: each["us"] for each in report["latency"]}
@@ -104,7 +127,7 @@ def load_row(report: Mapping[str, Any], server: str, generator: str, rate: int, 
         server,
         generator,
         rate,
-        counts["sent"] / SECONDS,
+        counts["sent"] / seconds,
         cpu * 1e6 / counts["due"],
         counts["lost"] + counts["not_sent"],
         latency["p50"],
@@ -115,15 +138,18 @@ def load_row(report: Mapping[str, Any], server: str, generator: str, rate: int, 
     )
 
 
-def dnsperf(program: str, core: int | None, server: Server, names: Path, rate: int) -> Row:
-    """One run of dnsperf, and one more for its percentiles."""
+def dnsperf(
+    program: str, core: int | None, server: Server, names: Path, rate: int, seconds: float
+) -> Row:
+    """One run of dnsperf, and one more for its percentiles; it takes whole seconds."""
+    whole = ceil(seconds)
     words = (
-        program, "-s", "127.0.0.1", "-p", str(server.port), "-d", str(names), "-l", str(SECONDS), "-c", str(CLIENTS),
+        program, "-s", "127.0.0.1", "-p", str(server.port), "-d", str(names), "-l", str(whole), "-c", str(CLIENTS),
         "-q", str(_UNLIMITED), "-T", "1", "-t", "2", "-Q", str(rate),
     )  # fmt: skip
-    found = run_generator(words, core, {}, SECONDS)
+    found = run_generator(words, core, {}, whole)
     counts = counted(found.printed)
-    told = latencies(run_generator((*words, "-v"), core, {}, SECONDS).printed)
+    told = latencies(run_generator((*words, "-v"), core, {}, whole).printed)
     return Row(
         server.program.title,
         DNSPERF,
@@ -136,7 +162,7 @@ def dnsperf(program: str, core: int | None, server: Server, names: Path, rate: i
     )
 
 
-def measure(folder: Path, names: Sequence[str], turns: int) -> list[Row]:
+def measure(folder: Path, names: Sequence[str], turns: int, seconds: float) -> list[Row]:
     """Run the benchmark; raise BenchmarkError."""
     program = shutil.which("dnsperf")
     if program is None:
@@ -158,7 +184,7 @@ def measure(folder: Path, names: Sequence[str], turns: int) -> list[Row]:
         servers = _start(stack, settings, found.programs, questions)
         for turn in range(turns):
             for server in servers:
-                for row in _turn(turn, server, folder / "names", program, cores[1]):
+                for row in _turn(turn, server, folder / "names", program, cores[1], seconds):
                     rows.setdefault((row.server, row.rate, row.generator), []).append(row)
     return [combined(each) for each in rows.values()]
 
@@ -179,20 +205,26 @@ def _start(
     return servers
 
 
-def _turn(turn: int, server: Server, names: Path, program: str, core: int | None) -> list[Row]:
+def _turn(
+    turn: int, server: Server, names: Path, program: str, core: int | None, seconds: float
+) -> list[Row]:
     """All generators against a server, the first ones last in every other turn."""
     runs = [
         *((COMPILED, rate) for rate in RATES),
         *((PYTHON, rate) for rate in PYTHON_RATES),
+        *((CLOCK, rate) for rate in RATES[-1:]),
         *((DNSPERF, rate) for rate in sorted({*RATES, *PYTHON_RATES})),
     ]
     found = {}
     for generator, rate in runs if turn % 2 else runs[::-1]:
         print(f"turn {turn + 1}: {server.program.title}, {generator}, {rate}/s", file=sys.stderr)
         if generator == DNSPERF:
-            row = dnsperf(program, core, server, names, rate)
+            row = dnsperf(program, core, server, names, rate, seconds)
+        elif generator == CLOCK:
+            with on_core(core):
+                row = clock_alone(server, rate, seconds)
         else:
-            row = load(server, names, rate, compiled=generator == COMPILED)
+            row = load(server, names, rate, seconds, compiled=generator == COMPILED)
         found[generator, rate] = row
     return [found[each] for each in runs]
 
@@ -204,10 +236,14 @@ def main() -> int:
         "--servers", default=f"{ECHO},{NATIVE},{KNOT}", help="which are loaded (default: %(default)s)"
     )  # fmt: skip
     parser.add_argument("--turns", type=int, default=TURNS, help="default: %(default)s")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="of a run (default: %(default)s)"
+    )
     options = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
-            rows = measure(Path(folder), options.servers.split(","), options.turns)
+            servers = options.servers.split(",")
+            rows = measure(Path(folder), servers, options.turns, options.seconds)
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 2

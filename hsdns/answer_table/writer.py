@@ -128,10 +128,11 @@ class AnswerTableWriter:
             return
         cached = dependencies.cached
         is_stored = self._put(wire, query, reply, out, dependencies, policy, found.zone)
-        if is_stored and not cached and policy.renewal and reply.rcode == Rcode.NOERROR:
-            # What depends on its namespace alone, such as the address of a Pod, hardly ever changes, and has no end.
-            if len(dependencies.counters) > 1 or query.qtype == RRType.PTR:
-                self.renewed.add(query, wire, dependencies.counters)
+        is_renewable = not cached and policy.renewal is not None and reply.rcode == Rcode.NOERROR
+        # What depends on its namespace alone, such as the address of a Pod, hardly ever changes, and has no end.
+        may_change = len(dependencies.counters) > 1 or query.qtype == RRType.PTR
+        if is_stored and is_renewable and may_change:
+            self.renewed.add(query, wire, dependencies.counters)
 
     def _put(
         self,

@@ -21,11 +21,10 @@ from hsdns.load.api import ClusterApi
 from hsdns.load.api_writer import ApiWriter
 from hsdns.load.changes import DEFAULT
 from hsdns.load.churn import Churn
-from hsdns.load.cluster_names import ABSENT
 from hsdns.load.errors import LoadError
 from hsdns.load.follower import Event, Follower
 from hsdns.load.namespace import NAMESPACE, OwnNamespace, Size
-from hsdns.load.questions import Question, Questions
+from hsdns.load.questions import ABSENT, Question, Questions
 from hsdns.load.truth import BEAT, Truth
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.api_access import ApiAccess

@@ -2,7 +2,7 @@
 
 Path: argv -> here -> load_flags.py, load_cluster.py -> load/run.py -> the report.
 Rule 1: exit status 0: it ran, and all limits hold; 1: a limit of -fail-if is met; 2: bad input, no server, or a limit
-        that could not be told.
+        that could not be told.  A generator of a Job has status 0 once its report is put: limits are those of all.
 Rule 2: standard output has the report only; the line of what goes on is on standard error.
 Rule 3: a run that is interrupted is reported, with status 2 unless a limit is met.
 """
@@ -14,7 +14,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib import import_module
@@ -25,7 +25,9 @@ import msgspec
 
 from hsdns import __version__
 from hsdns.cli.flags import FlagError, output_format, parse_flags, usage
+from hsdns.cli.load_export import Metrics, check_gateway, tell, write_for_ci
 from hsdns.cli.load_flags import FLAGS, Flags, LoadSettings, read_settings
+from hsdns.cli.load_part import Generator, find_generator
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from hsdns.cli.load_cluster import LoadCluster
     from hsdns.load.questions import Question, Questions
     from hsdns.load.report import Machine, OfServer, PlanReport, Report
+    from hsdns.load.results import Results
     from hsdns.load.target import Target
     from hsdns.plugins.kubernetes import Kubernetes
 
@@ -41,10 +44,11 @@ __all__ = ["FLAGS", "run"]
 USAGE: Final = """Usage: hsdns load -queries FILE [FLAG...]
        hsdns load -source NAME [ARGUMENT...] [FLAG...]
        hsdns load compare FILE... [FLAG...]
+       hsdns load merge FILE... [FLAG...]
 """
 
 
-COMMANDS: Final = {"compare": "hsdns.cli.load_compare"}
+COMMANDS: Final = {"compare": "hsdns.cli.load_compare", "merge": "hsdns.cli.load_merge"}
 
 
 def run(words: list[str]) -> int:
@@ -60,17 +64,32 @@ def run(words: list[str]) -> int:
             print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
-        report = _run(read_settings(flags), flags)
+        settings = read_settings(flags)
+        metrics = Metrics(str(flags.get("prometheus", "")), check_gateway(flags))
+        generator = find_generator(settings.portion, settings.start_at, settings.job)
+        report, results = _run(settings, flags, metrics, generator)
     except (FlagError, LoadError, CorefileError, CannotTell, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted before the load began", file=sys.stderr)
         return 2
-    return _tell(report, flags, output)
+    status = tell(report, flags, output)
+    try:
+        if generator.job is not None:
+            print(generator.put(msgspec.json.encode(report)), file=sys.stderr)
+            status = 0  # the limits are those of all generators together
+        metrics.finish(results, report)
+        write_for_ci(report, str(flags.get("junit", "")), summary=bool(flags.get("github")))
+    except (LoadError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return status
 
 
-def _run(settings: LoadSettings, flags: Flags) -> Report:
+def _run(
+    settings: LoadSettings, flags: Flags, metrics: Metrics, generator: Generator
+) -> tuple[Report, dict[str, Results]]:
     from hsdns.load.report import Run, make_report
 
     with ExitStack() as stack:
@@ -81,9 +100,10 @@ def _run(settings: LoadSettings, flags: Flags) -> Report:
                 print(f"the cluster is at {cluster.api.url}", file=sys.stderr)
         questions = _questions(settings, cluster)
         started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        servers, plan = _load(settings, questions, cluster)
+        servers, plan = _load(settings, questions, cluster, metrics, generator)
     slack = settings.slack if settings.verifies else None
-    return make_report(Run(started, plan, _machine(), slack, settings.limits), servers)
+    report = make_report(Run(started, plan, _machine(), slack, settings.limits), servers)
+    return report, {each.name: each.results for each in servers}
 
 
 def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
@@ -124,7 +144,11 @@ def _read_queries(path: str) -> list[Question]:
 
 
 def _load(
-    settings: LoadSettings, questions: Questions, cluster: LoadCluster | None
+    settings: LoadSettings,
+    questions: Questions,
+    cluster: LoadCluster | None,
+    metrics: Metrics,
+    generator: Generator,
 ) -> tuple[list[OfServer], PlanReport]:
     from hsdns.cli.load_live import live
     from hsdns.load.in_flight import sockets_for
@@ -156,15 +180,25 @@ def _load(
                 round(settings.timeout * 1e9),
                 sockets,
                 settings.verifies,
+                portion=generator.portion,
                 kinds=kind_numbers(questions.all),
             )
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))
             loaded.append(Loaded(target.name, sending, verifier))
-        show = stack.enter_context(live(schedule.seconds))
+        shown = stack.enter_context(live(schedule.seconds, settings.live))
         stack.enter_context(_churning(settings, cluster))
+
+        def show(servers: Mapping[str, Results], seconds: float) -> None:
+            shown(servers, seconds)
+            metrics.show(servers, seconds)
+
         watching = Watching(
-            lambda: () if truth is None else truth.changes, show, settings.keeps_going
+            lambda: () if truth is None else truth.changes,
+            show,
+            settings.keeps_going,
+            settings.limits,
+            generator.begin,
         )
         ended = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
@@ -193,6 +227,7 @@ def _load(
         what,
         settings.edns,
         settings.churn,
+        generator.portion.to_text(),
     )
 
 
@@ -235,21 +270,3 @@ def _machine() -> Machine:
         os.cpu_count() or 1,
         IMPLEMENTATION,
     )
-
-
-def _tell(report: Report, flags: Flags, output: str) -> int:
-    from hsdns.load.page import page
-    from hsdns.load.report import exit_status
-    from hsdns.load.text import lines
-
-    as_json = msgspec.json.format(msgspec.json.encode(report)).decode()
-    print(as_json if output == "json" else "\n".join(lines(report)))
-    try:
-        if "json" in flags:
-            Path(str(flags["json"])).write_text(f"{as_json}\n")
-        if "html" in flags:
-            Path(str(flags["html"])).write_text(page(report))
-    except OSError as error:
-        print(f"the report cannot be written: {error}", file=sys.stderr)
-        return 2
-    return exit_status(report)

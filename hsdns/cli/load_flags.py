@@ -10,8 +10,10 @@ from typing import Final, NamedTuple
 
 from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.load_live import LINE, check_live
 from hsdns.corefile.properties import parse_duration
 from hsdns.load.cluster_names import KINDS, read_mix
+from hsdns.load.portion import Portion, read_portion
 from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule
 from hsdns.load.schedule import Schedule, read_arrival, read_stages
 from hsdns.load.target import Target, read_targets
@@ -57,6 +59,14 @@ FLAGS: Final = {
     "churn": Flag(str, "changes a second of the cluster of -api", "RATE"),
     "wait": Flag(str, "how long to wait for the server to answer (default 0s: three queries)", "TIME"),
     "fail-if": Flag(str, "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,..."),
+    "part": Flag(str, "the portion of the plan that this generator has, such as 0/4, the first of four", "INDEX/COUNT"),
+    "start-at": Flag(str, "when the load begins, such as 2026-01-31T12:00:00Z, or +30s (default: at once)", "TIME"),
+    "job": Flag(str, "the Indexed Job of which this is a pod: it says the portion, and gathers the reports", "NAME"),
+    "live": Flag(str, "what is shown meanwhile: line (default), screen, or none", "HOW"),
+    "prometheus": Flag(str, "write metrics to a file, now and then and at the end", "FILE"),
+    "push": Flag(str, "send metrics to a Pushgateway, now and then and at the end", "URL"),
+    "junit": Flag(str, "write the limits as test cases in JUnit's form to a file", "FILE"),
+    "github": Flag(bool, "append to the summary of a step of GitHub Actions, as is done where there is one"),
     "json": Flag(str, "write the report as JSON to a file", "FILE"),
     "html": Flag(str, "write the report as a page to a file", "FILE"),
     "o": Flag(str, "format of standard output: text (default) or json", "FORMAT"),
@@ -90,6 +100,10 @@ class LoadSettings(NamedTuple):
     zipf: float
     queries: str
     keeps_going: bool
+    live: str
+    portion: Portion
+    start_at: str
+    job: str
 
 
 def read_settings(flags: Flags) -> LoadSettings:
@@ -107,6 +121,7 @@ def read_settings(flags: Flags) -> LoadSettings:
     assert longest is not None, "it has a default"
     check_schedule(schedule, float(str(flags.get("max-rate", MOST_RATE))), longest)
     _check_together(flags)
+    _check_parts(flags)
     verifies = bool(flags.get("verify"))
     limits = str(flags["fail-if"]) if "fail-if" in flags else ""
     timeout, slack, wait = (
@@ -132,6 +147,10 @@ def read_settings(flags: Flags) -> LoadSettings:
         _number(flags, "zipf", 0.0, 10.0),
         str(flags.get("queries", "")),
         bool(flags.get("keep-going")),
+        check_live(str(flags.get("live", LINE))),
+        read_portion(str(flags["part"])) if "part" in flags else Portion(),
+        str(flags.get("start-at", "")),
+        str(flags.get("job", "")),
     )
 
 
@@ -160,6 +179,17 @@ def _check_together(flags: Flags) -> None:
             raise FlagError(
                 f"-{name} draws names of a cluster, -queries asks those of a file in order; "
                 "leave one of them out"
+            )
+
+
+def _check_parts(flags: Flags) -> None:
+    """Raise FlagError for what several generators cannot do."""
+    if "part" in flags and "job" in flags:
+        raise FlagError("-part: the Job of -job says which portion this is; leave one of them out")
+    for name in ("part", "job"):
+        if name in flags and "api" in flags:
+            raise FlagError(
+                f"-{name}: each generator would make up a cluster of its own for -api; leave one of them out"
             )
 
 

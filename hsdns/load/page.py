@@ -19,7 +19,7 @@ from hsdns.load.judge import VERDICTS
 from hsdns.load.markup import facts, figure, legend, notes, paragraph, part, section, table
 from hsdns.load.report import Report
 from hsdns.load.topics import TOPICS, Part
-from hsdns.load.words import arrival, rates
+from hsdns.load.words import arrival, limited, rates
 
 
 def page(report: Report) -> str:
@@ -87,7 +87,7 @@ def _notes(servers: Sequence[Shown]) -> Iterator[tuple[str, str, str]]:
             yield "warn", "Left out", f"{of}{server.refused}."
         for limit in server.limits:
             style, word = _MET[limit.met]
-            yield style, word, f"{of}{limit.limit}"
+            yield style, word, f"{of}{limit.limit}: {limited(limit)}"
         if server.verdicts is not None:
             counts = server.verdicts.counts
             told = [
@@ -134,7 +134,11 @@ def _plan(report: Report) -> Iterator[tuple[str, str]]:
             each.name if each.name != each.target else "target",
             f"{each.target} over {plan.transport}",
         )
-    yield "rate", f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}"
+    portion = f", part {plan.part} of it" if plan.part else ""
+    rate = f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}{portion}"
+    yield "rate", rate
+    if report.generators > 1:
+        yield "generators", str(report.generators)
     yield "questions", plan.what
     yield "queries", f"{plan.sockets} sockets, lost after {plan.timeout_ms:g} ms, {edns}"
     yield "changes", f"{plan.churn:g} a second" if plan.churn else "none made by this run"

@@ -22,12 +22,12 @@ from hsdns.load.figures import (
     refusal,
 )
 from hsdns.load.judge import VERDICTS
-from hsdns.load.results import Part, Results, Second
-from hsdns.load.thresholds import Limit, Measured, is_met
+from hsdns.load.results import Part, Results, Second, StaleName
+from hsdns.load.thresholds import Limit, Measured, figure_of, has_aborted, is_met
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 
 FORMAT = "hsdns load 2"
-MOST_STALE = 20  # names that are told
+Slots = list[tuple[int, int]]
 
 
 class Percentile(msgspec.Struct, frozen=True):
@@ -60,6 +60,7 @@ class PlanReport(msgspec.Struct, frozen=True):
     what: str
     edns: int
     churn: float
+    part: str = ""  # of -part; "" for the whole
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -85,12 +86,13 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class KindReport(msgspec.Struct, frozen=True):
-    """Queries of one kind of name and one type."""
+    """Queries of one kind of name and one type; `slots` are those of the latency with their counts (docs/load.md)."""
 
     group: str
     type: str
     counts: Counts
     latency: list[Percentile]
+    slots: Slots
 
 
 class StaleReport(msgspec.Struct, frozen=True):
@@ -104,7 +106,10 @@ class StaleReport(msgspec.Struct, frozen=True):
 
 
 class VerdictReport(msgspec.Struct, frozen=True):
-    """Verdicts on the answers.  Ages of stale ones, and of those that were behind by less than the slack."""
+    """Verdicts on the answers.  Ages of stale ones, and of those that were behind by less than the slack.
+
+    `stale_names` are all of them, the stalest first.
+    """
 
     counts: dict[str, int]
     undecided: dict[str, int]
@@ -113,10 +118,12 @@ class VerdictReport(msgspec.Struct, frozen=True):
     stale_age: list[Percentile]
     behind: list[Percentile]
     stale_names: list[StaleReport]
+    stale_slots: Slots
+    behind_slots: Slots
 
 
 class SecondReport(msgspec.Struct, frozen=True):
-    """One second of the schedule; `slots` are those of the latency with their counts (docs/load.md)."""
+    """One second of the schedule; `slots` and `late_slots` are those of latency and lateness with their counts."""
 
     second: int
     counts: Counts
@@ -125,14 +132,21 @@ class SecondReport(msgspec.Struct, frozen=True):
     verdicts: dict[str, int]
     worst_age_ms: float
     changes: int
-    slots: list[tuple[int, int]]
+    slots: Slots
+    late_slots: Slots
 
 
 class LimitReport(msgspec.Struct, frozen=True):
-    """A limit of -fail-if; `met` None: that could not be said."""
+    """A limit of -fail-if; `met` None: that could not be said.
+
+    What it is about is a percentile, and `us` None if there is none, or a `count` out of a `whole`.
+    """
 
     limit: str
     met: bool | None
+    us: int | None = None
+    count: int | None = None
+    whole: int | None = None
 
 
 class ServerReport(msgspec.Struct, frozen=True):
@@ -156,13 +170,17 @@ class ServerReport(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """A run: the same queries at the same times, under the same changes, to one server or several."""
+    """A run: the same queries at the same times, under the same changes, to one server or several.
+
+    `generators`: how many reports it was made of.
+    """
 
     format: str
     started: str
     plan: PlanReport
     machine: Machine
     servers: list[ServerReport]
+    generators: int = 1
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -238,18 +256,27 @@ def _server(run: Run, server: OfServer) -> ServerReport:
                 _percentiles(
                     latency_figures(part.latency, part.lost, whole.lateness, refused=refused)
                 ),
+                part.latency.pairs(),
             )
             for (group, qtype), part in sorted(results.kinds.items())
             if part.sent or part.not_sent
         ],
         None if run.slack is None else _verdicts(results, whole, run.slack),
-        [LimitReport(limit.text, is_met(limit, measured)) for limit in run.limits],
+        [_limit(limit, measured, server.ended) for limit in run.limits],
         [
             _second(number, second, refused)
             for number, second in sorted(results.seconds.items())
             if second.sent or second.not_sent or second.changes
         ],
     )
+
+
+def _limit(limit: Limit, measured: Measured, ended: str) -> LimitReport:
+    met = True if has_aborted(limit, ended) else is_met(limit, measured)
+    if limit.unit == "us":
+        return LimitReport(limit.text, met, figure_of(limit, measured).us)
+    count, whole = measured.counts[limit.metric]
+    return LimitReport(limit.text, met, count=count, whole=whole)
 
 
 def exit_status(report: Report) -> int:
@@ -296,11 +323,11 @@ def _second(number: int, second: Second, refused: bool) -> SecondReport:
         round(second.worst_age * 1000, 3),
         second.changes,
         second.latency.pairs(),
+        second.lateness.pairs(),
     )
 
 
 def _verdicts(results: Results, whole: Second, slack: float) -> VerdictReport:
-    names = sorted(results.stale.items(), key=lambda each: (-each[1].worst_age, each[0]))
     return VerdictReport(
         {word: whole.verdicts[word] for word in VERDICTS},
         dict(sorted(results.reasons.items())),
@@ -308,14 +335,27 @@ def _verdicts(results: Results, whole: Second, slack: float) -> VerdictReport:
         whole.changes,
         _percentiles(lateness_figures(results.ages)),
         _percentiles(lateness_figures(results.behind)),
-        [
-            StaleReport(
-                results.questions[question].name.to_text(),
-                type_to_text(results.questions[question].qtype),
-                found.count,
-                round(found.worst_age * 1000, 3),
-                round(found.first, 3),
-            )
-            for question, found in names[:MOST_STALE]
-        ],
+        _stale_names(results),
+        results.ages.pairs(),
+        results.behind.pairs(),
     )
+
+
+def _stale_names(results: Results) -> list[StaleReport]:
+    """The names that had stale answers, the stalest first; questions of the same name and type are one."""
+    names: dict[tuple[str, int], StaleName] = {}
+    for number, found in results.stale.items():
+        question = results.questions[number]
+        name = names.setdefault((question.name.to_text(), question.qtype), StaleName())
+        name.merge(found)
+    reports = [
+        StaleReport(
+            text,
+            type_to_text(qtype),
+            found.count,
+            round(found.worst_age * 1000, 3),
+            round(found.first, 3),
+        )
+        for (text, qtype), found in names.items()
+    ]
+    return sorted(reports, key=lambda each: (-each.worst_age_ms, each.name, each.type))

@@ -105,6 +105,12 @@ class StaleName:
         self.worst_age = 0.0
         self.first = float("inf")
 
+    def merge(self, other: StaleName) -> None:
+        """Add those of another one."""
+        self.count += other.count
+        self.worst_age = max(self.worst_age, other.worst_age)
+        self.first = min(self.first, other.first)
+
 
 class Results:
     """The measurements of a run that began at `begin`, nanoseconds of the monotonic clock."""
@@ -220,7 +226,4 @@ class Results:
         self.ages.merge(other.ages)
         self.behind.merge(other.behind)
         for question, theirs in other.stale.items():
-            mine = self.stale.setdefault(question, StaleName())
-            mine.count += theirs.count
-            mine.worst_age = max(mine.worst_age, theirs.worst_age)
-            mine.first = min(mine.first, theirs.first)
+            self.stale.setdefault(question, StaleName()).merge(theirs)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from hsdns.load.abort import AbortWatch
+from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
     ANSWERS,
     COUNTS,
@@ -27,6 +29,7 @@ from hsdns.load.questions import Question
 from hsdns.load.results import Results
 from hsdns.load.safety import FAILING_AFTER, FailureWatch
 from hsdns.load.schedule import SECOND
+from hsdns.load.thresholds import Limit
 from hsdns.load.verifier import Verifier
 from hsdns.wire.iana import Rcode
 
@@ -66,12 +69,15 @@ class Loaded(NamedTuple):
 class Watching(NamedTuple):
     """What else takes part in a run: the changes of the cluster so far, and what is shown meanwhile.
 
-    `show` gets the results by name and the seconds since the begin; `keeps_going` even if every query fails.
+    `show` gets the results by name and the seconds since the begin; `keeps_going` even if every query fails; those of
+    the `limits` that abort end the run of a server.  `begin` is a time of the clock, 0 for at once.
     """
 
     changes: Callable[[], Iterable[float]] = tuple
     show: Callable[[Mapping[str, Results], float], None] = lambda results, seconds: None
     keeps_going: bool = False
+    limits: Sequence[Limit] = ()
+    begin: int = 0
 
 
 class Ended(NamedTuple):
@@ -86,10 +92,11 @@ class Ended(NamedTuple):
 class _Course:
     """How it goes with one server."""
 
-    def __init__(self, loaded: Loaded, results: Results, end: int) -> None:
+    def __init__(self, loaded: Loaded, results: Results, end: int, abort: AbortWatch) -> None:
         self.name, self.sending, self.verifier = loaded
         self.results = results
         self.failures = FailureWatch()
+        self.abort = abort
         self.end = end  # nanoseconds
         self.why = ""
         self.is_over = False
@@ -127,14 +134,27 @@ def carry_out(
     clock: Callable[[], int],
     sleep: Callable[[float], None],
 ) -> list[Ended]:
-    """Run a schedule of so many seconds; `timeout` is that of a query, `clock` nanoseconds of the monotonic clock."""
+    """Run a schedule of so many seconds; `timeout` is that of a query, `clock` nanoseconds of the monotonic clock.
+
+    Raise LoadError.
+    """
     for each in servers:
         each.sending.prepare()
     begin = clock() + AHEAD
+    if watching.begin:
+        if watching.begin < begin:
+            late = (begin - watching.begin) / SECOND
+            raise LoadError(
+                f"-start-at: the generator was ready {late:.1f} s too late; give a later time"
+            )
+        begin = watching.begin
     for each in servers:
         each.sending.start(begin)
     end = begin + round(seconds * SECOND)
-    courses = [_Course(each, Results(questions, begin), end) for each in servers]
+    courses = [
+        _Course(each, Results(questions, begin), end, AbortWatch(watching.limits, timeout))
+        for each in servers
+    ]
     shown = {course.name: course.results for course in courses}
     _follow(courses, shown, begin, seconds, timeout, watching, clock)
     try:
@@ -178,6 +198,9 @@ def _follow(
                 for course in courses:
                     course.settle(now / SECOND)
                 watching.show(shown, (now - begin) / SECOND)
+                for course in running:
+                    if why := course.abort.see(course.results, (now - begin) / SECOND):
+                        course.stop(why, now)
                 for course in [] if watching.keeps_going else running:
                     if not course.why and _is_failing(
                         course.failures, course.results, now, timeout

@@ -10,7 +10,7 @@ from typing import Final
 
 from hsdns.load.comparison import Shown, comparison, differences, shown
 from hsdns.load.report import Counts, Report, ServerReport, StaleReport, VerdictReport
-from hsdns.load.words import answers, arrival, percentiles, rates, share, us_to_text
+from hsdns.load.words import answers, arrival, limited, percentiles, rates, share, us_to_text
 
 _LABEL: Final = 10
 MOST_NAMES: Final = 5
@@ -19,8 +19,11 @@ MOST_NAMES: Final = 5
 def lines(report: Report) -> list[str]:
     """The report, line by line."""
     plan = report.plan
+    portion = f", part {plan.part} of it" if plan.part else ""
+    many = f", by {report.generators} generators" if report.generators > 1 else ""
     row = _row(
-        "plan", f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}"
+        "plan",
+        f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}{portion}{many}",
     )
     if len(report.servers) == 1:
         (server,) = report.servers
@@ -82,7 +85,7 @@ def _server(server: ServerReport) -> list[str]:
         found += _verdicts(server.verdicts)
     for limit in server.limits:
         word = {True: "FAILED", False: "held", None: "UNKNOWN"}[limit.met]
-        found.append(_row("limit", f"{limit.limit}: {word}"))
+        found.append(_row("limit", f"{limit.limit}: {word}, {limited(limit)}"))
     return found
 
 

@@ -16,6 +16,7 @@ from hsdns.load.markup import figure, legend, paragraph, table
 from hsdns.load.report import Report, ServerReport, VerdictReport
 from hsdns.load.words import answers, duration, share, us_to_text
 
+MOST_STALE: Final = 20  # names that are told
 MOST_ROWS: Final = 1000  # of the tables of seconds of all servers together
 
 
@@ -121,7 +122,7 @@ def _verdict_tables(verdicts: VerdictReport) -> str:
                 us_to_text(each.worst_age_ms * 1000),
                 f"{each.first_s:.1f} s",
             )
-            for each in verdicts.stale_names
+            for each in verdicts.stale_names[:MOST_STALE]
         ]
         head = ("name", "type", "stale answers", "at most by", "first at")
         found += table("The stalest names", head, rows)

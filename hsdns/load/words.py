@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hsdns.load.report import Counts, Percentile, StageReport
+from hsdns.load.report import Counts, LimitReport, Percentile, StageReport
 
 
 def answers(counts: Counts) -> str:
@@ -43,6 +43,15 @@ def us_to_text(us: float) -> str:
 def share(count: int, whole: int) -> str:
     """A number and its share of a whole."""
     return f"{count} ({count / whole:.3%})" if count and whole else str(count)
+
+
+def limited(limit: LimitReport) -> str:
+    """What was measured of what a limit is about."""
+    if limit.count is not None:
+        return share(limit.count, limit.whole or 0)
+    if limit.us is not None:
+        return us_to_text(limit.us)
+    return "lost" if limit.met is not None else "not known"
 
 
 def rates(stages: Sequence[StageReport]) -> str:

@@ -68,7 +68,7 @@ def test_everything_is_in_the_page() -> None:
     assert reader.tags.count("desc") == 4  # one in each plot
     for heading in ("Answers", "Latency over time", "Latency against the slowest share", "Right or wrong", "Second by second", "Kinds of names", "Plan and machine"):  # fmt: skip
         assert heading in reader.texts
-    for text in ("stale>0", "10 stale, of 200 answers that were judged.", "web.shop.svc.cluster.local.", "Table of 2 seconds"):  # fmt: skip
+    for text in ("stale>0: 10 (5.000%)", "10 stale, of 200 answers that were judged.", "web.shop.svc.cluster.local.", "Table of 2 seconds"):  # fmt: skip
         assert text in reader.texts
 
 
@@ -78,7 +78,7 @@ def test_everything_is_in_the_page() -> None:
         (report(results()), ["Right", "no answer of 200 was stale or wrong, under 2 changes."]),
         (report(results(late=5), "p50>1s"), ["Left out", "Unknown"]),
         (report(results(), ended="interrupted"), ["Not whole", "interrupted; the figures are of the 2 s until then."]),
-        (report(results(), "stale>0", frozen=results(stale=True)), ["127.0.0.1 port 53: stale>0", "frozen: stale>0", "Held", "Failed", "frozen: 10 stale, of 200 answers that were judged."]),
+        (report(results(), "stale>0", frozen=results(stale=True)), ["127.0.0.1 port 53: stale>0: 0", "frozen: stale>0: 10 (5.000%)", "Held", "Failed", "frozen: 10 stale, of 200 answers that were judged."]),
         (report(results(), "p50>1s"), ["Held"]),
         (report(results(), slack=None), ["Latency over time"]),
         (with_server(WHOLE, per_second=[]), ["Plan and machine"]),

@@ -14,6 +14,7 @@ from hsdns.load.outcome import LOST
 from hsdns.load.questions import Question
 from hsdns.load.report import (
     FORMAT,
+    LimitReport,
     Machine,
     OfServer,
     PlanReport,
@@ -105,10 +106,10 @@ def test_report() -> None:
         (0, 100, 1, 0),
         (1, 100, 1, 1000),
     ]  # fmt: skip
-    assert [(limit.limit, limit.met) for limit in found.limits] == [
-        ("p50>1s", False),
-        ("stale>0", True),
-        ("loss>1%", False),
+    assert found.limits == [
+        LimitReport("p50>1s", False, us=1000),
+        LimitReport("stale>0", True, count=10, whole=200),
+        LimitReport("loss>1%", False, count=2, whole=200),
     ]
     assert exit_status(whole) == 1
 
@@ -129,6 +130,13 @@ def test_what_could_not_be_sent() -> None:
     assert (found.counts.due, found.counts.sent, found.counts.not_sent) == (220, 200, 20)
     assert {each.why for each in found.latency} == {"generator"}
     assert "could not send 20 of 220 queries" in found.refused
+
+
+def test_a_limit_that_has_ended_the_run_is_met() -> None:
+    """Whatever the figure of the whole run is: it was met when it ended it."""
+    said = "aborted by p50>1s (1.20 s over 5 s)"
+    found = of_server(results(), "p50>1s:abort,p50>2s:abort", said)
+    assert [limit.met for limit in found.limits] == [True, False]
 
 
 def test_without_a_judge() -> None:

@@ -7,6 +7,7 @@ from struct import pack
 
 import pytest
 
+from hsdns.load.errors import LoadError
 from hsdns.load.judge import STALE
 from hsdns.load.outcome import (
     ANSWERS,
@@ -34,6 +35,7 @@ from hsdns.load.run import (
     carry_out,
 )
 from hsdns.load.schedule import SECOND
+from hsdns.load.thresholds import read_limits
 from hsdns.load.verifier import Verifier
 from hsdns.wire.iana import RRType
 from tests.load.test_verifier import NAME, QUERY, Said, reply
@@ -145,6 +147,32 @@ def test_several_servers_begin_at_one_time() -> None:
     assert [(each.name, each.why) for each in ended] == [("s0", ""), ("s1", "")]
     assert [each.results.whole().answered for each in ended] == [2, 0]
     assert [each.results.whole().lost for each in ended] == [0, 1]
+
+
+def test_a_time_to_begin() -> None:
+    """The servers begin then, and not before; a time that has come before they are ready is an error."""
+    (ended,), (sending,) = run([[]], watching=Watching(begin=BEGIN + 3 * SECOND))
+    assert sending.begin == BEGIN + 3 * SECOND == ended.results.begin
+    with pytest.raises(LoadError) as error:
+        run([[]], watching=Watching(begin=BEGIN - SECOND // 2))
+    assert (
+        str(error.value) == "-start-at: the generator was ready 0.5 s too late; give a later time"
+    )
+
+
+def test_a_limit_ends_the_run_of_the_server_that_is_above_it() -> None:
+    limits = read_limits("loss>1:abort,nxdomain>9:abort", verifies=False)
+    lost = outcomes((10, 0, 0), (20, 0, 0))
+    ended, sending = run(
+        [[outcomes((10, 12, 0x8400))], [lost], [outcomes((30, 40, 0x8400))]],
+        [[outcomes((10, 12, 0x8400))], [outcomes((20, 0, 0))]],
+        watching=Watching(limits=limits),
+        seconds=9.0,
+    )
+    assert [each.why for each in ended] == ["aborted by loss>1 (2)", ""]
+    assert [each.results.whole().answered for each in ended] == [2, 1]
+    assert [each.stopped for each in sending] == [2, 0]
+    assert ended[0].seconds < ended[1].seconds == 9.0
 
 
 def test_interrupted() -> None:

@@ -17,8 +17,8 @@ verdicts   right 189, stale 10, early 0, missing 0, extra 0, wrong 0, undecided 
 STALE      by p50 500 ms  p90 900 ms  p95 1.00 s  p99 1.00 s  p99.9 1.00 s  p99.99 1.00 s  max 1.00 s
            web.shop.svc.cluster.local. SRV: 5, by 1.00 s at most, first at 1.9 s
            web.shop.svc.cluster.local. A: 5, by 900 ms at most, first at 1.9 s
-limit      stale>0: FAILED
-limit      p50>1s: held"""
+limit      stale>0: FAILED, 10 (5.000%)
+limit      p50>1s: held, 1.00 ms"""
 
 
 def test_whole() -> None:
@@ -32,7 +32,7 @@ def test_refused_and_not_whole() -> None:
     assert found[7].startswith(
         "REFUSED    the generator was the limit: it was late by 5003 us at p50"
     )
-    assert found[-1] == "limit      p50>1s: UNKNOWN"
+    assert found[-1] == "limit      p50>1s: UNKNOWN, not known"
 
 
 SIDE_BY_SIDE = """\
@@ -64,8 +64,8 @@ def test_several_servers() -> None:
     assert "\n".join(found).startswith(SIDE_BY_SIDE)
     assert found[found.index("frozen: 127.0.0.2 port 53") + 1].startswith("queries    200 due, ")
     assert [each for each in found if each.startswith("limit")] == [
-        "limit      stale>0: held",
-        "limit      stale>0: FAILED",
+        "limit      stale>0: held, 0",
+        "limit      stale>0: FAILED, 10 (5.000%)",
     ]
 
 

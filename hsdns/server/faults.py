@@ -68,7 +68,8 @@ class StandingFaults:
     ) -> None:
         self.rules = Rules(Random() if random is None else random, hits_metric(metrics))
         self.rules.on_spent = self._spent
-        self.pod_of: PodOf | None = None  # what finds pods, where no kubernetes block is asked
+        # What finds pods, where no kubernetes block is asked; they may ask at addresses of their own.
+        self.pod_of: PodOf | None = None
         self._clock, self._rebuild, self._call_later = clock, rebuild, call_later
         self._configurations = configurations
         self._listeners = ListenerFaults() if listeners is None else listeners
@@ -140,7 +141,7 @@ class StandingFaults:
         rule = self.rules.make(wanted, self._clock(), lifetime)
         zones = [zone for zone, _ in _zones_for(wanted, configuration)]
         why = why_never(wanted, configuration.plugins) or never_matches(
-            wanted._replace(lifetime=rule.lifetime), zones
+            wanted._replace(lifetime=rule.lifetime), zones, knows_addresses=self.pod_of is None
         )
         if why:
             raise RuleError(f"the rule can never match: {why}")

@@ -243,7 +243,7 @@ def test_lifetime() -> None:
         ("drop name x.c.org", "the rule can never match: no server block has a zone for its names; the zones are a.org., b.org."),
         ("drop name below reload.org", "the rule can never match: no server block has a zone for its names; the zones are a.org., b.org."),
         ("drop listener dns://:55", '"dns://:55" is not a listener of this server; did you mean "dns://:54"?'),
-        ("drop after 20m", "the rule can never match: its action and its selectors exclude each other"),
+        ("drop after 20m", 'the rule can never match: it ends before it is due; give it a longer time with "for"'),
         ("freeze", "the rule can never match: there is no kubernetes block, whose state it could be about"),
         ("drop pod shop/web-0", 'no kubernetes block knows pods; write "pods verified" in it, or "client ADDRESS" in the rule'),
     ],

@@ -27,6 +27,7 @@ BENCH_ARGS ?=
 LOAD_ARGS ?=
 FUZZ_SECONDS ?= 20
 EXPLANATIONS ?= 5000
+QUESTIONS ?= 12
 
 .PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures scenario-pages changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door bench-fixtures load-demo dist ci clean
 
@@ -75,8 +76,8 @@ fuzz: fuzz-python fuzz-native  ## Fuzz each decoder for FUZZ_SECONDS, from the i
 fuzz-python: $(VENV)/test  ## Fuzz the decoders in Python
 	$(BIN)/python -m tests.support.fuzz.run $(FUZZ_SECONDS)
 
-explanations: $(VENV)/test  ## Hold EXPLANATIONS random clusters against `explain`, 12 questions each
-	HSDNS_EXPLANATIONS=$(EXPLANATIONS) $(BIN)/pytest -q -n 2 --timeout=0 tests/explanation/test_properties.py $(PYTEST_ARGS)
+explanations: $(VENV)/test  ## Hold EXPLANATIONS random clusters against `explain`, QUESTIONS questions each
+	HSDNS_EXPLANATIONS=$(EXPLANATIONS) HSDNS_QUESTIONS=$(QUESTIONS) $(BIN)/pytest -q -n 2 --timeout=0 tests/explanation/test_properties.py $(PYTEST_ARGS)
 
 fuzz-native:  ## Fuzz the compiled parser (needs cargo and c++)
 	cd native/fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --release --locked \

@@ -83,6 +83,7 @@ WHOLE = {
     "tests/deploy/test_image_packages.py": "the packages of the image",
     "tests/deploy/test_kind.py": "deploy/kind/try",
     "tests/deploy/test_kubectl_plugin.py": "deploy/kubectl, deploy/k9s",
+    "tests/deploy/test_load_job.py": "loadtest/kubernetes: what kubectl applies",
     "tests/deploy/test_manifests.py": "deploy/: what kubectl applies",
     "tests/deploy/test_metrics.py": "what dashboards and alerts read",
     "tests/deploy/test_monitoring.py": "the job of the chart, of the alerts and of the dashboard",

@@ -1,8 +1,8 @@
-"""Draws docs/load.png: the page of a load test in which the server was frozen.
+"""Draws docs/load.png: the page of a load test of several servers, one frozen; with CoreDNS if HSDNS_PEER names it.
 
     make pictures
 
-Path: loadtest/demo, with the server whose state is frozen -> its page in a headless Chromium -> docs/load.md.
+Path: loadtest/demo -> its page in a headless Chromium -> docs/load.md.
 Rule: nothing on the picture is typed in by hand: it is the report of a run that is made here.
 """
 
@@ -16,26 +16,25 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from loadtest.demo.demo import run, subjects
+from loadtest.demo.demo import run
 from tests.support.browser.chromium import PROGRAM, Tab, tab
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TARGET: Final = ROOT / "docs" / "load.png"
 WIDTH: Final = 860
-END: Final = "[...document.querySelectorAll('figure')].at(-1).getBoundingClientRect().bottom + 12"
+END: Final = "document.querySelector('section:has(figure)').getBoundingClientRect().bottom + 12"
 
 
 def report(folder: Path, seconds: int = 20) -> Path:
     """The page of a run of so many seconds; raise AssertionError if it is not what is expected."""
     options = argparse.Namespace(rate="500..2000", time=f"{seconds}s", churn=30)
-    (frozen,) = [each for each in subjects(None) if each.name == "frozen"]
-    line, is_good = run(frozen, folder, options)
-    assert is_good, line
-    return folder / "frozen.html"
+    for line, is_good in run(folder, options):
+        assert is_good, line
+    return folder / "report.html"
 
 
 async def draw(page: Path) -> bytes:
-    """The page down to its last plot, as PNG."""
+    """The page down to the plots of all servers together, as PNG."""
     async with tab() as opened:
         return await picture(opened, page)
 

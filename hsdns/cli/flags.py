@@ -25,7 +25,8 @@ class FlagError(Exception):
 class Flag(NamedTuple):
     """One flag: `kind` is str, int, bool, or list (all words up to the next flag).
 
-    `what` describes the numbers that an int flag accepts, from `low` to `high`.
+    `what` describes the numbers that an int flag accepts, from `low` to `high`.  `adds`: each occurrence of a list adds
+    its words to those before.
     """
 
     kind: type
@@ -35,6 +36,7 @@ class Flag(NamedTuple):
     what: str = "port number"
     low: int = 0
     high: int = 65535
+    adds: bool = False
 
 
 def parse_flags(
@@ -46,8 +48,8 @@ def parse_flags(
 ) -> dict[str, str | int | bool | list[str]]:
     """Parse flags; raise FlagError for unknown flags, missing or invalid values and words without a flag.
 
-    The last occurrence of a flag wins; an alias is stored under the name of its flag.  Error messages refer
-    to `command`; `commands` are suggested for a misspelt first word.
+    The last occurrence of a flag wins, unless it adds; an alias is stored under the name of its flag.  Error
+    messages refer to `command`; `commands` are suggested for a misspelt first word.
     """
     found: dict[str, str | int | bool | list[str]] = {}
     at = 0
@@ -78,10 +80,13 @@ def parse_flags(
             end = at
             while end < len(words) and not (words[end] != "-" and words[end].startswith("-")):
                 end += 1
-            found[target] = ([value] if assigned else []) + list(words[at:end])
+            given = ([value] if assigned else []) + list(words[at:end])
             at = end
-            if not found[target]:
+            if not given:
                 raise FlagError(f"-{name} needs {flag.argument}")
+            before = found.get(target, []) if flag.adds else []
+            assert isinstance(before, list)
+            found[target] = before + given
         else:
             if not assigned:
                 if at == len(words):

@@ -2,7 +2,7 @@
 
 Path: argv -> here -> load_flags.py, load_cluster.py -> load/run.py -> the report.
 Rule 1: exit status 0: it ran, and all limits hold; 1: a limit of -fail-if is met; 2: bad input, no server, or a limit
-        that could not be told.
+        that could not be told.  A generator of a Job has status 0 once its report is put: limits are those of all.
 Rule 2: standard output has the report only; the line of what goes on is on standard error.
 Rule 3: a run that is interrupted is reported, with status 2 unless a limit is met.
 """
@@ -14,9 +14,10 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,45 +25,71 @@ import msgspec
 
 from hsdns import __version__
 from hsdns.cli.flags import FlagError, output_format, parse_flags, usage
+from hsdns.cli.load_export import Metrics, check_gateway, tell, write_for_ci
 from hsdns.cli.load_flags import FLAGS, Flags, LoadSettings, read_settings
+from hsdns.cli.load_part import Generator, find_generator
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError
 
 if TYPE_CHECKING:
     from hsdns.cli.load_cluster import LoadCluster
     from hsdns.load.questions import Question, Questions
-    from hsdns.load.report import Machine, PlanReport, Report
-    from hsdns.load.run import Ended
+    from hsdns.load.report import Machine, OfServer, PlanReport, Report
+    from hsdns.load.results import Results
+    from hsdns.load.target import Target
     from hsdns.plugins.kubernetes import Kubernetes
 
 __all__ = ["FLAGS", "run"]
 
 USAGE: Final = """Usage: hsdns load -queries FILE [FLAG...]
        hsdns load -source NAME [ARGUMENT...] [FLAG...]
+       hsdns load compare FILE... [FLAG...]
+       hsdns load merge FILE... [FLAG...]
 """
+
+
+COMMANDS: Final = {"compare": "hsdns.cli.load_compare", "merge": "hsdns.cli.load_merge"}
 
 
 def run(words: list[str]) -> int:
     """Run `hsdns load`; return the exit status."""
     from hsdns.cli.offline import CannotTell
 
+    if words and words[0] in COMMANDS:
+        command: Callable[[list[str]], int] = import_module(COMMANDS[words[0]]).run
+        return command(words[1:])
     try:
-        flags = parse_flags(words, FLAGS, command="hsdns load")
+        flags = parse_flags(words, FLAGS, command="hsdns load", commands=COMMANDS)
         if flags.get("h"):
             print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
-        report = _run(read_settings(flags), flags)
+        settings = read_settings(flags)
+        metrics = Metrics(str(flags.get("prometheus", "")), check_gateway(flags))
+        generator = find_generator(settings.portion, settings.start_at, settings.job)
+        report, results = _run(settings, flags, metrics, generator)
     except (FlagError, LoadError, CorefileError, CannotTell, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted before the load began", file=sys.stderr)
         return 2
-    return _tell(report, flags, output)
+    status = tell(report, flags, output)
+    try:
+        if generator.job is not None:
+            print(generator.put(msgspec.json.encode(report)), file=sys.stderr)
+            status = 0  # the limits are those of all generators together
+        metrics.finish(results, report)
+        write_for_ci(report, str(flags.get("junit", "")), summary=bool(flags.get("github")))
+    except (LoadError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return status
 
 
-def _run(settings: LoadSettings, flags: Flags) -> Report:
+def _run(
+    settings: LoadSettings, flags: Flags, metrics: Metrics, generator: Generator
+) -> tuple[Report, dict[str, Results]]:
     from hsdns.load.report import Run, make_report
 
     with ExitStack() as stack:
@@ -73,11 +100,10 @@ def _run(settings: LoadSettings, flags: Flags) -> Report:
                 print(f"the cluster is at {cluster.api.url}", file=sys.stderr)
         questions = _questions(settings, cluster)
         started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        ended, plan = _load(settings, questions, cluster)
-    seconds = round(ended.seconds, 3)
+        servers, plan = _load(settings, questions, cluster, metrics, generator)
     slack = settings.slack if settings.verifies else None
-    run = Run(started, ended.why, seconds, plan, _machine(), slack, settings.limits)
-    return make_report(ended.results, run)
+    report = make_report(Run(started, plan, _machine(), slack, settings.limits), servers)
+    return report, {each.name: each.results for each in servers}
 
 
 def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
@@ -118,80 +144,107 @@ def _read_queries(path: str) -> list[Question]:
 
 
 def _load(
-    settings: LoadSettings, questions: Questions, cluster: LoadCluster | None
-) -> tuple[Ended, PlanReport]:
+    settings: LoadSettings,
+    questions: Questions,
+    cluster: LoadCluster | None,
+    metrics: Metrics,
+    generator: Generator,
+) -> tuple[list[OfServer], PlanReport]:
     from hsdns.cli.load_live import live
     from hsdns.load.in_flight import sockets_for
     from hsdns.load.plan import Plan
-    from hsdns.load.probe import find_target
-    from hsdns.load.report import PlanReport, StageReport
-    from hsdns.load.run import Watching, carry_out
+    from hsdns.load.report import OfServer, PlanReport, StageReport
+    from hsdns.load.results import kind_numbers
+    from hsdns.load.run import Loaded, Watching, carry_out
     from hsdns.load.sender_process import SenderProcess
+    from hsdns.load.target import place_to_text
     from hsdns.load.verifier import Verifier
 
     schedule = settings.schedule
-    family, address = find_target(settings.server, settings.port)
     queries = [each.query(settings.edns) for each in questions.all]
-    _probe(settings, questions, cluster, family, address)
-    plan = Plan(
-        family,
-        address,
-        [each.octets(settings.edns) for each in questions.all],
-        list(questions.weights),
-        questions.seed,
-        [(each.seconds, each.first, each.last) for each in schedule.stages],
-        schedule.arrival,
-        schedule.burst,
-        round(settings.timeout * 1e9),
-        sockets_for(schedule.fastest, settings.timeout, settings.sockets),
-        settings.verifies,
-    )
+    places = [_find(settings, each, questions, cluster) for each in settings.targets]
+    sockets = sockets_for(schedule.fastest, settings.timeout, settings.sockets)
     truth = cluster.truth if cluster is not None else None
-    verifier = None if truth is None else Verifier(truth, queries, settings.slack)
-    with SenderProcess(plan) as sending, live(schedule.seconds) as show, _churning(settings, cluster):  # fmt: skip
+    with ExitStack() as stack:
+        loaded = []
+        for target, (family, address) in zip(settings.targets, places, strict=True):
+            plan = Plan(
+                family,
+                address,
+                [each.octets(settings.edns) for each in questions.all],
+                list(questions.weights),
+                questions.seed,
+                [(each.seconds, each.first, each.last) for each in schedule.stages],
+                schedule.arrival,
+                schedule.burst,
+                round(settings.timeout * 1e9),
+                sockets,
+                settings.verifies,
+                portion=generator.portion,
+                kinds=kind_numbers(questions.all),
+            )
+            verifier = None if truth is None else Verifier(truth, queries, settings.slack)
+            sending = stack.enter_context(SenderProcess(plan))
+            loaded.append(Loaded(target.name, sending, verifier))
+        shown = stack.enter_context(live(schedule.seconds, settings.live))
+        stack.enter_context(_churning(settings, cluster))
+
+        def show(servers: Mapping[str, Results], seconds: float) -> None:
+            shown(servers, seconds)
+            metrics.show(servers, seconds)
+
         watching = Watching(
-            verifier,
             lambda: () if truth is None else truth.changes,
             show,
             settings.keeps_going,
+            settings.limits,
+            generator.begin,
         )
         ended = carry_out(
-            sending, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
+            loaded, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
         )  # fmt: skip
     groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
     what = f"{len(questions.all)} questions of {settings.queries or f'the cluster: {groups}'}"
-    return ended, PlanReport(
-        f"{address[0]} port {address[1]}",
+    servers = [
+        OfServer(
+            each.name,
+            place_to_text(target.host, target.port),
+            each.why,
+            round(each.seconds, 3),
+            each.results,
+        )
+        for each, target in zip(ended, settings.targets, strict=True)
+    ]
+    return servers, PlanReport(
         "UDP",
         [StageReport(*stage) for stage in schedule.stages],
         schedule.arrival,
         schedule.burst,
         settings.seed,
-        plan.sockets,
+        sockets,
         settings.timeout * 1000,
         len(questions.all),
         what,
         settings.edns,
         settings.churn,
+        generator.portion.to_text(),
     )
 
 
-def _probe(
-    settings: LoadSettings,
-    questions: Questions,
-    cluster: LoadCluster | None,
-    family: int,
-    address: tuple[str | int, ...],
-) -> None:
-    """Wait for the server; one under a made-up cluster must have read that first."""
+def _find(
+    settings: LoadSettings, target: Target, questions: Questions, cluster: LoadCluster | None
+) -> tuple[int, tuple[str | int, ...]]:
+    """The family and address of a server that answers; one under a made-up cluster must have read that first."""
     from hsdns.load.cluster_names import ABSENT
-    from hsdns.load.probe import probe
+    from hsdns.load.probe import find_target, probe
 
+    family, address = find_target(target.host, target.port)
     if cluster is not None and cluster.api is not None:
         first = next(each for each in questions.all if each.group != ABSENT)
         probe(family, address, first.query(), settings.wait, lambda reply: bool(reply.answer))
     else:
         probe(family, address, questions.all[0].query(), settings.wait)
+    return family, address
 
 
 @contextlib.contextmanager
@@ -217,22 +270,3 @@ def _machine() -> Machine:
         os.cpu_count() or 1,
         IMPLEMENTATION,
     )
-
-
-def _tell(report: Report, flags: Flags, output: str) -> int:
-    from hsdns.load.page import page
-    from hsdns.load.report import exit_status
-    from hsdns.load.text import lines
-
-    as_json = msgspec.json.format(msgspec.json.encode(report)).decode()
-    print(as_json if output == "json" else "\n".join(lines(report)))
-    try:
-        if "json" in flags:
-            Path(str(flags["json"])).write_text(f"{as_json}\n")
-        if "html" in flags:
-            Path(str(flags["html"])).write_text(page(report))
-    except OSError as error:
-        print(f"the report cannot be written: {error}", file=sys.stderr)
-        return 2
-    status = exit_status(report)
-    return status or (2 if report.ended else 0)

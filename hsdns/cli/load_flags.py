@@ -10,10 +10,13 @@ from typing import Final, NamedTuple
 
 from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.load_live import LINE, check_live
 from hsdns.corefile.properties import parse_duration
 from hsdns.load.cluster_names import KINDS, read_mix
-from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule, check_target
+from hsdns.load.portion import Portion, read_portion
+from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule
 from hsdns.load.schedule import Schedule, read_arrival, read_stages
+from hsdns.load.target import Target, read_targets
 from hsdns.load.thresholds import Limit, read_limits
 from hsdns.load.verifier import SLACK
 
@@ -24,6 +27,9 @@ SOCKETS: Final = 4
 Flags = Mapping[str, str | int | bool | list[str]]
 
 _MIX: Final = ",".join(f"{kind}={share}" for kind, share in KINDS.items() if share)
+_SERVERS: Final = (
+    "the servers to load, all at once, each with a name and a port if wanted (default 127.0.0.1)"
+)
 _RATES: Final = (
     "1000, 100..5000 (a ramp), or several with commas, each with :TIME or an equal part of -time"
 )
@@ -33,8 +39,8 @@ _API: Final = (
 _NUMBER: Final = "number"
 
 FLAGS: Final = {
-    "server": Flag(str, "address of the server to load (default 127.0.0.1)", "ADDRESS"),
-    "p": Flag(int, f"port of the server (default {PORT})", "PORT", low=1),
+    "server": Flag(list, _SERVERS, "[NAME=]ADDRESS[:PORT]...", adds=True),
+    "p": Flag(int, f"port of servers that are given none (default {PORT})", "PORT", low=1),
     "rate": Flag(str, f"queries a second: {_RATES} (default {RATE})", "RATE"),
     "time": Flag(str, "how long (default 10s)", "TIME"),
     "arrival": Flag(str, "how queries arrive: even (default), poisson, or burst=COUNT", "WAY"),
@@ -53,6 +59,14 @@ FLAGS: Final = {
     "churn": Flag(str, "changes a second of the cluster of -api", "RATE"),
     "wait": Flag(str, "how long to wait for the server to answer (default 0s: three queries)", "TIME"),
     "fail-if": Flag(str, "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,..."),
+    "part": Flag(str, "the portion of the plan that this generator has, such as 0/4, the first of four", "INDEX/COUNT"),
+    "start-at": Flag(str, "when the load begins, such as 2026-01-31T12:00:00Z, or +30s (default: at once)", "TIME"),
+    "job": Flag(str, "the Indexed Job of which this is a pod: it says the portion, and gathers the reports", "NAME"),
+    "live": Flag(str, "what is shown meanwhile: line (default), screen, or none", "HOW"),
+    "prometheus": Flag(str, "write metrics to a file, now and then and at the end", "FILE"),
+    "push": Flag(str, "send metrics to a Pushgateway, now and then and at the end", "URL"),
+    "junit": Flag(str, "write the limits as test cases in JUnit's form to a file", "FILE"),
+    "github": Flag(bool, "append to the summary of a step of GitHub Actions, as is done where there is one"),
     "json": Flag(str, "write the report as JSON to a file", "FILE"),
     "html": Flag(str, "write the report as a page to a file", "FILE"),
     "o": Flag(str, "format of standard output: text (default) or json", "FORMAT"),
@@ -70,8 +84,7 @@ FLAGS: Final = {
 class LoadSettings(NamedTuple):
     """What the flags say, but for the questions; times in seconds.  `api` is host and port, if there is one."""
 
-    server: str
-    port: int
+    targets: list[Target]
     schedule: Schedule
     seed: int
     edns: int
@@ -87,14 +100,18 @@ class LoadSettings(NamedTuple):
     zipf: float
     queries: str
     keeps_going: bool
+    live: str
+    portion: Portion
+    start_at: str
+    job: str
 
 
 def read_settings(flags: Flags) -> LoadSettings:
     """Read the flags; raise LoadError or FlagError."""
-    server = str(flags.get("server", "127.0.0.1"))
-    owned = flags.get("i-own-this", [])
-    assert isinstance(owned, list)
-    check_target(server, owned)
+    servers, owned = flags.get("server", ["127.0.0.1"]), flags.get("i-own-this", [])
+    assert isinstance(servers, list), "the kind of the flag"
+    assert isinstance(owned, list), "the kind of the flag"
+    targets = read_targets(servers, int(str(flags.get("p", PORT))), owned)
     arrival, burst = read_arrival(str(flags.get("arrival", "even")))
     seed = int(str(flags.get("seed", 1)))
     length = _time(flags, "time", None)
@@ -104,6 +121,7 @@ def read_settings(flags: Flags) -> LoadSettings:
     assert longest is not None, "it has a default"
     check_schedule(schedule, float(str(flags.get("max-rate", MOST_RATE))), longest)
     _check_together(flags)
+    _check_parts(flags)
     verifies = bool(flags.get("verify"))
     limits = str(flags["fail-if"]) if "fail-if" in flags else ""
     timeout, slack, wait = (
@@ -113,8 +131,7 @@ def read_settings(flags: Flags) -> LoadSettings:
     if not timeout:
         raise FlagError("-timeout 0s: every query would be lost at once; give it a time such as 2s")
     return LoadSettings(
-        server,
-        int(str(flags.get("p", PORT))),
+        targets,
         schedule,
         seed,
         int(str(flags.get("edns", 0))),
@@ -130,6 +147,10 @@ def read_settings(flags: Flags) -> LoadSettings:
         _number(flags, "zipf", 0.0, 10.0),
         str(flags.get("queries", "")),
         bool(flags.get("keep-going")),
+        check_live(str(flags.get("live", LINE))),
+        read_portion(str(flags["part"])) if "part" in flags else Portion(),
+        str(flags.get("start-at", "")),
+        str(flags.get("job", "")),
     )
 
 
@@ -158,6 +179,17 @@ def _check_together(flags: Flags) -> None:
             raise FlagError(
                 f"-{name} draws names of a cluster, -queries asks those of a file in order; "
                 "leave one of them out"
+            )
+
+
+def _check_parts(flags: Flags) -> None:
+    """Raise FlagError for what several generators cannot do."""
+    if "part" in flags and "job" in flags:
+        raise FlagError("-part: the Job of -job says which portion this is; leave one of them out")
+    for name in ("part", "job"):
+        if name in flags and "api" in flags:
+            raise FlagError(
+                f"-{name}: each generator would make up a cluster of its own for -api; leave one of them out"
             )
 
 

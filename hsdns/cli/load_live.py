@@ -1,8 +1,8 @@
-"""The line that shows how a load test goes, once in a while, on standard error.
+"""The lines that show how a load test goes, one for each server, once in a while, on standard error.
 
-Path: cli/load.py -> here; the results are read as they are.
-Rule: on a terminal the line stands still, with the library rich if there is one; elsewhere there is a line for each
-      FIFTH second at most, so that a log stays short.
+Path: cli/load.py -> here; the results are read as they are.  load_screen.py has the whole screen (-live screen).
+Rule: on a terminal the lines stand still, with the library rich if there is one; elsewhere they are written every five
+      seconds at most, so that a log stays short.
 """
 
 from __future__ import annotations
@@ -10,23 +10,31 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from hsdns.cli.flags import FlagError
 from hsdns.load.histogram import Histogram
 from hsdns.load.judge import RIGHT, UNDECIDED
 from hsdns.load.results import Results
-from hsdns.load.text import us_to_text
+from hsdns.load.words import us_to_text
 from hsdns.wire.iana import rcode_to_text
 
+LINE: Final = "line"
+SCREEN: Final = "screen"
+NONE: Final = "none"
+WAYS: Final = (LINE, SCREEN, NONE)
 LIBRARY: Final = "rich"
 BETWEEN: Final = 5.0  # seconds between lines where there is no terminal
 SHOWN: Final = 3  # seconds that the latencies are of
-Show = Callable[[Results, float], None]
+REDRAWN: Final = 0.2  # seconds between two pictures of the screen
+Show = Callable[[Mapping[str, Results], float], None]
 
 
 def line(results: Results, seconds: float, length: float) -> str:
     """What is known after so many seconds of a schedule of `length`: of the last SHOWN whole seconds, and in all."""
+    if seconds < 0:
+        return f"begins in {-seconds:.0f} s"
     now = int(seconds)
     latency, lateness, answered = Histogram(), Histogram(), 0
     shown = [results.seconds[each] for each in range(now - SHOWN, now) if each in results.seconds]
@@ -61,41 +69,92 @@ def line(results: Results, seconds: float, length: float) -> str:
     return ", ".join(parts)
 
 
+def lines(servers: Mapping[str, Results], seconds: float, length: float) -> list[str]:
+    """A line for each server, with its name if there are several."""
+    found = [line(results, seconds, length) for results in servers.values()]
+    if len(found) == 1:
+        return found
+    return [f"{name}: {told}" for name, told in zip(servers, found, strict=True)]
+
+
+def check_live(how: str) -> str:
+    """Read -live; raise FlagError."""
+    if how not in WAYS:
+        raise FlagError(f'-live needs {", ".join(WAYS[:-1])} or {WAYS[-1]}, found "{how}"')
+    if how == SCREEN and not sys.stderr.isatty():
+        raise FlagError("-live screen: standard error is no terminal; leave it out for a log")
+    if how == SCREEN and importlib.util.find_spec(LIBRARY) is None:
+        raise FlagError(
+            "-live screen draws with the library rich, which is not installed: "
+            'run pip install "hsdns-server[top]", or leave it out'
+        )
+    return how
+
+
 @contextlib.contextmanager
-def live(length: float) -> Iterator[Show]:
-    """Show a run of so many seconds while it goes on."""
-    if not sys.stderr.isatty():
+def live(length: float, how: str = LINE) -> Iterator[Show]:
+    """Show a run of so many seconds while it goes on; `how` is one of WAYS."""
+    if how == NONE:
+        yield lambda servers, seconds: None
+    elif how == SCREEN:
+        with _screen(length) as show:
+            yield show
+    elif not sys.stderr.isatty():
         yield _plain(length)
     elif importlib.util.find_spec(LIBRARY) is None:
         yield _overwritten(length)
-        print("\r\x1b[K", end="", file=sys.stderr)
+        print("\r\x1b[J", end="", file=sys.stderr)
     else:
         from rich.console import Console
         from rich.live import Live
         from rich.text import Text
 
         with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as display:
-            yield lambda results, seconds: display.update(
-                Text(line(results, seconds, length), overflow="ellipsis", no_wrap=True),
+            yield lambda servers, seconds: display.update(
+                Text("\n".join(lines(servers, seconds, length)), overflow="ellipsis", no_wrap=True),
                 refresh=True,
             )
+
+
+@contextlib.contextmanager
+def _screen(length: float) -> Iterator[Show]:
+    from rich.console import Console
+    from rich.live import Live
+
+    from hsdns.cli.load_screen import Shown, view
+
+    console = Console(stderr=True, highlight=False, soft_wrap=False)
+    last = 0.0
+    with Live(console=console, screen=True, auto_refresh=False) as display:
+
+        def show(servers: Mapping[str, Results], seconds: float) -> None:
+            nonlocal last
+            if seconds - last >= REDRAWN:
+                last = seconds
+                width, height = console.size
+                drawn = view(Shown(servers, seconds, length), width, height)
+                display.update(drawn, refresh=True)
+
+        yield show
 
 
 def _plain(length: float) -> Show:
     last = 0.0
 
-    def show(results: Results, seconds: float) -> None:
+    def show(servers: Mapping[str, Results], seconds: float) -> None:
         nonlocal last
         if seconds - last >= BETWEEN and seconds <= length:
             last = seconds
-            print(line(results, seconds, length), file=sys.stderr, flush=True)
+            print("\n".join(lines(servers, seconds, length)), file=sys.stderr, flush=True)
 
     return show
 
 
 def _overwritten(length: float) -> Show:
-    def show(results: Results, seconds: float) -> None:
-        print(f"\r\x1b[K{line(results, seconds, length)}", end="", file=sys.stderr, flush=True)
+    def show(servers: Mapping[str, Results], seconds: float) -> None:
+        found = lines(servers, seconds, length)
+        up = f"\x1b[{len(found) - 1}F" if len(found) > 1 else ""
+        print(f"\r\x1b[J{chr(10).join(found)}{up}", end="", file=sys.stderr, flush=True)
 
     return show
 

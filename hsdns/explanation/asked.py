@@ -14,6 +14,8 @@ from hsdns.wire.name import Name
 
 def read_question(name: str, rrtype: str = "") -> tuple[Name, int]:
     """A name and a type, A if it is empty; an IP address is looked up in reverse.  Raise ValueError with a sentence."""
+    if not name:
+        raise ValueError('the name is empty; the root is "."')
     words = rrtype.upper()
     try:
         address = ip_address(name)

@@ -38,7 +38,7 @@ from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 
 def candidates(
     parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
-) -> Iterator[Change]:
+) -> Iterator[Change | None]:
     """The changes that may make a name below `svc` or `pod` exist."""
     namespace = text(parsed.namespace)
     options = replay.block.options
@@ -97,7 +97,7 @@ def _address(label: str) -> str:
 
 def _of_service(
     parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
-) -> Iterator[Change]:
+) -> Iterator[Change | None]:
     namespace, name = text(parsed.namespace), text(parsed.name)
     place = f"Service {namespace}/{name}"
     options = replay.block.options

@@ -8,7 +8,7 @@ Rule 2: of the sets that do, the smallest is told, and of those of one size the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 
@@ -48,12 +48,23 @@ def made(scene: Scene, changes: Sequence[Change]) -> Scene:
 async def smallest(
     replay: Replay,
     scene: Scene,
-    candidates: Sequence[Change],
+    options: Iterable[Change | None],
     qname: Name,
     qtype: int,
     pause: Callable[[], Awaitable[None]],
 ) -> tuple[Change, ...]:
-    """The smallest set of changes with which the name exists; empty if there is none."""
+    """The smallest set of changes with which the name exists; empty if there is none.
+
+    `pause` is awaited between two trials, and where the options have None.
+    """
+    candidates: list[Change] = []
+    for option in options:
+        if option is None:
+            await pause()
+        else:
+            candidates.append(option)
+    if not candidates:
+        return ()
     for count in range(1, min(MOST_TOGETHER, len(candidates)) + 1):
         for chosen in combinations(candidates, count):
             await pause()

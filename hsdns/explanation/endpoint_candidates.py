@@ -1,6 +1,7 @@
 """The changes of endpoints that may be missing where a name does not exist, likely ones first.
 
 Path: candidates.py, for a name whose records are those of endpoints, and explain.py, for an address -> here.
+Rule: what looks at each endpoint yields None where others may run: a Service may have thousands.
 """
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
+from typing import Final
 
 from msgspec import structs
 
+from hsdns.cluster.address import pack_address
 from hsdns.cluster.likeness import likeness
 from hsdns.cluster.not_ready import pod_of, why_not_ready
 from hsdns.cluster.objects import Endpoint, EndpointSlice
@@ -31,12 +34,14 @@ from hsdns.explanation.edits import (
 from hsdns.explanation.owner import Owner
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 
+PIECE: Final = 10  # endpoints between two pauses
 
-def of_address(scene: Scene, kept: ClusterObjects) -> Iterator[Change]:
-    """The changes that may give an address a name; the scene has the endpoints with it."""
+
+def of_address(address: bytes, scene: Scene, kept: ClusterObjects) -> Iterator[Change]:
+    """The changes that may give an address a name; the scene has the Services of the endpoints with it."""
     for part in scene.slices:
         for endpoint in part.endpoints or ():
-            if not is_ready(endpoint):
+            if not is_ready(endpoint) and address in map(pack_address, endpoint.addresses or ()):
                 shown = " ".join(endpoint.addresses or ())
                 yield Change(
                     _slice_place(part),
@@ -48,7 +53,7 @@ def of_address(scene: Scene, kept: ClusterObjects) -> Iterator[Change]:
 
 def of_endpoints(
     parsed: ParsedName, scene: Scene, kept: ClusterObjects, owner: Owner, replay: Replay
-) -> Iterator[Change]:
+) -> Iterator[Change | None]:
     """The changes of the endpoints of a Service or ServiceImport that may make a name exist."""
     place, labels = owner.place, replay.block.state.settings.labels
     hidden = [
@@ -59,15 +64,16 @@ def of_endpoints(
     if hidden:
         yield without_labels(_slice_place(hidden[0]))
     listed = [(part, each) for part in scene.slices for each in part.endpoints or ()]
-    meant = [
-        (part, each)
-        for part, each in listed
-        if not parsed.endpoint
-        or (
-            parsed.endpoint in _labels(part, each, replay)
-            and _cluster(part, parsed) == parsed.cluster
-        )
-    ]
+    meant, known = listed, list[tuple[bytes, str]]()
+    if parsed.endpoint:
+        meant = []
+        for number, (part, each) in enumerate(listed):
+            if number % PIECE == 0:
+                yield None
+            cluster, labels_of = _cluster(part, parsed), _labels(part, each, replay)
+            known += [(cluster, text(label)) for label in labels_of - {b""}]
+            if parsed.endpoint in labels_of and cluster == parsed.cluster:
+                meant.append((part, each))
     unready = [pair for pair in meant if not is_ready(pair[1])]
     if unready:
         count = f"{len(meant) - len(unready)} of {len(meant)} endpoints of {place} are ready"
@@ -108,7 +114,7 @@ def of_endpoints(
         )
     yield Change(
         place,
-        f"{place} has no endpoint named {text(parsed.endpoint)}{_near_labels(parsed, listed, replay)}"
+        f"{place} has no endpoint named {text(parsed.endpoint)}{_near_labels(parsed, known)}"
         if parsed.endpoint
         else f"{place} has no endpoints{_why_none(owner, kept, scene)}",
         f"{place} has a ready endpoint"
@@ -137,18 +143,13 @@ def _cluster(part: EndpointSlice, parsed: ParsedName) -> bytes:
     return source_cluster(part.metadata) if parsed.cluster else b""
 
 
-def _near_labels(
-    parsed: ParsedName, listed: list[tuple[EndpointSlice, Endpoint]], replay: Replay
-) -> str:
-    known, elsewhere = set[str](), set[str]()
-    for part, endpoint in listed:
-        cluster = _cluster(part, parsed)
-        for label in _labels(part, endpoint, replay) - {b""}:
-            if cluster == parsed.cluster:
-                known.add(text(label))
-            else:
-                elsewhere.add(f"{text(label)}{_in_cluster(cluster)}")
-    found = _of_these(text(parsed.endpoint), sorted(known) or sorted(elsewhere))
+def _near_labels(parsed: ParsedName, known: Sequence[tuple[bytes, str]]) -> str:
+    """The names nearest to the one asked among those of all endpoints, each with its cluster."""
+    own = sorted({label for cluster, label in known if cluster == parsed.cluster})
+    elsewhere = {
+        f"{label}{_in_cluster(cluster)}" for cluster, label in known if cluster != parsed.cluster
+    }
+    found = _of_these(text(parsed.endpoint), own or sorted(elsewhere))
     return f"{_in_cluster(parsed.cluster)}{found}"
 
 

@@ -7,7 +7,7 @@ Rule 2: where the cluster could not be seen, that is the cause, never that there
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -274,6 +274,9 @@ class _Question:
         if near and not needed and (self._is_missing or not self.visits):
             cause = f"{cause}; {near[0].why}"
         await self._pause()
+        records = await record_reports(
+            self.reply, self.visits, self.cluster, self.found, self._pause
+        )
         rcode = rcode_to_text(self.reply.rcode)
         return Explanation(
             VERSION,
@@ -288,7 +291,7 @@ class _Question:
             [PluginStep(each.handler.name, each.did) for each in self.visits],
             self._reading(),
             service,
-            record_reports(self.reply, self.visits, self.cluster, self.found),
+            records,
             [NeededChange(each.place, each.cause, each.needed) for each in needed],
             near,
             self._history(),
@@ -333,12 +336,11 @@ class _Question:
         replay, parsed = self.replay, self.parsed
         if replay is None:
             return ()
+        options: Iterable[Change | None] = ()
         if is_reverse(self.asked):
-            options = list(of_address(self.scene, self.known))
+            options = of_address(address_of(self.asked) or b"", self.scene, self.known)
         elif parsed is not None and parsed.name:
-            options = list(candidates(parsed, self.scene, self.known, replay))
-        else:
-            return ()
+            options = candidates(parsed, self.scene, self.known, replay)
         return await smallest(replay, self.scene, options, self.asked, self.asked_type, self._pause)
 
     async def _service(self) -> ServiceReport | None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
-from hsdns.cluster.not_ready import pod_of, why_not_ready
+from hsdns.cluster.not_ready import why_not_ready
 from hsdns.cluster.objects import (
     Endpoint,
     EndpointConditions,
@@ -49,7 +49,7 @@ class Fates:
         self._replay, self._scene, self._parsed = replay, scene, parsed
         self._qname, self._qtype = question
         self._kept = kept
-        self._pods = kept.pods(parsed.namespace)
+        self._pods = {each.metadata.name: each for each in kept.pods(parsed.namespace)}
         self._answered = {_content(each) for each in answered}
         self._seen: dict[tuple[int, bytes], str] = {}
 
@@ -113,9 +113,8 @@ class Fates:
 
     def _endpoint(self, part: EndpointSlice, endpoint: Endpoint) -> EndpointReport:
         fate, why = self._fate(part, endpoint)
-        pod = pod_of(endpoint, self._pods)
         ref = endpoint.target_ref
-        name = pod.metadata.name if pod is not None else (ref.name if ref else "") or ""
+        name = (ref.name if ref else "") or ""
         return EndpointReport(
             list(endpoint.addresses or ()), fate, why, endpoint.hostname or "", name
         )
@@ -169,20 +168,28 @@ class Fates:
         conditions = endpoint.conditions
         if conditions is None:
             return ""
-        service = self._scene.services[0] if self._scene.services else None
-        flag = service is not None and service.spec.publish_not_ready_addresses
-        because = ", answered because publishNotReadyAddresses is true" if flag else ""
+        because = ", answered because publishNotReadyAddresses is true" if self._publishes else ""
         if conditions.serving is False:
-            why = why_not_ready(endpoint, self._pods)
+            why = self._why_not_ready(endpoint)
             return f"not serving{f' ({why})' if why else ''}{because}"
         return f"terminating{because}" if conditions.terminating else ""
+
+    @cached_property
+    def _publishes(self) -> bool:
+        services = self._scene.services
+        return bool(services and services[0].spec.publish_not_ready_addresses)
+
+    def _why_not_ready(self, endpoint: Endpoint) -> str:
+        ref = endpoint.target_ref
+        pod = self._pods.get((ref.name if ref else "") or "")
+        return why_not_ready(endpoint, () if pod is None else (pod,))
 
     def _lack(self, part: EndpointSlice, endpoint: Endpoint) -> str:
         """What the endpoint lacks to be answered: the first thing with which it would be."""
         ready = structs.replace(endpoint, conditions=EndpointConditions(ready=True))
         conditions = endpoint.conditions
         if conditions is not None and conditions.ready is False:
-            why = why_not_ready(endpoint, self._pods)
+            why = self._why_not_ready(endpoint)
             return f"not ready{f': {why}' if why else ''}"
         other = _OTHER.get(self._qtype)
         if other is not None and self._alone(part, ready, qtype=other):

@@ -23,7 +23,7 @@ from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 
 def of_import(
     parsed: ParsedName, scene: Scene, kept: ClusterObjects, replay: Replay
-) -> Iterator[Change]:
+) -> Iterator[Change | None]:
     """The changes that may make a name below a ServiceImport exist."""
     namespace, name = text(parsed.namespace), text(parsed.name)
     place = f"ServiceImport {namespace}/{name}"

@@ -35,7 +35,7 @@ async def nearest(
     """Names of the block that exist for this type and are near to the one asked, the likeliest first."""
     zone = qname.longest_of(block.zones)
     home = zone or next(each for each in block.zones if not is_reverse(each))
-    if is_reverse(home) or qtype in (RRType.AXFR, RRType.IXFR):
+    if not qname.labels or is_reverse(home) or qtype in (RRType.AXFR, RRType.IXFR):
         return []
     found: dict[str, NearName] = {}
     guesses: Iterator[Guess | None] = chain(

@@ -8,9 +8,12 @@ Rule: what a plugin changed is seen by comparing its reply with the one from bel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
 
 from hsdns.cluster.question import ParsedName
 from hsdns.cluster.value import Node
+from hsdns.explanation.edges import Pause
 from hsdns.explanation.observed import Visit
 from hsdns.explanation.report import RecordReport
 from hsdns.plugins.kubernetes import Kubernetes
@@ -18,16 +21,22 @@ from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.text import rdata_to_text
 
+PIECE: Final = 8  # records between two pauses
 
-def record_reports(
+
+async def record_reports(
     reply: Reply,
     visits: Sequence[Visit],
     cluster: Visit | None,
     found: tuple[Node, ParsedName] | bytes | None,
+    pause: Pause,
 ) -> list[RecordReport]:
-    """The records of a reply; `found` is what the cluster's lookup found for the name."""
+    """The records of a reply; `found` is what the cluster's lookup found for the name.
+
+    `pause` is awaited between PIECE records.
+    """
     source = _source(visits)
-    below = source.reply.answer if source is not None and source.reply is not None else ()
+    ttls = _Ttls(visits, source)
     order = [
         f"order: changed by {visit.handler.name}"
         for visit in visits
@@ -38,7 +47,9 @@ def record_reports(
     ] or ["order: that of the objects"]
     reports = []
     for number, record in enumerate(reply.answer):
-        rules = _ttl_rules(record, below, source, visits)
+        if number % PIECE == 0:
+            await pause()
+        rules = ttls.rules(record)
         if record.rrtype == RRType.SRV and source is cluster and source is not None:
             rules += _srv_rules(record, found)
         if number == 0 and len(reply.answer) > 1:
@@ -75,31 +86,48 @@ def _source(visits: Sequence[Visit]) -> Visit | None:
     return made[-1] if made else None
 
 
-def _ttl_rules(
-    record: RR, below: Sequence[RR], source: Visit | None, visits: Sequence[Visit]
-) -> list[str]:
-    if source is None:
-        return []
-    own = next((each for each in below if each.rdata == record.rdata), None)
-    if own is None:
-        return [f"TTL {record.ttl} from {source.handler.name}"]
-    handler = source.handler
-    if isinstance(handler, Kubernetes) and own.ttl == handler.options["ttl"]:
-        rule = f"TTL {own.ttl} from `ttl` of kubernetes"
-    else:
-        rule = f"TTL {own.ttl} from {handler.name}"
-    if own.ttl == record.ttl:
-        return [rule]
-    for visit in reversed(visits):
-        replies = (visit.below, visit.reply)
-        ttls = [
-            {each.ttl for each in reply.answer if each.rdata == record.rdata}
-            for reply in replies
-            if reply is not None
+class _Ttls:
+    """Where the TTL of each record is from, by what the handlers have answered, which is read once."""
+
+    def __init__(self, visits: Sequence[Visit], source: Visit | None) -> None:
+        self._visits, self._source = visits, source
+        self._made: dict[bytes, int] = {}
+        for record in (
+            source.reply.answer if source is not None and source.reply is not None else ()
+        ):
+            self._made.setdefault(record.rdata, record.ttl)
+
+    @cached_property
+    def _passed(self) -> list[tuple[Visit, dict[bytes, set[int]], dict[bytes, set[int]]]]:
+        """What came from below each handler, and what it made of it, the last handler first."""
+        return [
+            (visit, _by_rdata(visit.below), _by_rdata(visit.reply))
+            for visit in reversed(self._visits)
+            if visit.below is not None and visit.reply is not None
         ]
-        if len(ttls) == 2 and ttls[0] != ttls[1]:
-            return [f"{rule}, changed to {record.ttl} by {visit.handler.name}"]
-    return [rule]
+
+    def rules(self, record: RR) -> list[str]:
+        """The rule behind the TTL of a record, if the handler that made it is known."""
+        if self._source is None:
+            return []
+        handler, own = self._source.handler, self._made.get(record.rdata)
+        if own is None:
+            return [f"TTL {record.ttl} from {handler.name}"]
+        is_option = isinstance(handler, Kubernetes) and own == handler.options["ttl"]
+        rule = f"TTL {own} from {'`ttl` of kubernetes' if is_option else handler.name}"
+        if own == record.ttl:
+            return [rule]
+        for visit, below, above in self._passed:
+            if below.get(record.rdata) != above.get(record.rdata):
+                return [f"{rule}, changed to {record.ttl} by {visit.handler.name}"]
+        return [rule]
+
+
+def _by_rdata(reply: Reply) -> dict[bytes, set[int]]:
+    found: dict[bytes, set[int]] = {}
+    for record in reply.answer:
+        found.setdefault(record.rdata, set()).add(record.ttl)
+    return found
 
 
 def _srv_rules(record: RR, found: tuple[Node, ParsedName] | bytes | None) -> list[str]:

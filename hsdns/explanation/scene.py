@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.lookup import NoSuchName
@@ -190,6 +192,7 @@ class Trial:
 
     def __init__(self, store: Store, answers: ClusterAnswers, zone: Name) -> None:
         self.answers, self._store, self._zone = answers, store, zone
+        self._part: EndpointSlice | None = None  # one more than the scene has
         store.services.history.is_open = False  # nothing reads it here
 
     def records(self, qname: Name, qtype: int) -> tuple[RR, ...]:
@@ -205,12 +208,16 @@ class Trial:
             return ()
 
     def records_with(self, part: EndpointSlice, qname: Name, qtype: int) -> tuple[RR, ...]:
-        """The same with a slice more, which is removed again."""
+        """The same with a slice that the scene does not have, in place of that of the call before."""
+        before = self._part
+        # A store takes an object for known that has the version of the one before.
+        self._part = part = structs.replace(
+            part, metadata=structs.replace(part.metadata, resource_version="")
+        )
+        if before is not None and identity(before) != identity(part):
+            self._store.apply((Deleted(before),))
         self._store.apply((Upserted(part),))
-        try:
-            return self.records(qname, qtype)
-        finally:
-            self._store.apply((Deleted(part),))
+        return self.records(qname, qtype)
 
 
 async def _nothing(qname: Name, qtype: int) -> Reply:

@@ -3,16 +3,17 @@
 Path: nearest.py -> here.
 Rule 1: all words that are one letter away are found, among any number, by making each of those and looking it up.
 Rule 2: of words that differ more, FIRST are looked at, MOST that begin or end alike are compared letter by letter, and
-        the FEW that agree in most letters with care.
+        the FEW that agree in most letters with care, as long as they may be nearer than those found before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from difflib import get_close_matches
+from collections.abc import Collection, Iterator, Sequence
+from difflib import SequenceMatcher
+from functools import partial
 from heapq import nlargest
 from itertools import islice
-from operator import eq
+from operator import eq, le, lt
 from string import ascii_lowercase, digits
 from typing import Final
 
@@ -22,12 +23,13 @@ FEW: Final = 30
 LOOKS: Final = 500  # words that are looked at between two pauses
 PIECE: Final = 100  # words that are compared
 CAREFULLY: Final = 2
+NEAR: Final = 0.6  # the share of letters that near words have in common, as in difflib
 _LETTERS: Final = f"{ascii_lowercase}{digits}-_"
 
 
 def close_words(word: str, words: Collection[str], most: int) -> Iterator[str | None]:
     """The nearest words, at most so many, and None where others may run; `words` is a set, a dict, or has few."""
-    found = [each for each in dict.fromkeys(_one_letter_away(word)) if each in words][:most]
+    found = list(dict.fromkeys(filter(words.__contains__, _one_letter_away(word))))[:most]
     yield from found
     if len(found) == most:
         return
@@ -45,12 +47,28 @@ def close_words(word: str, words: Collection[str], most: int) -> Iterator[str | 
         if len(scored) % PIECE == 0:
             yield None
     best = [each for _, each in nlargest(FEW, scored) if each != word and each not in found]
-    near: list[str] = []
-    for at in range(0, len(best), CAREFULLY):
-        yield None
-        near += get_close_matches(word, best[at : at + CAREFULLY], n=CAREFULLY)
     yield None
-    yield from get_close_matches(word, near, n=most - len(found))
+    yield from _nearest(word, best, most - len(found))
+
+
+def _nearest(word: str, words: Sequence[str], most: int) -> Iterator[str | None]:
+    """The words that have most in common with one, and None where others may run."""
+    near: list[tuple[float, int]] = []  # the nearest first, with the place among the words
+    matcher = SequenceMatcher(None, "", word)
+    for place, each in enumerate(words):
+        if place % CAREFULLY == CAREFULLY - 1:
+            yield None
+        matcher.set_seq1(each)
+        bounds = (
+            matcher.real_quick_ratio,
+            matcher.quick_ratio,
+            matcher.ratio,
+        )  # each nearer to the last
+        beats = partial(lt, near[-1][0]) if len(near) == most else partial(le, NEAR)
+        if all(beats(bound()) for bound in bounds):
+            near = sorted([*near, (matcher.ratio(), place)], key=lambda pair: -pair[0])[:most]
+    for _, place in near:
+        yield words[place]
 
 
 def _one_letter_away(word: str) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The fast path: answers queries from the answer table before they are decoded, from octets to octets.
 
 There are two twins with one interface: `_native` (Rust, with worker threads) and `_python`.  `_native` is used if it
-was built and HSDNS_NO_EXTENSIONS is not 1.  IMPLEMENTATION is "rust" or "python".  Only `_native` has Worker.
+was built and HSDNS_NO_EXTENSIONS is not 1.  IMPLEMENTATION is "rust" or "python".  Only `_native` has Worker
+and LoadSender; the latter is None without it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ __all__ = [
     "Batch",
     "BatchStatistics",
     "ClusterNames",
+    "LoadSender",
     "LogRecord",
     "Miss",
     "MissQueue",
@@ -69,4 +71,5 @@ else:
     TapRecord = _native.TapRecord
     Versions = _native.Versions
 
+LoadSender = getattr(_native, "LoadSender", None)
 IMPLEMENTATION: Final = "python" if _native is None else "rust"

@@ -2,13 +2,13 @@
 
 Path: step 2.  `pip install .` builds it if cargo is available; hsdns/fastpath/__init__.py chooses the twin.
 Rule 1: names, parameters and results are those of `_python`, whose docstrings describe them (tests/fastpath compares
-        the signatures); Worker, WorkerStatistics and MissQueue.fileno() are only here.
+        the signatures); Worker, WorkerStatistics, LoadSender and MissQueue.fileno() are only here.
 Rule 2: everything may be called from any thread, but Batch.serve() raises RuntimeError while another thread is in it.
 Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or Worker uses it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple, final
+from typing import ClassVar, NamedTuple, Protocol, final
 
 __all__ = [
     "AnswerTable",
@@ -16,6 +16,7 @@ __all__ = [
     "Batch",
     "BatchStatistics",
     "ClusterNames",
+    "LoadSender",
     "LogRecord",
     "Miss",
     "MissQueue",
@@ -149,7 +150,10 @@ class AnswerTable:
         max_payload: int = 65535,
         timed: tuple[float, int, float] | None = None,
         errors: bytes | None = None,
+        renewed: bool = False,
     ) -> bool: ...
+    def is_listed(self, query: bytes) -> bool: ...
+    def uses(self, query: bytes) -> int | None: ...
     def add_negative_zone(
         self,
         zone: bytes,
@@ -199,7 +203,11 @@ class MissQueue:
 class Worker:
     """One bound UDP socket, served by a thread that calls run()."""
 
-    def __new__(cls, fd: int, wildcard: bool, queue: MissQueue, index: int) -> Worker: ...
+    def __new__(
+        cls, fd: int, wildcard: bool, queue: MissQueue, index: int, first: MissQueue | None = None
+    ) -> Worker:
+        """Misses wait in `queue`; those for which AnswerTable.is_listed() is true in `first`, if there is one."""
+
     def exchange(self, table: AnswerTable | None) -> None:
         """Use another table from the next batch on; without one every query is a miss."""
 
@@ -214,3 +222,47 @@ class Worker:
 
     def statistics(self) -> WorkerStatistics:
         """What was received and sent so far."""
+
+class LoadWorld(Protocol):
+    """The clock and the sockets of LoadSender.run_in()."""
+
+    def clock(self) -> int: ...
+    def wait(self, nanoseconds: int) -> list[int] | None: ...
+    def send(self, socket: int, datagrams: list[bytes]) -> Sequence[int]: ...
+    def receive(self, socket: int) -> list[bytes]: ...
+    def emit(self, messages: bytes) -> None: ...
+
+@final
+class LoadSender:
+    """Sends the queries of a load test: hsdns/load/sender.py, compiled; times in nanoseconds.
+
+    `queries` have no IDs.  With `kinds`, one for each query, outcomes are counted (results.py), and told only if
+    `replies` are wanted.  There are as many sockets as `first_ids`.
+    """
+
+    def __new__(
+        cls,
+        queries: Sequence[bytes],
+        *,
+        kinds: Sequence[int],
+        first_ids: Sequence[int],
+        timeout: int,
+        replies: bool,
+    ) -> LoadSender: ...
+    def feed(self, times: bytes, questions: bytes) -> bool:
+        """Add a part of the schedule, after waiting for room; False if no more is wanted.
+
+        Packed: array("q") of when each query is due after the begin, array("I") of the numbers of their questions.
+        """
+
+    def end_feed(self) -> None:
+        """The schedule is whole."""
+
+    def run(self, fds: Sequence[int], stop: int, pipe: int, begin: int) -> None:
+        """Send everything from connected sockets, without the GIL, until `stop` is readable; write messages to `pipe`.
+
+        Raise OSError if the pipe cannot be written.
+        """
+
+    def run_in(self, world: LoadWorld, begin: int) -> None:
+        """Do the same in a world of Python; raise what that raises."""

@@ -1,7 +1,8 @@
-"""The seconds of a report in columns, for plots.
+"""The seconds of a server's report in columns, for plots.
 
 Path: page.py -> here -> plots.py.
-Rule: there are at most MOST columns; a column has the counts of its seconds together.
+Rule: there are at most MOST columns, and fewer where many servers share a page; a column has the counts of its seconds
+      together.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import Final, NamedTuple
 
 from hsdns.load.histogram import Histogram
 from hsdns.load.judge import RIGHT, UNDECIDED
-from hsdns.load.report import Percentile, Report, SecondReport
+from hsdns.load.report import Percentile, SecondReport, ServerReport
 
 MOST: Final = 150
+MOST_TOGETHER: Final = 300  # of all servers of a page
 LOST: Final = "lost"
 KNOWN: Final = ("NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED", LOST)  # with a colour of their own
 OTHER: Final = "other"
@@ -34,12 +36,12 @@ class Column(NamedTuple):
     changes: float
 
 
-def columns(report: Report) -> list[Column]:
-    """The seconds of a report, in at most MOST columns without gaps."""
+def columns(report: ServerReport, most: int = MOST) -> list[Column]:
+    """The seconds of a report, in at most so many columns without gaps."""
     if not report.per_second:
         return []
     last = report.per_second[-1].second + 1
-    width = -(-last // MOST)
+    width = -(-last // most)
     parts: list[list[SecondReport]] = [[] for _ in range(-(-last // width))]
     for each in report.per_second:
         parts[each.second // width].append(each)

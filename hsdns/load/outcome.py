@@ -1,9 +1,11 @@
 """What became of a query, on its way from the process that asks to the one that counts.
 
 Path: sender.py packs -> a pipe -> sender_process.py -> here -> results.py, verifier.py.
+      Twin of native/src/load_sender/messages.rs.
 Rule 1: times are nanoseconds of the monotonic clock, which both processes share.
 Rule 2: replies go over the pipe once, under a number; outcomes refer to it.  So a reply that comes a thousand times is
         read once.
+Rule 3: the compiled sender counts, and tells counts; then outcomes are told only if answers are to be judged.
 """
 
 from __future__ import annotations
@@ -16,14 +18,21 @@ from hsdns.load.questions import Question
 from hsdns.wire.name import Name
 
 _OUTCOME: Final = Struct("=IIIqqq")
+_COUNT: Final = Struct("=BIII")
 _FRAME: Final = Struct("=cI")
 _QUESTION: Final = Struct("=IHB")
 OUTCOMES: Final = b"o"
+ANSWERS: Final = b"a"  # outcomes of answered queries, which are in COUNTS as well
+COUNTS: Final = b"c"
 REPLY: Final = b"r"
 FORGET: Final = b"f"  # replies before are not referred to any more
 QUESTION: Final = b"q"  # one that was not known when the run began; before all outcomes of it
 READY: Final = b"b"
 END: Final = b"e"
+
+# What a count is of: of a second of the schedule, or with OF_KIND added of a kind of question.
+LATENESS, LATENCY, RCODE, LOST_COUNT, NOT_SENT_COUNT, TRUNCATED = range(6)
+OF_KIND: Final = 8
 
 LOST: Final = 0  # in place of the time at which the reply came
 NOT_SENT: Final = -1
@@ -52,6 +61,11 @@ def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes
 def unpack_outcomes(octets: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
     """The outcomes, as plain tuples in the order of Outcome."""
     return _OUTCOME.iter_unpack(octets)
+
+
+def unpack_counts(octets: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Counts: of what, the number of the second or kind, a slot of the histogram or an RCODE, and how many."""
+    return _COUNT.iter_unpack(octets)
 
 
 def pack_question(number: int, question: Question) -> bytes:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hsdns.load.portion import Portion
 from hsdns.load.questions import order
 from hsdns.load.schedule import Schedule, Stage
 
@@ -25,7 +26,9 @@ class Plan(msgspec.Struct, frozen=True):
     """A run over UDP; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
 
     `weights` say how often each query is sent; empty: one after the other.  `replies`: whether they are wanted.
-    `recorded` is what a recording says in place of schedule and order.
+    `kinds` number the kind of each query, for a sender that can count (results.kind_numbers); empty: it is not to.
+    `recorded` is what a recording says in place of schedule and order.  Of all that, `portion` is what is sent: its
+    number, and how many there are.
     """
 
     family: int
@@ -40,6 +43,8 @@ class Plan(msgspec.Struct, frozen=True):
     sockets: int
     replies: bool
     recorded: Recorded | None = None
+    portion: tuple[int, int] = (0, 1)
+    kinds: list[int] = []
 
     @property
     def schedule(self) -> Schedule:
@@ -49,15 +54,17 @@ class Plan(msgspec.Struct, frozen=True):
 
     def times(self) -> Iterator[int]:
         """When each query is due, in nanoseconds from the begin; they never fall."""
+        found = self.schedule.times()
         if self.recorded is not None:
-            return iter(array("q", self.recorded.times))
-        return self.schedule.times()
+            found = iter(array("q", self.recorded.times))
+        return Portion(*self.portion).of(found)
 
     def order(self) -> Iterator[int]:
         """The number of each query in `queries`, as they are sent; at least as many as there are times."""
+        found = order(len(self.queries), self.weights, self.seed)
         if self.recorded is not None:
-            return iter(array("I", self.recorded.order))
-        return order(len(self.queries), self.weights, self.seed)
+            found = iter(array("I", self.recorded.order))
+        return Portion(*self.portion).of(found)
 
 
 def read_plan(octets: bytes) -> Plan:

@@ -1,19 +1,21 @@
 """The plots of a report: answers by rcode, latencies, the slowest share, and staleness.
 
-Path: page.py -> here, with the columns of columns.py -> svg.py.
+Path: page.py -> here, with the columns of columns.py -> svg.py; beside.py draws several servers in one plot.
+Rule: plots of several servers have the same axes: `beside` are the columns of all that stand beside each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from math import floor, log2
 from typing import Final
 
 from hsdns.load import svg
 from hsdns.load.columns import BAD, KNOWN, OTHER, SHOWN, Column, span
 from hsdns.load.histogram import Histogram, highest_in
-from hsdns.load.report import Report
-from hsdns.load.text import us_to_text
+from hsdns.load.report import ServerReport
+from hsdns.load.words import us_to_text
 
 HEIGHT: Final = 240
 LEVELS: Final = 8  # shades of the heat map
@@ -22,12 +24,17 @@ BANDS: Final = 4  # of the heat map, for each doubling of the latency
 Shapes = list[tuple[float, float, float, float]]
 
 
-def _time(found: Sequence[Column]) -> svg.Scale:
-    end = found[-1].first + found[-1].seconds
+Columns = Sequence[Column]
+
+
+def time_scale(beside: Sequence[Columns]) -> svg.Scale:
+    """Seconds from the begin, as long as the longest run."""
+    end = max(found[-1].first + found[-1].seconds for found in beside)
     return svg.Scale(0, end, svg.LEFT, svg.WIDTH - svg.RIGHT)
 
 
-def _time_axis(x: svg.Scale, bottom: float) -> str:
+def time_axis(x: svg.Scale, bottom: float) -> str:
+    """Its ticks."""
     values = [(each, f"{each:g}") for each in svg.ticks(x.low, x.high, 10)]
     return svg.axis_x(x, values, bottom, "seconds from the begin")
 
@@ -40,7 +47,7 @@ def _hints(found: Sequence[Column], x: svg.Scale, bottom: float, texts: Sequence
     return svg.hints(placed, bottom)
 
 
-def _power(us: float) -> str:
+def power(us: float) -> str:
     """A power of ten, in the unit that suits."""
     for unit, size in (("s", 1e6), ("ms", 1e3)):
         if us >= size * 0.999:
@@ -68,11 +75,11 @@ def _stacked(
     return "".join(svg.rectangles(shapes[name], f"{prefix}{name.lower()}") for name in names)
 
 
-def answers(found: Sequence[Column]) -> str:
+def answers(found: Columns, beside: Sequence[Columns]) -> str:
     """Replies a second by rcode, and lost queries, one on the other."""
     bottom = HEIGHT - svg.BOTTOM
-    x = _time(found)
-    high = max(max(sum(each.rcodes.values()) for each in found) * 1.05, 1.0)
+    x = time_scale(beside)
+    high = max(max(sum(each.rcodes.values()) for each in chain(*beside)) * 1.05, 1.0)
     y = svg.Scale(0, high, bottom, svg.TOP)
     texts = [
         ", ".join(f"{name} {rate:.0f}/s" for name, rate in each.rcodes.items() if rate) or "nothing"
@@ -84,7 +91,7 @@ def answers(found: Sequence[Column]) -> str:
         "Each column is a second or more of the run; the table below has the numbers.",
         (
             svg.axis_y(y, [(each, f"{each:g}") for each in svg.ticks(0, high, 5)], "answers a second"),
-            _time_axis(x, bottom),
+            time_axis(x, bottom),
             _stacked(found, [each.rcodes for each in found], (*KNOWN, OTHER), x, y, "rcode "),
             _hints(found, x, bottom, texts),
         ),
@@ -96,11 +103,11 @@ def band_of(us: int) -> int:
     return floor(log2(max(us, 1)) * BANDS)
 
 
-def heat(found: Sequence[Column]) -> str:
+def heat(found: Columns, beside: Sequence[Columns]) -> str:
     """Latencies over time: the more answers, the darker; with percentiles, and the generator's lateness."""
     height, bottom = HEIGHT + 60, HEIGHT + 60 - svg.BOTTOM
-    x = _time(found)
-    all_slots = [slot for each in found for slot in each.latency.slots]
+    x = time_scale(beside)
+    all_slots = [slot for each in chain(*beside) for slot in each.latency.slots]
     least = highest_in(min(all_slots, default=10))
     low, high = svg.decades(max(least, 1), highest_in(max(all_slots, default=100)) + 1)
     y = svg.Scale(low, high, bottom, svg.TOP, log=True)
@@ -138,8 +145,8 @@ def heat(found: Sequence[Column]) -> str:
         "Latencies over time",
         "The darker, the more answers. Lines are percentiles, the dashed one is the generator's lateness.",
         (
-            svg.axis_y(y, [(each, _power(each)) for each in svg.log_ticks(low, high)], "latency"),
-            _time_axis(x, bottom),
+            svg.axis_y(y, [(each, power(each)) for each in svg.log_ticks(low, high)], "latency"),
+            time_axis(x, bottom),
             *(svg.rectangles(each, f"heat l{level}") for level, each in enumerate(shapes)),
             *lines,
             _hints(found, x, bottom, texts),
@@ -156,13 +163,18 @@ def slowest_points(histogram: Histogram, lost: int) -> list[tuple[float, int]]:
     return found
 
 
-def slowest(report: Report) -> str:
-    """The latency that the slowest share of the queries exceeded, both on logarithmic axes."""
-    bottom = HEIGHT - svg.BOTTOM
+def whole_latency(report: ServerReport) -> Histogram:
+    """The latencies of all seconds."""
     whole = Histogram()
     for each in report.per_second:
         whole.merge(Histogram(each.slots))
-    points = slowest_points(whole, report.counts.lost)
+    return whole
+
+
+def slowest(report: ServerReport) -> str:
+    """The latency that the slowest share of the queries exceeded, both on logarithmic axes."""
+    bottom = HEIGHT - svg.BOTTOM
+    points = slowest_points(whole_latency(report), report.counts.lost)
     if not points:
         return ""
     total, lost = report.counts.sent, report.counts.lost
@@ -175,9 +187,7 @@ def slowest(report: Report) -> str:
         for each in report.lateness
         if each.us is not None and each.name != "max"
     ]
-    steps: list[tuple[float, float] | None] = []
-    for (share, us), (after, _) in zip(points, [*points[1:], (lost / total, 0)], strict=True):
-        steps += [(x(share), y(us)), (x(max(after, low_share)), y(us))]
+    steps = slowest_line(points, lost / total, x, y)
     first = next((each for each in report.latency if each.why == "generator"), None)
     refused = ""
     if first is not None:
@@ -192,7 +202,7 @@ def slowest(report: Report) -> str:
         "Latency against the slowest share",
         "At 1 % is the latency that the slowest hundredth exceeded; the dashed line is the generator's lateness.",
         (
-            svg.axis_y(y, [(each, _power(each)) for each in svg.log_ticks(low, high)], "latency"),
+            svg.axis_y(y, [(each, power(each)) for each in svg.log_ticks(low, high)], "latency"),
             svg.axis_x(x, shares, bottom, "the slowest share of all queries"),
             refused,
             svg.polyline(steps, "p50"),
@@ -201,21 +211,32 @@ def slowest(report: Report) -> str:
     )  # fmt: skip
 
 
+def slowest_line(
+    points: Sequence[tuple[float, int]], lost: float, x: svg.Scale, y: svg.Scale
+) -> list[tuple[float, float] | None]:
+    """The steps of a line through slowest_points(); `lost` is the share at which it ends."""
+    steps: list[tuple[float, float] | None] = []
+    for (share, us), (after, _) in zip(points, [*points[1:], (lost, 0)], strict=True):
+        steps += [(x(share), y(us)), (x(max(after, x.low)), y(us))]
+    return steps
+
+
 def _right_of(x: float, bottom: float) -> tuple[float, float, float, float]:
     return x, svg.TOP, svg.WIDTH - svg.RIGHT - x, bottom - svg.TOP
 
 
-def staleness(found: Sequence[Column]) -> str:
+def staleness(found: Columns, beside: Sequence[Columns]) -> str:
     """Answers that were not right, the age of the stalest one, and the changes of the cluster, over time."""
     first, second = 150, 290
     height = second + svg.BOTTOM + 70
-    x = _time(found)
-    high = max(max(sum(each.verdicts.values()) for each in found) * 1.05, 1.0)
+    x = time_scale(beside)
+    every = list(chain(*beside))
+    high = max(max(sum(each.verdicts.values()) for each in every) * 1.05, 1.0)
     y = svg.Scale(0, high, first, svg.TOP)
-    ages = [each.worst_age_ms for each in found if each.worst_age_ms]
+    ages = [each.worst_age_ms for each in every if each.worst_age_ms]
     low_age, high_age = svg.decades(min(ages, default=100.0), max(ages, default=1000.0) + 1)
     age = svg.Scale(low_age, high_age, second, first + 20, log=True)
-    most = max(max(each.changes for each in found), 1.0)
+    most = max(max(each.changes for each in every), 1.0)
     events = svg.Scale(0, most, second + 50, second + 15)
     dots: list[tuple[float, float] | None] = [
         (x(each.first + each.seconds / 2), age(each.worst_age_ms)) if each.worst_age_ms else None
@@ -241,9 +262,9 @@ def staleness(found: Sequence[Column]) -> str:
         "Above, answers by verdict; in the middle, the age of the stalest answer; below, changes of the cluster.",
         (
             svg.axis_y(y, [(each, f"{each:g}") for each in svg.ticks(0, high, 3)], "not right, a second"),
-            svg.axis_y(age, [(each, _power(each * 1000)) for each in svg.log_ticks(low_age, high_age)], "stalest"),
+            svg.axis_y(age, [(each, power(each * 1000)) for each in svg.log_ticks(low_age, high_age)], "stalest"),
             svg.axis_y(events, [(0, "0"), (most, f"{most:.0f}")], "changes"),
-            _time_axis(x, second + 50),
+            time_axis(x, second + 50),
             _stacked(found, [each.verdicts for each in found], BAD, x, y, "verdict "),
             svg.polyline(dots, "stale"),
             svg.rectangles(changed, "changes"),

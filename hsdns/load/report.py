@@ -1,15 +1,18 @@
 """The report of a run, as values: what is written as JSON, and what text and page are made of.
 
 Path: run.py -> here (make_report) -> text.py, page.py, or JSON as docs/load.schema.json describes it.
-Rule: times in microseconds are whole numbers; None where a figure does not stand, and `why` says why.
+Rule 1: times in microseconds are whole numbers; None where a figure does not stand, and `why` says why.
+Rule 2: what all servers of a run share is in Report, what was measured of one of them in its ServerReport.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from hsdns.load.errors import LoadError
 from hsdns.load.figures import (
     Figure,
     all_sent,
@@ -19,12 +22,12 @@ from hsdns.load.figures import (
     refusal,
 )
 from hsdns.load.judge import VERDICTS
-from hsdns.load.results import Part, Results, Second
-from hsdns.load.thresholds import Limit, Measured, is_met
+from hsdns.load.results import Part, Results, Second, StaleName
+from hsdns.load.thresholds import Limit, Measured, figure_of, has_aborted, is_met
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 
-FORMAT = "hsdns load 1"
-MOST_STALE = 20  # names that are told
+FORMAT = "hsdns load 2"
+Slots = list[tuple[int, int]]
 
 
 class Percentile(msgspec.Struct, frozen=True):
@@ -46,7 +49,6 @@ class StageReport(msgspec.Struct, frozen=True):
 class PlanReport(msgspec.Struct, frozen=True):
     """What the run was to do; `what` says in words what was asked, `timeout_ms` is when a query is lost."""
 
-    target: str
     transport: str
     stages: list[StageReport]
     arrival: str
@@ -58,6 +60,7 @@ class PlanReport(msgspec.Struct, frozen=True):
     what: str
     edns: int
     churn: float
+    part: str = ""  # of -part; "" for the whole
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -83,12 +86,13 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class KindReport(msgspec.Struct, frozen=True):
-    """Queries of one kind of name and one type."""
+    """Queries of one kind of name and one type; `slots` are those of the latency with their counts (docs/load.md)."""
 
     group: str
     type: str
     counts: Counts
     latency: list[Percentile]
+    slots: Slots
 
 
 class StaleReport(msgspec.Struct, frozen=True):
@@ -102,7 +106,10 @@ class StaleReport(msgspec.Struct, frozen=True):
 
 
 class VerdictReport(msgspec.Struct, frozen=True):
-    """Verdicts on the answers.  Ages of stale ones, and of those that were behind by less than the slack."""
+    """Verdicts on the answers.  Ages of stale ones, and of those that were behind by less than the slack.
+
+    `stale_names` are all of them, the stalest first.
+    """
 
     counts: dict[str, int]
     undecided: dict[str, int]
@@ -111,10 +118,12 @@ class VerdictReport(msgspec.Struct, frozen=True):
     stale_age: list[Percentile]
     behind: list[Percentile]
     stale_names: list[StaleReport]
+    stale_slots: Slots
+    behind_slots: Slots
 
 
 class SecondReport(msgspec.Struct, frozen=True):
-    """One second of the schedule; `slots` are those of the latency with their counts (docs/load.md)."""
+    """One second of the schedule; `slots` and `late_slots` are those of latency and lateness with their counts."""
 
     second: int
     counts: Counts
@@ -123,25 +132,33 @@ class SecondReport(msgspec.Struct, frozen=True):
     verdicts: dict[str, int]
     worst_age_ms: float
     changes: int
-    slots: list[tuple[int, int]]
+    slots: Slots
+    late_slots: Slots
 
 
 class LimitReport(msgspec.Struct, frozen=True):
-    """A limit of -fail-if; `met` None: that could not be said."""
+    """A limit of -fail-if; `met` None: that could not be said.
+
+    What it is about is a percentile, and `us` None if there is none, or a `count` out of a `whole`.
+    """
 
     limit: str
     met: bool | None
+    us: int | None = None
+    count: int | None = None
+    whole: int | None = None
 
 
-class Report(msgspec.Struct, frozen=True):
-    """A run.  `ended` is "" if it is complete, else what ended it; `refused` why some latencies do not stand."""
+class ServerReport(msgspec.Struct, frozen=True):
+    """What was measured of one server.
 
-    format: str
-    started: str
+    `ended` is "" if its run is complete, else what ended it; `refused` says why some latencies do not stand.
+    """
+
+    name: str
+    target: str
     ended: str
     seconds: float
-    plan: PlanReport
-    machine: Machine
     counts: Counts
     latency: list[Percentile]
     lateness: list[Percentile]
@@ -152,20 +169,68 @@ class Report(msgspec.Struct, frozen=True):
     per_second: list[SecondReport]
 
 
+class Report(msgspec.Struct, frozen=True):
+    """A run: the same queries at the same times, under the same changes, to one server or several.
+
+    `generators`: how many reports it was made of.
+    """
+
+    format: str
+    started: str
+    plan: PlanReport
+    machine: Machine
+    servers: list[ServerReport]
+    generators: int = 1
+
+
 class Run(msgspec.Struct, frozen=True):
     """What make_report() needs beside the measurements; `slack` None: answers were not judged."""
 
     started: str
-    ended: str
-    seconds: float
     plan: PlanReport
     machine: Machine
     slack: float | None
     limits: list[Limit]
 
 
-def make_report(results: Results, run: Run) -> Report:
+class OfServer(NamedTuple):
+    """What was measured of a server; `ended` and `seconds` as in ServerReport."""
+
+    name: str
+    target: str
+    ended: str
+    seconds: float
+    results: Results
+
+
+def make_report(run: Run, servers: Sequence[OfServer]) -> Report:
     """The report of a run."""
+    found = [_server(run, each) for each in servers]
+    return Report(FORMAT, run.started, run.plan, run.machine, found)
+
+
+def read_report(octets: bytes, name: str) -> Report:
+    """Read a report that was written as JSON to a file of that name; raise LoadError."""
+    try:
+        head = msgspec.json.decode(octets, type=_Head)
+        if head.format != FORMAT:
+            raise LoadError(
+                f'{name}: the report is of the format "{head.format}", and only "{FORMAT}" can be read; '
+                "write it again with this version"
+            )
+        return msgspec.json.decode(octets, type=Report)
+    except msgspec.MsgspecError as error:
+        raise LoadError(
+            f"{name}: that is no report of hsdns load ({error}); -json FILE writes one"
+        ) from None
+
+
+class _Head(msgspec.Struct):
+    format: str
+
+
+def _server(run: Run, server: OfServer) -> ServerReport:
+    results = server.results
     whole = results.whole()
     lateness = lateness_figures(whole.lateness)
     latency = latency_figures(whole.latency, whole.lost, whole.lateness)
@@ -174,13 +239,11 @@ def make_report(results: Results, run: Run) -> Report:
     if refused:
         latency = latency_figures(whole.latency, whole.lost, whole.lateness, refused=True)
     measured = Measured(limit_counts(whole), latency, lateness)
-    return Report(
-        FORMAT,
-        run.started,
-        run.ended,
-        run.seconds,
-        run.plan,
-        run.machine,
+    return ServerReport(
+        server.name,
+        server.target,
+        server.ended,
+        server.seconds,
         _counts(whole),
         _percentiles(latency),
         _percentiles(lateness),
@@ -193,12 +256,13 @@ def make_report(results: Results, run: Run) -> Report:
                 _percentiles(
                     latency_figures(part.latency, part.lost, whole.lateness, refused=refused)
                 ),
+                part.latency.pairs(),
             )
             for (group, qtype), part in sorted(results.kinds.items())
             if part.sent or part.not_sent
         ],
         None if run.slack is None else _verdicts(results, whole, run.slack),
-        [LimitReport(limit.text, is_met(limit, measured)) for limit in run.limits],
+        [_limit(limit, measured, server.ended) for limit in run.limits],
         [
             _second(number, second, refused)
             for number, second in sorted(results.seconds.items())
@@ -207,10 +271,19 @@ def make_report(results: Results, run: Run) -> Report:
     )
 
 
+def _limit(limit: Limit, measured: Measured, ended: str) -> LimitReport:
+    met = True if has_aborted(limit, ended) else is_met(limit, measured)
+    if limit.unit == "us":
+        return LimitReport(limit.text, met, figure_of(limit, measured).us)
+    count, whole = measured.counts[limit.metric]
+    return LimitReport(limit.text, met, count=count, whole=whole)
+
+
 def exit_status(report: Report) -> int:
-    """0: all limits hold; 1: one is met; 2: one could not be told."""
-    met = [limit.met for limit in report.limits]
-    return 1 if True in met else 2 if None in met else 0
+    """0: all limits hold for all servers; 1: one is met; 2: one could not be told, or a run was not whole."""
+    met = [limit.met for server in report.servers for limit in server.limits]
+    is_whole = not any(server.ended for server in report.servers)
+    return 1 if True in met else 2 if None in met or not is_whole else 0
 
 
 def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:
@@ -250,11 +323,11 @@ def _second(number: int, second: Second, refused: bool) -> SecondReport:
         round(second.worst_age * 1000, 3),
         second.changes,
         second.latency.pairs(),
+        second.lateness.pairs(),
     )
 
 
 def _verdicts(results: Results, whole: Second, slack: float) -> VerdictReport:
-    names = sorted(results.stale.items(), key=lambda each: (-each[1].worst_age, each[0]))
     return VerdictReport(
         {word: whole.verdicts[word] for word in VERDICTS},
         dict(sorted(results.reasons.items())),
@@ -262,14 +335,27 @@ def _verdicts(results: Results, whole: Second, slack: float) -> VerdictReport:
         whole.changes,
         _percentiles(lateness_figures(results.ages)),
         _percentiles(lateness_figures(results.behind)),
-        [
-            StaleReport(
-                results.questions[question].name.to_text(),
-                type_to_text(results.questions[question].qtype),
-                found.count,
-                round(found.worst_age * 1000, 3),
-                round(found.first, 3),
-            )
-            for question, found in names[:MOST_STALE]
-        ],
+        _stale_names(results),
+        results.ages.pairs(),
+        results.behind.pairs(),
     )
+
+
+def _stale_names(results: Results) -> list[StaleReport]:
+    """The names that had stale answers, the stalest first; questions of the same name and type are one."""
+    names: dict[tuple[str, int], StaleName] = {}
+    for number, found in results.stale.items():
+        question = results.questions[number]
+        name = names.setdefault((question.name.to_text(), question.qtype), StaleName())
+        name.merge(found)
+    reports = [
+        StaleReport(
+            text,
+            type_to_text(qtype),
+            found.count,
+            round(found.worst_age * 1000, 3),
+            round(found.first, 3),
+        )
+        for (text, qtype), found in names.items()
+    ]
+    return sorted(reports, key=lambda each: (-each.worst_age_ms, each.name, each.type))

@@ -14,7 +14,17 @@ from typing import Final
 
 from hsdns.load.histogram import Histogram, slot_of
 from hsdns.load.judge import BEHIND, STALE, UNDECIDED
-from hsdns.load.outcome import NOT_SENT
+from hsdns.load.outcome import (
+    LATENCY,
+    LATENESS,
+    LOST_COUNT,
+    NOT_SENT,
+    NOT_SENT_COUNT,
+    OF_KIND,
+    RCODE,
+    TRUNCATED,
+    unpack_counts,
+)
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import Judged
@@ -24,6 +34,12 @@ MICROSECOND: Final = 1000  # nanoseconds
 Kind = tuple[str, int]  # group and type
 # Question, flags, reply, planned, sent, received: see outcome.Outcome.
 PlainOutcome = tuple[int, int, int, int, int, int]
+
+
+def kind_numbers(questions: Iterable[Question]) -> list[int]:
+    """For each question the number of its kind, in the order in which kinds appear."""
+    numbers: dict[Kind, int] = {}
+    return [numbers.setdefault((each.group, each.qtype), len(numbers)) for each in questions]
 
 
 class Part:
@@ -89,6 +105,12 @@ class StaleName:
         self.worst_age = 0.0
         self.first = float("inf")
 
+    def merge(self, other: StaleName) -> None:
+        """Add those of another one."""
+        self.count += other.count
+        self.worst_age = max(self.worst_age, other.worst_age)
+        self.first = min(self.first, other.first)
+
 
 class Results:
     """The measurements of a run that began at `begin`, nanoseconds of the monotonic clock."""
@@ -103,6 +125,7 @@ class Results:
         self.behind = Histogram()  # of answers that are behind by less than the slack
         self.stale: dict[int, StaleName] = {}  # by question
         self._kinds = [self._kind(each) for each in questions]
+        self._numbered = list(self.kinds.values())  # as kind_numbers() has them
 
     def _kind(self, question: Question) -> Part:
         return self.kinds.setdefault((question.group, question.qtype), Part())
@@ -142,6 +165,25 @@ class Results:
             if flags & TC:
                 second.truncated += 1
                 kind.truncated += 1
+
+    def add_counts(self, octets: bytes) -> None:
+        """Count what the compiled sender has counted; kinds are numbered as in kind_numbers()."""
+        kinds = self._numbered
+        for what, number, value, count in unpack_counts(octets):
+            part = kinds[number] if what >= OF_KIND else self.second(number)
+            what %= OF_KIND
+            if what == LATENCY:
+                part.latency.slots[value] += count
+            elif what == LATENESS and isinstance(part, Second):
+                part.lateness.slots[value] += count
+            elif what == RCODE:
+                part.rcodes[value] += count
+            elif what == LOST_COUNT:
+                part.lost += count
+            elif what == NOT_SENT_COUNT:
+                part.not_sent += count
+            elif what == TRUNCATED:
+                part.truncated += count
 
     def add_verdict(self, judged: Judged) -> None:
         """Count a verdict."""
@@ -184,7 +226,4 @@ class Results:
         self.ages.merge(other.ages)
         self.behind.merge(other.behind)
         for question, theirs in other.stale.items():
-            mine = self.stale.setdefault(question, StaleName())
-            mine.count += theirs.count
-            mine.worst_age = max(mine.worst_age, theirs.worst_age)
-            mine.first = min(mine.first, theirs.first)
+            self.stale.setdefault(question, StaleName()).merge(theirs)

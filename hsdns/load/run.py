@@ -1,16 +1,21 @@
-"""A run: what the sending process tells is counted, judged and shown until it ends.
+"""A run: what the sending processes tell is counted, judged and shown until they end.
 
-Path: cli/load.py -> here -> sender_process.py; results.py and verifier.py get what comes.
+Path: cli/load.py -> here -> sender_process.py, one for each server; results.py and verifier.py get what comes.
 Rule 1: a run that is interrupted keeps what was measured, and says what ended it.
-Rule 2: the cluster's watch, the judge and the terminal may be slow: the process that sends does not wait for them.
+Rule 2: the cluster's watch, the judge and the terminal may be slow: the processes that send do not wait for them.
+Rule 3: all servers get the same schedule from the same begin; one that fails everything ends for itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from hsdns.load.abort import AbortWatch
+from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
+    ANSWERS,
+    COUNTS,
     END,
     FORGET,
     LOST,
@@ -24,10 +29,12 @@ from hsdns.load.questions import Question
 from hsdns.load.results import Results
 from hsdns.load.safety import FAILING_AFTER, FailureWatch
 from hsdns.load.schedule import SECOND
+from hsdns.load.thresholds import Limit
 from hsdns.load.verifier import Verifier
 from hsdns.wire.iana import Rcode
 
 TICK: Final = 0.1  # seconds between two looks at what is not told by the other process
+AHEAD: Final = 50_000_000  # nanoseconds from the order to begin to the begin
 BEHIND: Final = 10.0  # seconds after its end in which a run must be over
 INTERRUPTED: Final = "interrupted"
 FELL_BEHIND: Final = "the generator fell behind its schedule"
@@ -38,8 +45,11 @@ _WELL: Final = (Rcode.NOERROR, Rcode.NXDOMAIN)
 class Sending(Protocol):
     """What SenderProcess does."""
 
-    def begin(self) -> int:
-        """Begin; return the time."""
+    def prepare(self) -> None:
+        """Make everything ready."""
+
+    def start(self, begin: int) -> None:
+        """Have the schedule begin at a time."""
 
     def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
         """What it tells within so many seconds."""
@@ -48,82 +58,168 @@ class Sending(Protocol):
         """Have it send nothing more."""
 
 
-class Watching(NamedTuple):
-    """What else takes part in a run: a judge, the changes of the cluster so far, and what is shown meanwhile.
+class Loaded(NamedTuple):
+    """A server under load: what it is called, what sends to it, and who judges its answers."""
 
-    `show` gets the results and the seconds since the begin; `keeps_going` even if every query fails.
+    name: str
+    sending: Sending
+    verifier: Verifier | None = None
+
+
+class Watching(NamedTuple):
+    """What else takes part in a run: the changes of the cluster so far, and what is shown meanwhile.
+
+    `show` gets the results by name and the seconds since the begin; `keeps_going` even if every query fails; those of
+    the `limits` that abort end the run of a server.  `begin` is a time of the clock, 0 for at once.
     """
 
-    verifier: Verifier | None = None
     changes: Callable[[], Iterable[float]] = tuple
-    show: Callable[[Results, float], None] = lambda results, seconds: None
+    show: Callable[[Mapping[str, Results], float], None] = lambda results, seconds: None
     keeps_going: bool = False
+    limits: Sequence[Limit] = ()
+    begin: int = 0
 
 
 class Ended(NamedTuple):
-    """What ended a run, "" if nothing did, and how long it was, in seconds."""
+    """What ended the run of a server, "" if nothing did, and how long it was, in seconds."""
 
+    name: str
     why: str
     seconds: float
     results: Results
 
 
+class _Course:
+    """How it goes with one server."""
+
+    def __init__(self, loaded: Loaded, results: Results, end: int, abort: AbortWatch) -> None:
+        self.name, self.sending, self.verifier = loaded
+        self.results = results
+        self.failures = FailureWatch()
+        self.abort = abort
+        self.end = end  # nanoseconds
+        self.why = ""
+        self.is_over = False
+
+    def take(self, timeout: float) -> None:
+        """Take what the sending process tells within so many seconds."""
+        for kind, content in self.sending.messages(timeout):
+            self.is_over |= kind == END
+            _take(kind, content, self.results, self.verifier)
+
+    def stop(self, why: str, now: int) -> None:
+        """End it early; the first reason is told."""
+        if not self.why and not self.is_over:
+            self.why, self.end = why, now
+        self.sending.stop()
+
+    def settle(self, now: float) -> None:
+        """Judge what has waited long enough; `now` in seconds."""
+        if self.verifier is not None:
+            for judged in self.verifier.settled(now):
+                self.results.add_verdict(judged)
+
+    @property
+    def waits(self) -> bool:
+        """Whether answers wait to be judged."""
+        return self.verifier is not None and self.verifier.waits
+
+
 def carry_out(
-    sending: Sending,
+    servers: Sequence[Loaded],
     questions: Sequence[Question],
     seconds: float,
     timeout: float,
     watching: Watching,
     clock: Callable[[], int],
     sleep: Callable[[float], None],
-) -> Ended:
-    """Run a schedule of so many seconds; `timeout` is that of a query, `clock` nanoseconds of the monotonic clock."""
-    begin = sending.begin()
-    results = Results(questions, begin)
-    why = ""
-    failures = FailureWatch()
-    last = begin + round((seconds + timeout + BEHIND) * SECOND)
-    is_over, shown = False, begin
-    ended = begin + round(seconds * SECOND)
-    while not is_over:
-        try:
-            for kind, content in sending.messages(TICK):
-                is_over |= kind == END
-                _take(kind, content, results, watching.verifier)
-            now = clock()
-            if now - shown >= TICK * SECOND:
-                shown = now
-                _judge_settled(results, watching.verifier, now / SECOND)
-                watching.show(results, (now - begin) / SECOND)
-                if (
-                    not why
-                    and not watching.keeps_going
-                    and _is_failing(failures, results, now, timeout)
-                ):
-                    why, ended = FAILING, now
-                    sending.stop()
-            if not why and now > last:
-                why, ended = FELL_BEHIND, now
-                sending.stop()
-        except KeyboardInterrupt:
-            if not why:
-                why, ended = INTERRUPTED, clock()
-            sending.stop()
-    verifier = watching.verifier
+) -> list[Ended]:
+    """Run a schedule of so many seconds; `timeout` is that of a query, `clock` nanoseconds of the monotonic clock.
+
+    Raise LoadError.
+    """
+    for each in servers:
+        each.sending.prepare()
+    begin = clock() + AHEAD
+    if watching.begin:
+        if watching.begin < begin:
+            late = (begin - watching.begin) / SECOND
+            raise LoadError(
+                f"-start-at: the generator was ready {late:.1f} s too late; give a later time"
+            )
+        begin = watching.begin
+    for each in servers:
+        each.sending.start(begin)
+    end = begin + round(seconds * SECOND)
+    courses = [
+        _Course(each, Results(questions, begin), end, AbortWatch(watching.limits, timeout))
+        for each in servers
+    ]
+    shown = {course.name: course.results for course in courses}
+    _follow(courses, shown, begin, seconds, timeout, watching, clock)
     try:
-        while verifier is not None and verifier.waits:
+        while any(course.waits for course in courses):
             sleep(TICK)
-            _judge_settled(results, verifier, clock() / SECOND)
+            for course in courses:
+                course.settle(clock() / SECOND)
     except KeyboardInterrupt:
-        why = why or INTERRUPTED
-        _judge_settled(results, verifier, float("inf"))
-    results.add_changes(each for each in watching.changes() if each * SECOND < ended)
-    return Ended(why, max(0.0, (ended - begin) / SECOND), results)
+        for course in courses:
+            course.why = course.why or INTERRUPTED
+            course.settle(float("inf"))
+    for course in courses:
+        course.results.add_changes(
+            each for each in watching.changes() if each * SECOND < course.end
+        )
+    return [
+        Ended(each.name, each.why, max(0.0, (each.end - begin) / SECOND), each.results)
+        for each in courses
+    ]
+
+
+def _follow(
+    courses: Sequence[_Course],
+    shown: Mapping[str, Results],
+    begin: int,
+    seconds: float,
+    timeout: float,
+    watching: Watching,
+    clock: Callable[[], int],
+) -> None:
+    """Take what is told until all have ended."""
+    last = begin + round((seconds + timeout + BEHIND) * SECOND)
+    looked = begin
+    while running := [each for each in courses if not each.is_over]:
+        try:
+            for course in running:
+                course.take(TICK / len(running))
+            now = clock()
+            if now - looked >= TICK * SECOND:
+                looked = now
+                for course in courses:
+                    course.settle(now / SECOND)
+                watching.show(shown, (now - begin) / SECOND)
+                for course in running:
+                    if why := course.abort.see(course.results, (now - begin) / SECOND):
+                        course.stop(why, now)
+                for course in [] if watching.keeps_going else running:
+                    if not course.why and _is_failing(
+                        course.failures, course.results, now, timeout
+                    ):
+                        course.stop(FAILING, now)
+            if now > last:
+                for course in running:
+                    course.stop(FELL_BEHIND, now)
+        except KeyboardInterrupt:
+            for course in courses:
+                course.stop(INTERRUPTED, clock())
 
 
 def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | None) -> None:
-    if kind == OUTCOMES:
-        results.add(unpack_outcomes(content))
+    if kind == COUNTS:
+        results.add_counts(content)
+    elif kind in (OUTCOMES, ANSWERS):
+        if kind == OUTCOMES:
+            results.add(unpack_outcomes(content))
         if verifier is None:
             return
         for question, flags, reply, planned, sent, received in unpack_outcomes(content):
@@ -142,12 +238,6 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
         verifier.remember(number, question, content[8:])
     elif kind == FORGET and verifier is not None:
         verifier.forget()
-
-
-def _judge_settled(results: Results, verifier: Verifier | None, now: float) -> None:
-    if verifier is not None:
-        for judged in verifier.settled(now):
-            results.add_verdict(judged)
 
 
 def _is_failing(failures: FailureWatch, results: Results, now: int, timeout: float) -> bool:

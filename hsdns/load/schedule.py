@@ -4,13 +4,14 @@ Path: cli/load.py reads -rate, -time and -arrival -> here -> sender.py takes the
 Rule 1: a schedule depends on its arguments alone; two with the same seed are the same.
 Rule 2: the rate of a stage is a line from `first` to `last`.  A query is due when the area below that line reaches its
         number (even), the sum of so many exponential steps (poisson), or the number of its burst's first query (burst).
+        With slope s that is at 2 n / (first + sqrt(first^2 + 2 s n)).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from math import sqrt
+from math import log, sqrt
 from random import Random
 from typing import Final, NamedTuple
 
@@ -35,14 +36,6 @@ class Stage(NamedTuple):
     def area(self) -> float:
         """How many queries it has."""
         return (self.first + self.last) / 2 * self.seconds
-
-    def time_of(self, number: float) -> float:
-        """Seconds from the begin of the stage until the area below its line is `number`."""
-        if number <= 0:
-            return 0.0
-        slope = (self.last - self.first) / self.seconds
-        root = sqrt(max(0.0, self.first * self.first + 2 * slope * number))
-        return min(self.seconds, 2 * number / (self.first + root))
 
 
 class Schedule(NamedTuple):
@@ -74,19 +67,28 @@ class Schedule(NamedTuple):
         number = next(numbers)
         began = passed = 0.0
         for stage in self.stages:
-            area = stage.area
-            while number < passed + area:
-                yield round((began + stage.time_of(number - passed)) * SECOND)
+            area, seconds, first = stage.area, stage.seconds, stage.first
+            square, double_slope = first * first, 2 * (stage.last - first) / seconds
+            end = passed + area
+            while (
+                number < end
+            ):  # in line, because it is done for every query while the load goes on
+                within = number - passed
+                if within > 0:
+                    root = sqrt(max(0.0, square + double_slope * within))
+                    yield round((began + min(seconds, 2 * within / (first + root))) * SECOND)
+                else:
+                    yield round(began * SECOND)
                 number = next(numbers)
-            began += stage.seconds
+            began += seconds
             passed += area
 
     def _numbers(self) -> Iterator[float]:
         """The areas at which queries are due."""
         if self.arrival == POISSON:
-            random, number = Random(self.seed), 0.0
+            random, number = Random(self.seed).random, 0.0
             while True:
-                number += random.expovariate(1.0)
+                number -= log(1.0 - random())  # as Random.expovariate(1.0), in line
                 yield number
         elif self.arrival == BURST:
             for first in count(0, self.burst):

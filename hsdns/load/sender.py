@@ -1,15 +1,19 @@
 """Sends queries when they are due and notes what becomes of them: open loop, over any number of UDP sockets.
 
 Path: sender_process.py runs it in a process of its own -> here -> udp.py; in_flight.py has what waits for a reply.
+      Twin of native/src/load_sender.rs, which is used where it was compiled.
 Rule 1: what is due is sent at the next turn, whatever has been answered so far; nothing is skipped and nothing waits
         for a reply.
 Rule 2: what is late is sent late, and both times are noted; the reports tell the generator's lateness from latency.
+        A query is sent when the call of the system that sent it returns, so that its time counts as well.
 Rule 3: nothing is counted here and no reply is read beyond its ID and flags: whatever takes time is done elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, Protocol
 
 from hsdns.load.in_flight import InFlight, Waiting
@@ -23,7 +27,7 @@ from hsdns.load.outcome import (
     pack_outcomes,
 )
 
-MOST: Final = 64  # queries sent in one turn: one call of the system
+MOST: Final = 16  # queries sent in one turn
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
 SPIN: Final = 60_000  # nanoseconds before a query is due from which nothing is waited for
 LONGEST: Final = 50_000_000  # nanoseconds that are waited for at once
@@ -34,11 +38,11 @@ HEADER_LEN: Final = 12
 class Wire(Protocol):
     """One socket."""
 
-    def send(self, queries: Sequence[bytes]) -> int:
-        """Send datagrams; return how many of them, from the end, could not be sent."""
+    def send(self, queries: Sequence[bytes]) -> Sequence[int]:
+        """Send datagrams; return the places of those that could not be sent."""
 
-    def receive(self) -> list[bytes]:
-        """Return what has arrived, at most some at once; empty for nothing."""
+    def receive(self) -> tuple[list[bytes], bool]:
+        """Return what has arrived, some of it at once, and whether there may be more."""
 
 
 class Sender:
@@ -100,40 +104,42 @@ class Sender:
                 self._without_reply(waiting, LOST)
             if now - self._reported > REPORT_EVERY:
                 self._report(now)
-        for waiting in self._in_flight.rest():
-            if waiting[2] + self._in_flight.timeout <= self._clock():
-                self._without_reply(waiting, LOST)
-        self._report(self._clock())
+        now = self._clock()
+        for waiting in self._in_flight.lost(now):
+            self._without_reply(waiting, LOST)
+        self._report(now)
 
     def _send(self, begin: int, due: int, now: int) -> int | None:
         """Send what is due; return when the next query is."""
-        wires, in_flight = self._wires, self._in_flight
-        together: list[list[tuple[bytes, int, Waiting]]] = [[] for _ in wires]
+        leaving: list[tuple[int, int, int, int]] = []  # socket, ID, question, planned
         following: int | None = due
-        for _ in range(MOST):
-            if following is None or begin + following > now:
-                break
-            question = next(self._order)
-            socket, query_id = in_flight.place()
-            octets = query_id.to_bytes(2, "big") + self._queries[question]
-            together[socket].append((octets, query_id, (question, begin + following, now)))
+        while following is not None and begin + following <= now and len(leaving) < MOST:
+            leaving.append((*self._in_flight.place(), next(self._order), begin + following))
             following = next(self._times, None)
-        for socket, some in enumerate(together):
-            if not some:
-                continue
-            for _, query_id, waiting in some:
-                before = in_flight.begin(socket, query_id, waiting)
-                if before is not None:
-                    self._without_reply(before, LOST)
-            refused = wires[socket].send([octets for octets, _, _ in some])
-            for _, query_id, waiting in some[len(some) - refused :]:
-                in_flight.answered(socket, query_id)
-                self._without_reply(waiting, NOT_SENT)
+        for socket, some in groupby(leaving, key=itemgetter(0)):
+            self._send_from(socket, list(some))
         return following
+
+    def _send_from(self, socket: int, leaving: list[tuple[int, int, int, int]]) -> None:
+        queries = self._queries
+        octets = [
+            query_id.to_bytes(2, "big") + queries[question] for _, query_id, question, _ in leaving
+        ]
+        refused = self._wires[socket].send(octets)
+        sent = self._clock()
+        for place, (_, query_id, question, planned) in enumerate(leaving):
+            if refused and place in refused:
+                self._without_reply((question, planned, sent), NOT_SENT)
+                continue
+            before = self._in_flight.begin(socket, query_id, (question, planned, sent))
+            if before is not None:
+                self._without_reply(before, LOST)
 
     def _receive(self, socket: int) -> None:
         wire, in_flight, outcomes = self._wires[socket], self._in_flight, self._outcomes
-        while found := wire.receive():
+        is_more = True
+        while is_more:
+            found, is_more = wire.receive()
             now = self._clock()
             for octets in found:
                 if len(octets) < HEADER_LEN:
@@ -145,16 +151,14 @@ class Sender:
                 number = self._number(question, octets) if self._wants_replies else 0
                 flags = octets[2] << 8 | octets[3]
                 outcomes.append((question, flags, number, planned, sent, now))
-            if len(found) < MOST:
-                break
 
     def _number(self, question: int, octets: bytes) -> int:
         """The number of a reply; new ones are emitted."""
         content = octets[2:]
         number = self._replies.get(content)
         if number is None:
-            self._report(self._reported)
             if len(self._replies) == MOST_REPLIES:
+                self._report(self._reported)
                 self._replies.clear()
                 self._emit(frame(FORGET))
             self._reply_count += 1

@@ -1,6 +1,7 @@
 """The process that only sends and receives, so that counting, judging and drawing do not delay it.
 
-Path: run.py starts it -> main() in the other process -> sender.py; what it emits comes back over a pipe.
+Path: run.py starts it -> main() in the other process -> compiled_sender.py or sender.py; what they emit comes back
+      over a pipe.
 Rule 1: it ends when it has sent everything, or when its standard input is closed: Ctrl-C is for the other process.
 Rule 2: it never waits for the pipe; what does not fit stays in its memory.
 """
@@ -15,18 +16,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from secrets import randbelow
 from typing import Final
 
+from hsdns.load.compiled_sender import CompiledSender, available
 from hsdns.load.errors import LoadError
-from hsdns.load.in_flight import InFlight
+from hsdns.load.in_flight import IDS, InFlight
 from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan, read_plan, write_plan
 from hsdns.load.sender import Sender
 from hsdns.load.udp import UdpWire
 
-AHEAD: Final = 50_000_000  # nanoseconds from the order to begin to the begin
+_NOT_BEGUN: Final = "the process that sends has ended before it began; standard error says why"
 _PIPE: Final = 1 << 20  # octets
 _SET_PIPE_SIZE: Final = 1031  # F_SETPIPE_SZ
 _SET_TIMER_SLACK: Final = 29  # PR_SET_TIMERSLACK
@@ -56,27 +59,25 @@ class SenderProcess:
             self._process.terminate()
         self._process.wait()
 
-    def begin(self) -> int:
-        """Give it the plan, wait until it is ready, and say when it begins; raise LoadError."""
+    def prepare(self) -> None:
+        """Give it the plan and wait until it is ready; raise LoadError."""
+        plan = write_plan(self._plan)
+        self._tell(len(plan).to_bytes(8, "big") + plan)
+        if next(self.messages(None), (b"", b""))[0] != READY:
+            raise LoadError(_NOT_BEGUN)
+
+    def start(self, begin: int) -> None:
+        """Have the schedule begin at a time of the monotonic clock, in nanoseconds; raise LoadError."""
+        self._tell(begin.to_bytes(8, "big"))
+
+    def _tell(self, octets: bytes) -> None:
         stdin = self._process.stdin
         assert stdin is not None, "a pipe"
-        plan = write_plan(self._plan)
         try:
-            stdin.write(len(plan).to_bytes(8, "big") + plan)
-            stdin.flush()
-            found = next(self.messages(None), (b"", b""))
-            if found[0] != READY:
-                raise LoadError(
-                    "the process that sends has ended before it began; standard error says why"
-                )
-            begin = time.monotonic_ns() + AHEAD
-            stdin.write(begin.to_bytes(8, "big"))
+            stdin.write(octets)
             stdin.flush()
         except BrokenPipeError:
-            raise LoadError(
-                "the process that sends has ended before it began; standard error says why"
-            ) from None
-        return begin
+            raise LoadError(_NOT_BEGUN) from None
 
     def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
         """Kinds and contents of the messages that come within so many seconds, at least one read; END with the end."""
@@ -100,7 +101,7 @@ class _Pipe:
     """Standard output, without waiting."""
 
     def __init__(self, number: int) -> None:
-        self._number = number
+        self.number = number
         self._waiting = bytearray()
         os.set_blocking(number, False)
         if sys.platform == "linux":
@@ -114,12 +115,12 @@ class _Pipe:
         self._waiting += octets
         with suppress(BlockingIOError):
             while self._waiting:
-                written = os.write(self._number, self._waiting)
+                written = os.write(self.number, self._waiting)
                 del self._waiting[:written]
 
     def finish(self) -> None:
         """Wait until all is written."""
-        os.set_blocking(self._number, True)
+        os.set_blocking(self.number, True)
         self.emit(b"")
 
 
@@ -130,37 +131,58 @@ def main() -> None:
     os.dup2(2, 1)  # nothing else may write there
     length = int.from_bytes(_read(stdin, 8), "big")
     plan = read_plan(_read(stdin, length))
-    wires = [UdpWire(plan.family, plan.address) for _ in range(plan.sockets)]
-    numbers = {wire.socket.fileno(): number for number, wire in enumerate(wires)}
-    watched = [stdin, *numbers]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
-
-    def wait(nanoseconds: int) -> list[int] | None:
-        ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
-        if stdin in ready:
-            return None
-        return [numbers[each] for each in ready]
-
+    first_ids = [randbelow(IDS) for _ in range(plan.sockets)]
     pipe = _Pipe(stdout)
-    sender = Sender(
-        wires,
-        plan.queries,
-        plan.times(),
-        plan.order(),
-        InFlight(plan.sockets, plan.timeout),
-        clock=time.monotonic_ns,
-        wait=wait,
-        emit=pipe.emit,
-        replies=plan.replies,
-    )
+    run = _compiled(plan, first_ids) if available() else _in_python(plan, first_ids)
     pipe.emit(frame(READY))
     gc.collect()
     gc.freeze()
     gc.disable()  # nothing here has cycles, and a collection would be lateness
     with suppress(BrokenPipeError):
-        sender.run(int.from_bytes(_read(stdin, 8), "big"))
+        run(int.from_bytes(_read(stdin, 8), "big"), stdin, pipe)
+
+
+# Sends everything from a time on, until the end of a file descriptor, and tells a pipe.
+_Run = Callable[[int, int, _Pipe], None]
+
+
+def _compiled(plan: Plan, first_ids: Sequence[int]) -> _Run:
+    sender = CompiledSender(plan, first_ids)
+    return lambda begin, stop, pipe: sender.run(begin, stop, pipe.number)
+
+
+def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
+    wires = [UdpWire(plan.family, plan.address) for _ in first_ids]
+    numbers = {wire.socket.fileno(): number for number, wire in enumerate(wires)}
+    times, questions = plan.times(), plan.order()
+    in_flight = InFlight(plan.sockets, plan.timeout, first_ids)
+
+    def run(begin: int, stop: int, pipe: _Pipe) -> None:
+        watched = [stop, *numbers]
+
+        def wait(nanoseconds: int) -> list[int] | None:
+            ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
+            if stop in ready:
+                return None
+            return [numbers[each] for each in ready]
+
+        sender = Sender(
+            wires,
+            plan.queries,
+            times,
+            questions,
+            in_flight,
+            clock=time.monotonic_ns,
+            wait=wait,
+            emit=pipe.emit,
+            replies=plan.replies,
+        )
+        sender.run(begin)
         pipe.finish()
+
+    return run
 
 
 def _read(number: int, length: int) -> bytes:

@@ -5,10 +5,12 @@ Path: report.py -> here -> cli/load.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hsdns.load.report import Counts, Percentile, Report, StageReport, StaleReport, VerdictReport
+from hsdns.load.comparison import Shown, comparison, differences, shown
+from hsdns.load.report import Counts, Report, ServerReport, StaleReport, VerdictReport
+from hsdns.load.words import answers, arrival, limited, percentiles, rates, share, us_to_text
 
 _LABEL: Final = 10
 MOST_NAMES: Final = 5
@@ -16,96 +18,75 @@ MOST_NAMES: Final = 5
 
 def lines(report: Report) -> list[str]:
     """The report, line by line."""
-    plan, counts = report.plan, report.counts
-    found = [
-        f"{plan.target} over {plan.transport}, {plan.what}",
-        _row(
-            "plan", f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}"
-        ),
+    plan = report.plan
+    portion = f", part {plan.part} of it" if plan.part else ""
+    many = f", by {report.generators} generators" if report.generators > 1 else ""
+    row = _row(
+        "plan",
+        f"{rates(plan.stages)}, {arrival(plan.arrival, plan.burst)}, seed {plan.seed}{portion}{many}",
+    )
+    if len(report.servers) == 1:
+        (server,) = report.servers
+        return [f"{server.target} over {plan.transport}, {plan.what}", row, *_server(server)]
+    found = [f"{len(report.servers)} servers over {plan.transport}, {plan.what}", row, ""]
+    return [*found, *compared(shown(report)), *_each(shown(report))]
+
+
+def compared_lines(servers: Sequence[Shown]) -> list[str]:
+    """Servers of several runs, line by line."""
+    return [*differences(servers), *compared(servers), *_each(servers)]
+
+
+def compared(servers: Sequence[Shown]) -> list[str]:
+    """A table with a column for each server."""
+    rows = [("", [each.name for each in servers]), *comparison(servers)]
+    first = max(len(label) for label, _ in rows)
+    widths = [max(map(len, cells)) for cells in zip(*(cells for _, cells in rows), strict=True)]
+    return [
+        "  ".join([label.ljust(first), *map(str.rjust, cells, widths)]).rstrip()
+        for label, cells in rows
     ]
-    if report.ended:
+
+
+def _each(servers: Sequence[Shown]) -> Iterator[str]:
+    for each in servers:
+        yield ""
+        yield each.name if each.name == each.server.target else f"{each.name}: {each.server.target}"
+        yield from _server(each.server)
+
+
+def _server(server: ServerReport) -> list[str]:
+    found, counts = [], server.counts
+    if server.ended:
         found.append(
             _row(
                 "NOT WHOLE",
-                f"{report.ended} after {report.seconds:.1f} s; what was measured until then:",
+                f"{server.ended} after {server.seconds:.1f} s; what was measured until then:",
             )
         )
     found += [
         _row("queries", f"{counts.due} due, {_queries(counts)}"),
         _row("answers", answers(counts)),
-        _row("latency", percentiles(report.latency)),
-        _row("generator", f"late by {percentiles(report.lateness)}"),
-    ]  # fmt: skip
+        _row("latency", percentiles(server.latency)),
+        _row("generator", f"late by {percentiles(server.lateness)}"),
+    ]
     if counts.not_sent:
         found.append(_row("", f"{counts.not_sent} queries that this machine could not send"))
-    if report.refused:
-        found.append(_row("REFUSED", report.refused))
-    if len(report.kinds) > 1:
-        width = max(len(f"{kind.group} {kind.type}") for kind in report.kinds)
-        for number, kind in enumerate(report.kinds):
+    if server.refused:
+        found.append(_row("REFUSED", server.refused))
+    if len(server.kinds) > 1:
+        width = max(len(f"{kind.group} {kind.type}") for kind in server.kinds)
+        for number, kind in enumerate(server.kinds):
             label = f"{kind.group} {kind.type}".ljust(width)
-            shown = percentiles(kind.latency, ("p50", "p99", "max"))
-            text = f"{label}  {kind.counts.answered} answered, {kind.counts.lost} lost, {shown}"
+            figures = percentiles(kind.latency, ("p50", "p99", "max"))
+            text = f"{label}  {kind.counts.answered} answered, {kind.counts.lost} lost, {figures}"
             found.append(_row("" if number else "kinds", text))
-    if report.verdicts is not None:
-        found += _verdicts(report.verdicts)
-    for limit in report.limits:
+    if server.verdicts is not None:
+        found += _verdicts(server.verdicts)
+    for limit in server.limits:
         word = {True: "FAILED", False: "held", None: "UNKNOWN"}[limit.met]
-        found.append(_row("limit", f"{limit.limit}: {word}"))
+        found.append(_row("limit", f"{limit.limit}: {word}, {limited(limit)}"))
     return found
-
-
-def answers(counts: Counts) -> str:
-    """Rcodes with their numbers."""
-    words = [f"{rcode} {count}" for rcode, count in counts.rcodes.items()]
-    if counts.truncated:
-        words.append(f"truncated {counts.truncated}")
-    return ", ".join(words) or "none"
-
-
-def percentiles(figures: Sequence[Percentile], only: Sequence[str] = ()) -> str:
-    """Percentiles in a line; those without a figure say why."""
-    words = [f"{each.name} {duration(each)}" for each in figures if not only or each.name in only]
-    return "  ".join(words)
-
-
-def duration(figure: Percentile) -> str:
-    """A figure with its unit, or why there is none."""
-    if figure.us is None:
-        return {"lost": "lost", "generator": "-", "none": "-"}[figure.why]
-    return us_to_text(figure.us)
-
-
-def us_to_text(us: float) -> str:
-    """Microseconds with three digits, in the unit that suits."""
-    for unit, size in (("s", 1_000_000.0), ("ms", 1000.0)):
-        if us >= size:
-            value = us / size
-            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
-    return f"{us:.0f} us"
-
-
-def share(count: int, whole: int) -> str:
-    """A number and its share of a whole."""
-    return f"{count} ({count / whole:.3%})" if count and whole else str(count)
-
-
-def rates(stages: Sequence[StageReport]) -> str:
-    """The rates of a schedule."""
-    words = []
-    for stage in stages:
-        rate = (
-            f"{stage.first:.10g}"
-            if stage.first == stage.last
-            else f"{stage.first:.10g}..{stage.last:.10g}"
-        )
-        words.append(f"{rate}/s for {stage.seconds:g} s")
-    return ", then ".join(words)
-
-
-def arrival(word: str, burst: int) -> str:
-    """How queries arrive."""
-    return f"bursts of {burst}" if word == "burst" else word
 
 
 def _verdicts(found: VerdictReport) -> list[str]:

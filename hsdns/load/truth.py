@@ -107,9 +107,10 @@ class Truth:
             self.subjects.append(self._subject(question, zone))
         self._follow()
 
-    def learn(self, question: Question) -> None:
-        """Another question will be asked; its number is that of those before it.
+    def learn(self, question: Question) -> int:
+        """Another question will be asked; return its number here.
 
+        The servers of a run learn questions each for itself, and those of all have numbers here.
         Addresses and ServiceImports have no truth then: no states of theirs were noted before.
         """
         assert self._grows, "made so"
@@ -128,6 +129,7 @@ class Truth:
         self.questions.append(question)
         self._zones.append(zone)
         self.subjects.append(subject)
+        return len(self.subjects) - 1
 
     def is_away(self) -> bool:
         """Whether the cluster cannot be watched at the moment."""

@@ -1,7 +1,8 @@
-"""A UDP socket that sends and receives many datagrams with one call of the system, where it can.
+"""A UDP socket that sends queries to one target, and receives its replies.
 
-Path: sender.py -> here -> fastpath (recvmmsg and sendmmsg, compiled or not).
-Rule: what does not come from the target is dropped.
+Path: sender.py -> here; compiled_sender.py has the compiled sender use such sockets.
+Rule 1: it is connected, so that the kernel drops what does not come from the target.
+Rule 2: what the kernel reports of an earlier query (a closed port) is no error of the next one.
 """
 
 from __future__ import annotations
@@ -11,45 +12,61 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from hsdns.fastpath import Batch
-from hsdns.fastpath.control import write_address
-
 BUFFER: Final = 4 << 20  # octets, as far as the system allows
 AT_ONCE: Final = 64
+TRIES: Final = 4
+LONGEST: Final = 65_535  # octets
+
+
+def open_socket(family: int, address: tuple[str | int, ...]) -> socket.socket:
+    """A socket for a target, which does not block; raise OSError."""
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        with suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, option, BUFFER)
+    sock.setblocking(False)
+    try:
+        sock.connect(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 class UdpWire:
     """A socket for one target; `address` in the socket module's form."""
 
-    def __init__(self, family: int, address: tuple[object, ...]) -> None:
-        self.socket = socket.socket(family, socket.SOCK_DGRAM)
-        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            with suppress(OSError):
-                self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER)
-        any_address = "::" if family == socket.AF_INET6 else "0.0.0.0"
-        self.socket.bind((any_address, 0))
-        self.socket.setblocking(False)
-        self._target = write_address(family, address)
-        self._batch = Batch(self.socket.fileno(), False)
-        self._failed = 0
+    def __init__(self, family: int, address: tuple[str | int, ...]) -> None:
+        self.socket = open_socket(family, address)
 
-    def send(self, queries: Sequence[bytes]) -> int:
-        """Send datagrams; return how many could not be sent."""
-        target = self._target
-        self._batch.send([(query, target, b"") for query in queries])
-        failed = sum(self._batch.statistics().send_errors.values())
-        refused, self._failed = failed - self._failed, failed
-        return refused
+    def send(self, queries: Sequence[bytes]) -> list[int]:
+        """Send datagrams; return the places of those that could not be sent."""
+        return [place for place, query in enumerate(queries) if not self._is_sent(query)]
 
-    def receive(self) -> list[bytes]:
-        """Return what has arrived from the target, at most AT_ONCE."""
-        target = self._target
-        while found := self._batch.serve(None):
-            datagrams = [octets for octets, address, _ in found if address == target]
-            if datagrams or len(found) < AT_ONCE:
-                return datagrams
-        return []
+    def receive(self) -> tuple[list[bytes], bool]:
+        """Return what has arrived, at most AT_ONCE datagrams, and whether there may be more."""
+        receive, found = self.socket.recv, []
+        for _ in range(AT_ONCE):
+            try:
+                found.append(receive(LONGEST))
+            except BlockingIOError:
+                return found, False
+            except OSError:
+                continue
+        return found, True
 
     def close(self) -> None:
         """Close the socket."""
         self.socket.close()
+
+    def _is_sent(self, query: bytes) -> bool:
+        for _ in range(TRIES):
+            try:
+                self.socket.send(query)
+            except ConnectionRefusedError:
+                continue  # an earlier query's; reporting it, the kernel forgets it
+            except OSError:
+                return False
+            else:
+                return True
+        return False

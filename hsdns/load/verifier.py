@@ -54,8 +54,8 @@ class SaysTruth(Protocol):
     def expected(self, question: int, state: int) -> Answer | None:
         """What is right for a question in a state."""
 
-    def learn(self, question: Question) -> None:
-        """Another question will be asked."""
+    def learn(self, question: Question) -> int:
+        """Another question will be asked; return its number here."""
 
 
 class Judged(NamedTuple):
@@ -83,6 +83,9 @@ class Verifier:
         self.patience = max(PATIENCE, 2 * slack)
         self._truth = truth
         self._queries = list(queries)
+        self._numbers = list(
+            range(len(queries))
+        )  # of the questions in the truth, which several servers share
         self._replies: dict[int, tuple[int, bytes]] = {}
         self._answers: dict[int, Answer | None] = {}
         self._waiting: deque[_Waiting] = deque()
@@ -90,7 +93,7 @@ class Verifier:
     def learn(self, question: Question) -> None:
         """Another question will be asked; its number is that of those before it."""
         self._queries.append(question.query())
-        self._truth.learn(question)
+        self._numbers.append(self._truth.learn(question))
 
     def remember(self, number: int, question: int, content: bytes) -> None:
         """A reply, without its ID, that outcomes may refer to."""
@@ -145,13 +148,14 @@ class Verifier:
         return verdict.word != STALE and self._truth.was_late(received - self.slack, end)
 
     def _judge(self, question: int, asked: float, received: float, answer: Answer) -> Verdict:
-        found = self._truth.states(question)
+        number = self._numbers[question]
+        found = self._truth.states(number)
         if found is None:
             return Verdict(UNDECIDED, reason=UNKNOWN)
         since, base = found
 
         def expected(state: int) -> Answer | None:
-            return self._truth.expected(question, base + state)
+            return self._truth.expected(number, base + state)
 
         return judge(since, expected, asked, received, answer, self.slack, forgotten=base > 0)
 

@@ -1,4 +1,4 @@
-"""A demonstration of `hsdns load`: servers under a cluster that changes, with the reports as pages.
+"""A demonstration of `hsdns load`: servers under a cluster that changes, side by side in one report.
 
-`make load-demo` runs it in half a minute; with a CoreDNS binary that HSDNS_PEER names it takes twice as long.
+`make load-demo` runs it in half a minute; with a CoreDNS binary that HSDNS_PEER names it shows that beside hsdns.
 """

@@ -1,7 +1,7 @@
-"""Loads hsdns, hsdns with a frozen state, and CoreDNS without and with `cache 30`, each under the same changes.
+"""Loads hsdns, hsdns with a frozen state, and CoreDNS without and with `cache 30`, all in one run.
 
-Path: __main__.py -> here -> `hsdns load`, which makes the cluster up and serves it to the server under test.
-Rule 1: the servers get the same queries at the same times, and the same changes.
+Path: __main__.py -> here -> `hsdns load`, which makes the cluster up and serves it to the servers under test.
+Rule 1: the servers get the same queries at the same times, under the same changes, and share one report.
 Rule 2: hsdns must have no answer that is not right, and what is frozen must be found: else the exit status is 1.
 """
 
@@ -13,7 +13,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -66,21 +67,26 @@ def corefile(port: int, api: int, directives: Sequence[str]) -> str:
 
 
 def load_words(
-    port: int, api: int, folder: Path, name: str, options: argparse.Namespace
+    ports: Mapping[str, int], api: int, folder: Path, options: argparse.Namespace
 ) -> list[str]:
-    """The command that loads a server."""
+    """The command that loads servers, by their titles, at ports of this machine."""
     return [
         *HSDNS,
         "load",
-        *("-p", str(port), "-rate", options.rate, "-time", options.time, "-seed", "1"),
+        *(
+            word
+            for title, port in ports.items()
+            for word in ("-server", f"{title}=127.0.0.1:{port}")
+        ),
+        *("-rate", options.rate, "-time", options.time, "-seed", "1"),
         *("-source", "synthetic", "services=100", "endpoints=5"),
         *("-api", f"127.0.0.1:{api}", "-churn", str(options.churn), "-wait", "30s", "-verify"),
-        *("-json", str(folder / f"{name}.json"), "-html", str(folder / f"{name}.html")),
+        *("-json", str(folder / "report.json"), "-html", str(folder / "report.html")),
     ]
 
 
 def judged(subject: Subject, report: dict[str, Any]) -> tuple[str, bool]:
-    """A line about a report, and whether it is what is expected of the server."""
+    """A line about the report of a server, and whether it is what is expected of it."""
     verdicts = report["verdicts"]
     counts: dict[str, int] = verdicts["counts"]
     stalest = next((each["us"] for each in verdicts["stale_age"] if each["name"] == "max"), None)
@@ -95,42 +101,37 @@ def judged(subject: Subject, report: dict[str, Any]) -> tuple[str, bool]:
     return line, is_good
 
 
-def run(subject: Subject, folder: Path, options: argparse.Namespace) -> tuple[str, bool]:
-    """Load a server; return a line about it, and whether it is what is expected."""
-    port, api = free_port(), free_port()
-    file = folder / f"{subject.name}.Corefile"
-    file.write_text(corefile(port, api, subject.directives))
-    with tempfile.TemporaryDirectory(prefix="load-demo-") as logs:
-        words = (*subject.words, "-conf", str(file))
-        with Process(subject.name, words, Path(logs), cwd=ROOT) as server:
-            done = subprocess.run(
-                load_words(port, api, folder, subject.name, options),
-                cwd=ROOT,
-                check=False,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            if done.returncode:
-                return f"{subject.title}: no report\n{server.printed()[-500:]}", False
-    print(f"\n{subject.title}\n{done.stdout}", end="", flush=True)
-    return judged(subject, json.loads((folder / f"{subject.name}.json").read_text()))
+def run(folder: Path, options: argparse.Namespace) -> list[tuple[str, bool]]:
+    """Load the servers; return a line about each, and whether it is what is expected."""
+    servers = subjects(os.environ.get("HSDNS_PEER") or which("coredns"))
+    ports, api = [free_port() for _ in servers], free_port()
+    with tempfile.TemporaryDirectory(prefix="load-demo-") as logs, ExitStack() as stack:
+        for server, port in zip(servers, ports, strict=True):
+            file = folder / f"{server.name}.Corefile"
+            file.write_text(corefile(port, api, server.directives))
+            words = (*server.words, "-conf", str(file))
+            stack.enter_context(Process(server.name, words, Path(logs), cwd=ROOT))
+        titles = [each.title for each in servers]
+        load = load_words(dict(zip(titles, ports, strict=True)), api, folder, options)
+        done = subprocess.run(load, cwd=ROOT, check=False)
+        if done.returncode:
+            return [("hsdns load has failed; what it says is above", False)]
+    found = json.loads((folder / "report.json").read_text())["servers"]
+    return [judged(each, of) for each, of in zip(servers, found, strict=True)]
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Load all servers; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.demo")
-    parser.add_argument("--rate", default="1000", help="queries a second (default 1000)")
-    parser.add_argument("--time", default="10s", help="for each server (default 10s)")
+    parser.add_argument("--rate", default="1000", help="queries a second to each (default 1000)")
+    parser.add_argument("--time", default="20s", help="how long (default 20s)")
     parser.add_argument("--churn", type=int, default=50, help="changes a second (default 50)")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "load-demo", help="folder")
     options = parser.parse_args(args)
     options.out.mkdir(parents=True, exist_ok=True)
     folder: Path = options.out.resolve()
-    found = [
-        run(each, folder, options)
-        for each in subjects(os.environ.get("HSDNS_PEER") or which("coredns"))
-    ]
-    print(f"\nreports in {folder}")
+    found = run(folder, options)
+    print(f"\nthe report is in {folder}")
     for line, _ in found:
         print(line)
     return 0 if all(is_good for _, is_good in found) else 1

@@ -12,6 +12,7 @@
 //! hit_counts.rs           what is counted on the way, added up once a batch, taken for /metrics
 //! log.rs                  hits of logging blocks, which the event loop writes to the log
 //! tap.rs                  recent queries, while somebody looks
+//! load_sender.rs          the queries of a load test (hsdns/load), which has nothing to do with the rest
 //! python/                 all of the above for Python; everything else builds without it
 //! ```
 //!
@@ -24,6 +25,7 @@ pub mod entry;
 pub mod hit_counts;
 pub mod index;
 pub mod key;
+pub mod load_sender;
 mod lock;
 pub mod log;
 pub mod names;

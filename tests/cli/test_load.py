@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from hsdns import cli
-from hsdns.cli import load
+from hsdns.cli import load, load_part
 from hsdns.load import probe
+from hsdns.load.job import reports_of
 from hsdns.load.report import FORMAT, Report
 from loadtest.ports import free_port
 from tests.load.servers import server
+from tests.load.test_job import STARTED, api
 
 WEB = """
 apiVersion: v1
@@ -24,6 +32,7 @@ spec:
   clusterIP: 10.96.0.1
   ports: [{port: 80}]
 """
+ROOT = Path(__file__).resolve().parents[2]
 SHORT = ("-rate", "200", "-time", "100ms")
 
 
@@ -45,12 +54,13 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert printed == Path("r.json").read_text()
     report = msgspec.json.decode(printed, type=Report)
-    assert (report.format, report.ended, report.verdicts) == (FORMAT, "", None)
-    assert report.plan.target == f"127.0.0.1 port {port}"
+    (found,) = report.servers
+    assert (report.format, found.ended, found.verdicts) == (FORMAT, "", None)
+    assert found.target == found.name == f"127.0.0.1 port {port}"
     assert report.plan.what == "2 questions of q.txt"
-    assert (report.counts.sent, report.counts.answered, report.counts.lost) == (20, 20, 0)
-    assert report.counts.rcodes == {"NOERROR": 20}
-    assert [(limit.limit, limit.met) for limit in report.limits] == [("loss>0", False)]
+    assert (found.counts.sent, found.counts.answered, found.counts.lost) == (20, 20, 0)
+    assert found.counts.rcodes == {"NOERROR": 20}
+    assert [(limit.limit, limit.met) for limit in found.limits] == [("loss>0", False)]
 
 
 @pytest.mark.sockets
@@ -60,9 +70,116 @@ def test_answers_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
     with server() as port:
         words = ["load", "-p", str(port), "-source", "synthetic", "services=2", "endpoints=1", "headless=0", "-mix", "service=1"]  # fmt: skip
         assert cli.main([*words, "-verify", *SHORT, "-o", "json", "-fail-if", "wrong>0"]) == 1
-    report = json.loads(capsys.readouterr().out)
-    assert report["verdicts"]["counts"]["wrong"] == 20
-    assert report["kinds"][0]["group"] == "service"
+    (found,) = json.loads(capsys.readouterr().out)["servers"]
+    assert found["verdicts"]["counts"]["wrong"] == 20
+    assert found["kinds"][0]["group"] == "service"
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_several_servers_in_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with server() as port, server() as other:
+        words = [
+            "load",
+            "-server",
+            "127.0.0.1",
+            "-p",
+            str(port),
+            "-server",
+            f"other=127.0.0.1:{other}",
+        ]
+        assert (
+            cli.main(
+                [
+                    *words,
+                    "-queries",
+                    "q.txt",
+                    *SHORT,
+                    "-json",
+                    "r.json",
+                    "-html",
+                    "r.html",
+                    "-fail-if",
+                    "loss>0",
+                ]
+            )
+            == 0
+        )
+    report = msgspec.json.decode(Path("r.json").read_bytes(), type=Report)
+    assert [(each.name, each.counts.answered) for each in report.servers] == [
+        (f"127.0.0.1 port {port}", 20),
+        ("other", 20),
+    ]
+    assert "<h2>Side by side</h2>" in Path("r.html").read_text()
+    assert "2 servers over UDP, 2 questions of q.txt" in capsys.readouterr().out
+    Path("again.json").write_bytes(Path("r.json").read_bytes())
+    assert cli.main(["load", "compare", "r.json", "again.json", "-html", "c.html"]) == 0
+    assert "again: other: 127.0.0.1 port" in capsys.readouterr().out
+    assert "<h1>Load on 4 servers</h1>" in Path("c.html").read_text()
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_several_generators_share_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    """Processes of their own that begin at one time; together they send what one would."""
+    begin = datetime.fromtimestamp(time.time() + 20, UTC).isoformat()
+    with server() as port:
+        words = ["load", "-p", str(port), "-queries", "q.txt", "-rate", "50", "-time", "2s", "-live", "none", "-fail-if", "loss>0"]  # fmt: skip
+        generators = [
+            subprocess.Popen(
+                [sys.executable, "-m", "hsdns", *words, "-part", f"{at}/3", "-start-at", begin, "-json", f"{at}.json"],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=subprocess.DEVNULL,
+            )
+            for at in range(3)
+        ]  # fmt: skip
+        assert [each.wait() for each in generators] == [0, 0, 0]
+    parts = [msgspec.json.decode(Path(f"{at}.json").read_bytes(), type=Report) for at in range(3)]
+    assert [each.servers[0].counts.sent for each in parts] == [34, 33, 33]
+    assert cli.main(["load", "merge", "2.json", "0.json", "1.json", "-o", "json"]) == 0
+    report = msgspec.json.decode(capsys.readouterr().out, type=Report)
+    (found,) = report.servers
+    assert (report.generators, report.plan.part, found.ended) == (3, "", "")
+    assert (found.counts.sent, found.counts.answered) == (100, 100)
+    assert [(each.second, each.counts.sent) for each in found.per_second] == [(0, 50), (1, 50)]
+    slots = Counter[int]()
+    for each in parts:
+        for second in each.servers[0].per_second:
+            slots.update(dict(second.slots))
+    together = Counter[int]()
+    for second in found.per_second:
+        together.update(dict(second.slots))
+    assert together == slots
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_files_beside_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    with server() as port:
+        words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-fail-if", "loss>0,nxdomain<1"]
+        assert load.run([*words, "-junit", "cases.xml", "-prometheus", "load.prom"]) == 1
+    assert 'failures="1"' in Path("cases.xml").read_text()
+    assert "| nxdomain\\<1 | FAILED | 0 |" in Path("summary.md").read_text()
+    assert 'result="answered",server="127.0.0.1 port' in Path("load.prom").read_text()
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_pod_of_a_job_puts_its_report_and_leaves_the_limits_to_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
+    begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
+    started = {**STARTED, "status": {"startTime": begun}}
+    with server() as port, api([(200, started), (200, {})]) as (found, asked):
+        monkeypatch.setattr(load_part, "_api", lambda: found)
+        words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-job", "load", "-start-at", "+10s"]
+        assert load.run([*words, "-fail-if", "nxdomain<1"]) == 0
+    assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
+    ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
+    report = msgspec.json.decode(octets, type=Report)
+    assert (report.plan.part, report.servers[0].counts.sent) == ("1/4", 5)
 
 
 @pytest.mark.sockets

@@ -3,7 +3,9 @@ import pytest
 from hsdns.cli.flags import FlagError, parse_flags
 from hsdns.cli.load_flags import FLAGS, LoadSettings, read_settings
 from hsdns.load.errors import LoadError
+from hsdns.load.portion import Portion
 from hsdns.load.schedule import Schedule, Stage
+from hsdns.load.target import Target
 from hsdns.load.thresholds import Limit
 
 
@@ -13,8 +15,7 @@ def settings(text: str) -> LoadSettings:
 
 def test_defaults() -> None:
     assert settings("-queries q.txt") == LoadSettings(
-        server="127.0.0.1",
-        port=53,
+        targets=[Target("127.0.0.1 port 53", "127.0.0.1", 53)],
         schedule=Schedule((Stage(10, 1000, 1000),), "even", 1, 1),
         seed=1,
         edns=0,
@@ -30,18 +31,21 @@ def test_defaults() -> None:
         zipf=0.0,
         queries="q.txt",
         keeps_going=False,
+        live="line",
+        portion=Portion(),
+        start_at="",
+        job="",
     )
 
 
 def test_all() -> None:
     found = settings(
-        "-server 192.0.2.1 -i-own-this 192.0.2.1 -p 1053 -rate 5..10:1s,7 -time 3s -arrival burst=2 -seed 9 -edns 1232 "
+        "-server 192.0.2.1 -server b=[::1]:54 -i-own-this 192.0.2.1 -p 1053 -rate 5..10:1s,7 -time 3s -arrival burst=2 -seed 9 -edns 1232 "
         "-timeout 1s -sockets 2 -verify -slack 50ms -source synthetic -api [::1]:8001 -churn 2.5 -wait 4s "
-        "-fail-if stale>0 -mix srv=1 -zipf 1.5 -keep-going"
+        "-fail-if stale>0 -mix srv=1 -zipf 1.5 -keep-going -live none -start-at +30s"
     )
     assert found == LoadSettings(
-        server="192.0.2.1",
-        port=1053,
+        targets=[Target("192.0.2.1 port 1053", "192.0.2.1", 1053), Target("b", "::1", 54)],
         schedule=Schedule((Stage(1, 5, 10), Stage(2, 7, 7)), "burst", 2, 9),
         seed=9,
         edns=1232,
@@ -57,6 +61,10 @@ def test_all() -> None:
         zipf=1.5,
         queries="",
         keeps_going=True,
+        live="none",
+        portion=Portion(),
+        start_at="+30s",
+        job="",
     )
 
 
@@ -67,6 +75,11 @@ NEEDS = "-source synthetic"
     ("text", "sentence"),
     [
         ("", "what is to be asked? add -queries FILE, or a cluster whose names are asked: -source or -conf"),
+        ("-queries q -live all", '-live needs line, screen or none, found "all"'),
+        ("-queries q -live screen", "-live screen: standard error is no terminal; leave it out for a log"),
+        ("-queries q -part 3", '-part needs an index and a count such as 0/8, found "3"'),
+        ("-queries q -part 0/2 -job load", "-part: the Job of -job says which portion this is; leave one of them out"),
+        (f"{NEEDS} -part 0/2 -api [::1]:1", "-part: each generator would make up a cluster of its own for -api; leave one of them out"),
         ("-queries q -verify", "-verify needs -source or -conf"),
         ("-queries q -slack 1s", "-slack needs -verify"),
         (f"{NEEDS} -churn 5", "-churn needs -api"),

@@ -25,6 +25,7 @@ def test_a_question(name: str, rrtype: str, qname: str, qtype: int) -> None:
 @pytest.mark.parametrize(
     ("name", "rrtype", "sentence"),
     [
+        ("", "", 'the name is empty; the root is "."'),
         ("a..b", "", '"a..b" is not a domain name'),
         ("a", "qq", '"QQ" is not a record type; try A, AAAA, SRV, PTR or CNAME'),
     ],

@@ -6,7 +6,10 @@ import pytest
 from msgspec import structs
 
 from hsdns.cluster.objects import Object, Service
-from tests.support.cluster.explained import explain, named_pod
+from hsdns.explanation.endpoint_candidates import PIECE, of_address, of_endpoints
+from hsdns.explanation.owner import Owner
+from hsdns.explanation.scene import ClusterObjects, Scene
+from tests.support.cluster.explained import explain, explained, named_pod
 from tests.support.cluster.objects import endpoint_slice, meta, namespace, service
 
 SHOP = namespace("shop")
@@ -60,3 +63,20 @@ def test_an_annotation_that_has_no_effect() -> None:
     part = endpoint_slice("shop/db-1", "db", "10.0.0.1 ready=false")
     found = explain(NAME, SHOP, structs.replace(DB, metadata=annotated), part)
     assert "tolerate-unready-endpoints has no effect" in found.cause
+
+
+def test_only_endpoints_with_the_address_are_changed() -> None:
+    part = endpoint_slice("shop/db-1", "db", "10.0.0.1 ready=false", "10.0.0.2 ready=false")
+    scene = Scene.of([SHOP, DB, part])
+    (found,) = of_address(bytes((10, 0, 0, 2)), scene, ClusterObjects([]))
+    assert found.needed == "endpoint 10.0.0.2 is ready"
+
+
+def test_others_run_between_endpoints() -> None:
+    part = endpoint_slice("shop/db-1", "db", *(f"10.0.0.{i}" for i in range(10 * PIECE)))
+    replay, scene, kept, qname, _ = explained(f"db-9.{NAME}", SHOP, DB, part)
+    parsed = replay.block.answers.lookup.parse(qname, replay.zone)
+    assert parsed is not None
+    found = list(of_endpoints(parsed, scene, kept, Owner.of_service(DB), replay))
+    assert found[:10] == [None] * 10
+    assert all(found[10:])

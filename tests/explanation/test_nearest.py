@@ -51,6 +51,7 @@ def test_the_first_line_of_a_short_name() -> None:
     )
 
 
-def test_none_for_what_exists_and_for_addresses() -> None:
+def test_none_for_what_exists_for_addresses_and_for_the_root() -> None:
     assert explain(WEB, *OBJECTS).nearest == []
+    assert explain(".", *OBJECTS).nearest == []
     assert explain("9.0.0.10.in-addr.arpa. PTR", *OBJECTS).nearest == []

@@ -1,7 +1,7 @@
 """For any cluster, configuration and question: what is explained is what is answered, and the cause is true.
 
-HSDNS_EXPLANATIONS sets how many clusters are drawn (30 without it), each with QUESTIONS questions; `make explanations`
-draws many.
+HSDNS_EXPLANATIONS sets how many clusters are drawn (30 without it), HSDNS_QUESTIONS how many questions each has (12
+without it); `make explanations` draws many.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer
 
 CLUSTERS: Final = int(os.environ.get("HSDNS_EXPLANATIONS", "30"))
-QUESTIONS: Final = 12  # of each cluster
+QUESTIONS: Final = int(os.environ.get("HSDNS_QUESTIONS", "12"))  # of each cluster
 ZONES: Final = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
 SHARED: Final = ("clusterset.local.", "in-addr.arpa.")
 PHASES: Final = (

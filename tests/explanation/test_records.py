@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from hsdns.cluster.objects import Object
+from hsdns.explanation.records import PIECE, record_reports
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR, Reply
+from hsdns.wire.name import Name
 from tests.support.cluster.explained import corefile, explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
+from tests.support.coroutines.eager import turns
 
 OBJECTS: list[Object] = [
     namespace("shop"),
@@ -41,3 +46,17 @@ def test_order() -> None:
     turned = corefile({}, "loadbalance\n")
     found = [rules(DB, turned)[0][1] for _ in range(20)]
     assert "order: changed by loadbalance" in found
+
+
+def test_others_run_between_records() -> None:
+    replies = [RR(Name.from_text(DB), RRType.A, 5, bytes((10, 0, 0, i))) for i in range(3 * PIECE)]
+    pauses = 0
+
+    async def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+
+    reply = Reply(answer=tuple(replies))
+    found, _ = turns(record_reports(reply, (), None, None, pause))
+    assert [each.rdata for each in found] == [f"10.0.0.{i}" for i in range(3 * PIECE)]
+    assert pauses == 3

@@ -38,3 +38,15 @@ def test_objects_of_an_address() -> None:
     kept = ClusterObjects([SHOP, WEB, own, service("shop/db", "10.96.0.9")])
     for address in (bytes((10, 96, 0, 1)), bytes((10, 0, 0, 2))):
         assert [each.metadata.name for each in kept.of_address(address)][:2] == ["shop", "web"]
+
+
+def test_one_slice_in_place_of_another() -> None:
+    replay, scene, *_ = explained("db.shop.svc.cluster.local.", SHOP, service("shop/db"))
+    qname, trial = Name.from_text("db.shop.svc.cluster.local."), replay.trial(scene)
+    parts = [
+        endpoint_slice("shop/db-1", "db", "10.0.0.1"),
+        endpoint_slice("shop/db-1", "db", "10.0.0.2"),
+        endpoint_slice("shop/db-2", "db", "10.0.0.3"),
+    ]
+    found = [trial.records_with(each, qname, RRType.A) for each in parts]
+    assert [[rr.rdata[3] for rr in records] for records in found] == [[1], [2], [3]]

@@ -2,13 +2,13 @@ import msgspec
 import pytest
 
 from hsdns.load.columns import MOST, columns, span
-from hsdns.load.report import Report
-from tests.load.test_report import report, results
+from hsdns.load.report import ServerReport
+from tests.load.test_report import of_server, results
 
-WHOLE = report(results(lost=2, stale=True))
+WHOLE = of_server(results(lost=2, stale=True))
 
 
-def lengthened(found: Report, seconds: int) -> Report:
+def lengthened(found: ServerReport, seconds: int) -> ServerReport:
     """The same seconds again and again."""
     parts = [
         msgspec.structs.replace(found.per_second[number % 2], second=number)

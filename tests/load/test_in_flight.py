@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.in_flight import IDS, InFlight, sockets_for
+from hsdns.load.in_flight import IDS, RUN, InFlight, sockets_for
 
 
 @given(
@@ -27,14 +27,25 @@ def test_each_query_is_answered_or_lost_once(
             if found is not None:
                 answered.append(found)
                 assert now - found[2] < 10
-    lost += in_flight.rest()
+    lost += in_flight.lost(1 << 62)
     assert sorted(number for number, _, _ in lost + answered) == list(range(count))
     assert len(in_flight) == 0
 
 
 def test_places() -> None:
-    in_flight = InFlight(2, 10)
-    assert [in_flight.place() for _ in range(4)] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    in_flight = InFlight(2, 10, [IDS - 1, 5])
+    places = [in_flight.place() for _ in range(3 * RUN)]
+    assert places[:2] == [(0, IDS - 1), (0, 0)]
+    assert places[RUN : RUN + 2] == [(1, 5), (1, 6)]
+    assert places[2 * RUN] == (0, RUN - 1)
+
+
+@pytest.mark.parametrize("sockets", [1, 3])
+def test_no_place_comes_twice_before_all_have_come(sockets: int) -> None:
+    in_flight = InFlight(sockets, 10, [7] * sockets)
+    places = [in_flight.place() for _ in range(sockets * IDS + 1)]
+    assert len(set(places)) == sockets * IDS
+    assert places[-1] == places[0]
 
 
 def test_an_id_that_is_used_again() -> None:
@@ -44,7 +55,7 @@ def test_an_id_that_is_used_again() -> None:
     assert in_flight.begin(*places[0], (1, 0, 0)) is None
     assert in_flight.begin(*places[IDS], (2, 5, 5)) == (1, 0, 0)
     assert in_flight.answered(*places[0]) == (2, 5, 5)
-    assert in_flight.rest() == []
+    assert in_flight.lost(1 << 62) == []
 
 
 def test_a_reply_to_nothing() -> None:

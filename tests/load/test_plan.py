@@ -24,3 +24,13 @@ def test_what_is_recorded() -> None:
     for each in (plan, read_plan(write_plan(plan))):
         assert (list(each.times()), list(each.order())) == (times, numbers)
     assert msgspec.structs.replace(plan, recorded=None) != plan
+
+
+def test_a_portion_of_it() -> None:
+    plan = Plan(
+        2, ("127.0.0.1", 53), [b"", b"", b""], [], 7, [(1.0, 6, 6)], "even", 1, 10**9, 4, True
+    )
+    second = msgspec.structs.replace(plan, portion=(1, 2))
+    assert list(second.times()) == list(plan.times())[1::2]
+    assert list(islice(second.order(), 3)) == [1, 0, 2]
+    assert read_plan(write_plan(second)) == second

@@ -8,18 +8,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hsdns.load.errors import LoadError
 from hsdns.load.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
 from hsdns.load.outcome import LOST
 from hsdns.load.questions import Question
 from hsdns.load.report import (
     FORMAT,
+    LimitReport,
     Machine,
+    OfServer,
     PlanReport,
     Report,
     Run,
+    ServerReport,
     StageReport,
     exit_status,
     make_report,
+    read_report,
 )
 from hsdns.load.results import Results
 from hsdns.load.schedule import SECOND
@@ -31,8 +36,9 @@ from hsdns.wire.name import Name
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "load.schema.json"
 MS = SECOND // 1000
 NAME = Name.from_text("web.shop.svc.cluster.local.")
+TARGET = "127.0.0.1 port 53"
 PLAN = PlanReport(
-    "127.0.0.1 port 53", "UDP", [StageReport(2, 100, 100)], "even", 1, 7, 4, 2000, 2, "2 questions", 0, 10
+    "UDP", [StageReport(2, 100, 100)], "even", 1, 7, 4, 2000, 2, "2 questions", 0, 10
 )  # fmt: skip
 MACHINE = Machine("1.0", "3.11.2", "Linux", 2, "rust")
 
@@ -53,14 +59,31 @@ def results(*, lost: int = 0, late: int = 0, stale: bool = False) -> Results:
     return found
 
 
-def report(found: Results, limits: str = "", ended: str = "", slack: float | None = 0.1) -> Report:
+def report(
+    found: Results, limits: str = "", ended: str = "", slack: float | None = 0.1, **more: Results
+) -> Report:
+    """A report of a server, and of more that have names."""
     read = read_limits(limits, verifies=True) if limits else []
-    return make_report(found, Run("2026-01-01T00:00:00.000Z", ended, 2.0, PLAN, MACHINE, slack, read))  # fmt: skip
+    servers = [OfServer(TARGET, TARGET, ended, 2.0, found)]
+    servers += [
+        OfServer(name, f"127.0.0.{at} port 53", "", 2.0, each)
+        for at, (name, each) in enumerate(more.items(), 2)
+    ]
+    return make_report(Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, slack, read), servers)
+
+
+def of_server(
+    found: Results, limits: str = "", ended: str = "", slack: float | None = 0.1
+) -> ServerReport:
+    """The report of a server alone."""
+    (server,) = report(found, limits, ended, slack).servers
+    return server
 
 
 def test_report() -> None:
-    found = report(results(lost=2, stale=True), "p50>1s,stale>0,loss>1%")
-    assert (found.format, found.ended, found.refused) == (FORMAT, "", "")
+    whole = report(results(lost=2, stale=True), "p50>1s,stale>0,loss>1%")
+    (found,) = whole.servers
+    assert (whole.format, found.name, found.ended, found.refused) == (FORMAT, TARGET, "", "")
     counts = found.counts
     assert (counts.due, counts.sent, counts.answered, counts.lost) == (200, 200, 198, 2)
     assert counts.rcodes == {"NOERROR": 198}
@@ -83,33 +106,41 @@ def test_report() -> None:
         (0, 100, 1, 0),
         (1, 100, 1, 1000),
     ]  # fmt: skip
-    assert [(limit.limit, limit.met) for limit in found.limits] == [
-        ("p50>1s", False),
-        ("stale>0", True),
-        ("loss>1%", False),
+    assert found.limits == [
+        LimitReport("p50>1s", False, us=1000),
+        LimitReport("stale>0", True, count=10, whole=200),
+        LimitReport("loss>1%", False, count=2, whole=200),
     ]
-    assert exit_status(found) == 1
+    assert exit_status(whole) == 1
 
 
 @pytest.mark.parametrize(("limits", "status"), [("", 0), ("stale>0", 0), ("p50>1h", 2), ("p50>1h,right>0", 1)])  # fmt: skip
 def test_a_generator_that_was_the_limit(limits: str, status: int) -> None:
-    found = report(results(late=5), limits)
+    whole = report(results(late=5), limits)
+    (found,) = whole.servers
     assert {each.why for each in found.latency} == {"generator"}
     assert found.refused.startswith("the generator was the limit: it was late by 5003 us at p50, ")
-    assert exit_status(found) == status
+    assert exit_status(whole) == status
 
 
 def test_what_could_not_be_sent() -> None:
     few = results()
     few.second(0).not_sent = 20
-    found = report(few)
+    found = of_server(few)
     assert (found.counts.due, found.counts.sent, found.counts.not_sent) == (220, 200, 20)
     assert {each.why for each in found.latency} == {"generator"}
     assert "could not send 20 of 220 queries" in found.refused
 
 
+def test_a_limit_that_has_ended_the_run_is_met() -> None:
+    """Whatever the figure of the whole run is: it was met when it ended it."""
+    said = "aborted by p50>1s (1.20 s over 5 s)"
+    found = of_server(results(), "p50>1s:abort,p50>2s:abort", said)
+    assert [limit.met for limit in found.limits] == [True, False]
+
+
 def test_without_a_judge() -> None:
-    assert report(results(), slack=None).verdicts is None
+    assert of_server(results(), slack=None).verdicts is None
 
 
 def test_schema() -> None:
@@ -119,5 +150,31 @@ def test_schema() -> None:
 
 
 def test_what_is_written_can_be_read() -> None:
-    found = report(results(lost=2, stale=True), "p50>1h")
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Report) == found
+    found = report(results(lost=2, stale=True), "p50>1h", other=results())
+    assert read_report(msgspec.json.encode(found), "r.json") == found
+
+
+@pytest.mark.parametrize(
+    ("octets", "sentence"),
+    [
+        (b'{"format": "hsdns load 1"}', 'r.json: the report is of the format "hsdns load 1", and only "hsdns load 2" can be read; write it again with this version'),
+        (b'{"format": "hsdns load 2"}', "r.json: that is no report of hsdns load (Object missing required field `started`); -json FILE writes one"),
+        (b"{", "r.json: that is no report of hsdns load (Input data was truncated); -json FILE writes one"),
+    ],
+)  # fmt: skip
+def test_what_is_no_report(octets: bytes, sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        read_report(octets, "r.json")
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("limits", "ended", "status"),
+    [("", "", 0), ("stale>0", "", 1), ("stale<0", "", 0), ("", "interrupted", 2), ("stale>0", "interrupted", 1)],
+)  # fmt: skip
+def test_limits_apply_to_each_server(limits: str, ended: str, status: int) -> None:
+    whole = report(results(), limits, ended, frozen=results(stale=True))
+    assert [each.name for each in whole.servers] == [TARGET, "frozen"]
+    if limits == "stale>0":
+        assert [each.limits[0].met for each in whole.servers] == [False, True]
+    assert exit_status(whole) == status

@@ -1,10 +1,22 @@
+from struct import pack
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
-from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.outcome import (
+    LATENCY,
+    LATENESS,
+    LOST,
+    LOST_COUNT,
+    NOT_SENT,
+    NOT_SENT_COUNT,
+    OF_KIND,
+    RCODE,
+    TRUNCATED,
+)
 from hsdns.load.questions import Question
-from hsdns.load.results import Part, Results
+from hsdns.load.results import Part, Results, kind_numbers
 from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import Judged
 from hsdns.wire.iana import RRType
@@ -39,6 +51,39 @@ def test_counts() -> None:
     whole = results.whole()
     assert (whole.sent, whole.answered, whole.lost, whole.not_sent) == (4, 3, 1, 1)
     assert whole.latency.total == 3
+
+
+def test_counts_of_the_compiled_sender() -> None:
+    results = Results(QUESTIONS, BEGIN)
+    kind = OF_KIND
+    rows = [
+        (LATENESS, 1, 5, 3),
+        (LATENCY, 1, 9, 2),
+        (LATENCY + kind, 1, 9, 2),
+        (RCODE, 1, 3, 2),
+        (RCODE + kind, 1, 3, 2),
+        (LOST_COUNT, 1, 0, 1),
+        (LOST_COUNT + kind, 0, 0, 1),
+        (NOT_SENT_COUNT, 0, 0, 4),
+        (NOT_SENT_COUNT + kind, 0, 0, 4),
+        (TRUNCATED, 1, 0, 1),
+        (TRUNCATED + kind, 1, 0, 1),
+    ]
+    octets = b"".join(pack("=BIII", *row) for row in rows)
+    results.add_counts(octets)
+    results.add_counts(octets[:13])
+    zero, one = results.second(0), results.second(1)
+    assert (zero.not_sent, zero.sent) == (4, 0)
+    assert (dict(one.rcodes), one.lost, one.truncated) == ({3: 2}, 1, 1)
+    assert (one.latency.pairs(), one.lateness.pairs()) == ([(9, 2)], [(5, 6)])
+    a, srv = results.kinds["service", RRType.A], results.kinds["srv", RRType.SRV]
+    assert (a.lost, a.not_sent, dict(srv.rcodes), srv.truncated) == (1, 4, {3: 2}, 1)
+    assert srv.latency.pairs() == [(9, 2)]
+
+
+def test_kinds_are_numbered_in_the_order_in_which_they_appear() -> None:
+    assert kind_numbers([*QUESTIONS, QUESTIONS[0]]) == [0, 1, 0]
+    assert list(Results(QUESTIONS, BEGIN).kinds) == [("service", RRType.A), ("srv", RRType.SRV)]
 
 
 def test_a_question_that_is_learnt() -> None:

@@ -1,47 +1,84 @@
-"""A run with a sending process that is made up."""
+"""Runs with sending processes that are made up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from struct import pack
 
 import pytest
 
+from hsdns.load.errors import LoadError
 from hsdns.load.judge import STALE
 from hsdns.load.outcome import (
+    ANSWERS,
+    COUNTS,
     END,
     FORGET,
     LOST,
+    OF_KIND,
     OUTCOMES,
     QUESTION,
+    RCODE,
     REPLY,
     pack_outcomes,
     pack_question,
 )
 from hsdns.load.questions import Question
-from hsdns.load.run import FAILING, FELL_BEHIND, INTERRUPTED, Ended, Watching, carry_out
+from hsdns.load.run import (
+    AHEAD,
+    FAILING,
+    FELL_BEHIND,
+    INTERRUPTED,
+    Ended,
+    Loaded,
+    Watching,
+    carry_out,
+)
 from hsdns.load.schedule import SECOND
+from hsdns.load.thresholds import read_limits
 from hsdns.load.verifier import Verifier
 from hsdns.wire.iana import RRType
 from tests.load.test_verifier import NAME, QUERY, Said, reply
 
 QUESTIONS = [Question(NAME, RRType.A, "service")]
 MS = SECOND // 1000
+BEGIN = 5 * SECOND
 Message = tuple[bytes, bytes]
+
+
+class Clock:
+    """A clock that only waiting moves; the run begins at BEGIN."""
+
+    def __init__(self) -> None:
+        self.now = BEGIN - AHEAD
+
+    def __call__(self) -> int:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += round(seconds * SECOND)
 
 
 class Sending:
     """Tells `steps` in turn, half a second apart; an exception in their place is raised."""
 
-    def __init__(self, steps: Sequence[list[Message] | BaseException]) -> None:
-        self.now = 5 * SECOND
+    def __init__(self, steps: Sequence[list[Message] | BaseException], clock: Clock) -> None:
+        self.clock = clock
         self.steps = iter(steps)
         self.stopped = 0
+        self.begin: int | None = None
+        self.is_ready = False
 
-    def begin(self) -> int:
-        return self.now
+    def prepare(self) -> None:
+        self.is_ready = True
+
+    def start(self, begin: int) -> None:
+        assert self.is_ready
+        self.begin = begin
+        self.clock.now = begin
 
     def messages(self, timeout: float | None) -> Iterator[Message]:
-        self.now += SECOND // 2
+        self.clock.now += SECOND // 2
         step = next(self.steps, [(END, b"")])
         if isinstance(step, BaseException):
             raise step
@@ -50,55 +87,108 @@ class Sending:
     def stop(self) -> None:
         self.stopped += 1
 
-    def clock(self) -> int:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += round(seconds * SECOND)
-
 
 def outcomes(*found: tuple[int, int, int]) -> Message:
     """Planned and received in milliseconds from the begin (0: lost), and flags."""
-    begin = 5 * SECOND
     return OUTCOMES, pack_outcomes(
-        (0, flags, 1, begin + planned * MS, begin + planned * MS, begin + received * MS if received else LOST)
+        (0, flags, 1, BEGIN + planned * MS, BEGIN + planned * MS, BEGIN + received * MS if received else LOST)
         for planned, received, flags in found
     )  # fmt: skip
 
 
-def run(sending: Sending, watching: Watching | None = None, seconds: float = 1.0) -> Ended:
-    return carry_out(
-        sending, QUESTIONS, seconds, 0.5, watching or Watching(), sending.clock, sending.sleep
-    )
+def run(
+    *servers: Sequence[list[Message] | BaseException],
+    watching: Watching | None = None,
+    seconds: float = 1.0,
+    verifier: Verifier | None = None,
+) -> tuple[list[Ended], list[Sending]]:
+    clock = Clock()
+    sending = [Sending(steps, clock) for steps in servers]
+    loaded = [Loaded(f"s{number}", each, verifier) for number, each in enumerate(sending)]
+    ended = carry_out(loaded, QUESTIONS, seconds, 0.5, watching or Watching(), clock, clock.sleep)
+    return ended, sending
 
 
 def test_what_is_told_is_counted_and_shown() -> None:
     shown = []
-    watching = Watching(show=lambda results, at: shown.append((at, results.whole().sent)))
-    ended = run(Sending([[outcomes((10, 12, 0x8400))], [outcomes((600, 0, 0))]]), watching)
-    assert (ended.why, ended.seconds) == ("", 1.0)
+    watching = Watching(show=lambda servers, at: shown.append((at, servers["s0"].whole().sent)))
+    (ended,), _ = run([[outcomes((10, 12, 0x8400))], [outcomes((600, 0, 0))]], watching=watching)
+    assert (ended.name, ended.why, ended.seconds) == ("s0", "", 1.0)
     whole = ended.results.whole()
     assert (whole.answered, whole.lost) == (1, 1)
     assert shown == [(0.5, 1), (1.0, 2), (1.5, 2)]
 
 
+def test_counts_and_answers_of_the_compiled_sender() -> None:
+    counts = COUNTS, pack("=BIII", RCODE, 0, 0, 3) + pack("=BIII", RCODE + OF_KIND, 0, 0, 3)
+    told = (REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + reply(1))
+    answers = ANSWERS, outcomes((100, 101, 0x8400))[1]
+    verifier = Verifier(Said(), [QUERY], slack=0.1)
+    (ended,), _ = run([[told, counts, answers]], seconds=8, verifier=verifier)
+    whole = ended.results.whole()
+    assert (dict(whole.rcodes), dict(whole.verdicts)) == ({0: 3}, {"right": 1})
+
+
 def test_a_question_that_is_told() -> None:
     question = (QUESTION, pack_question(1, Question(NAME, RRType.AAAA, "search")))
-    begin = 5 * SECOND
-    asked = (OUTCOMES, pack_outcomes([(1, 0x8402, 0, begin, begin, begin + MS)]))
+    asked = (OUTCOMES, pack_outcomes([(1, 0x8402, 0, BEGIN, BEGIN, BEGIN + MS)]))
     said = Said()
-    ended = run(Sending([[question, asked]]), Watching(Verifier(said, [QUERY])))
+    (ended,), _ = run([[question, asked]], verifier=Verifier(said, [QUERY]))
     assert ended.results.kinds["search", RRType.AAAA].answered == 1
     assert [each.qtype for each in said.learnt] == [RRType.AAAA]
 
 
-def test_interrupted() -> None:
-    sending = Sending(
-        [[outcomes((10, 12, 0x8400))], KeyboardInterrupt(), [outcomes((20, 30, 0x8400))]]
+def test_several_servers_begin_at_one_time() -> None:
+    ended, sending = run(
+        [[outcomes((10, 12, 0x8400))], [outcomes((20, 22, 0x8400))]],
+        [[outcomes((10, 0, 0))]],
     )
-    ended = run(sending, seconds=60)
+    assert [each.begin for each in sending] == [BEGIN, BEGIN]
+    assert [(each.name, each.why) for each in ended] == [("s0", ""), ("s1", "")]
+    assert [each.results.whole().answered for each in ended] == [2, 0]
+    assert [each.results.whole().lost for each in ended] == [0, 1]
+
+
+def test_a_time_to_begin() -> None:
+    """The servers begin then, and not before; a time that has come before they are ready is an error."""
+    (ended,), (sending,) = run([[]], watching=Watching(begin=BEGIN + 3 * SECOND))
+    assert sending.begin == BEGIN + 3 * SECOND == ended.results.begin
+    with pytest.raises(LoadError) as error:
+        run([[]], watching=Watching(begin=BEGIN - SECOND // 2))
+    assert (
+        str(error.value) == "-start-at: the generator was ready 0.5 s too late; give a later time"
+    )
+
+
+def test_a_limit_ends_the_run_of_the_server_that_is_above_it() -> None:
+    limits = read_limits("loss>1:abort,nxdomain>9:abort", verifies=False)
+    lost = outcomes((10, 0, 0), (20, 0, 0))
+    ended, sending = run(
+        [[outcomes((10, 12, 0x8400))], [lost], [outcomes((30, 40, 0x8400))]],
+        [[outcomes((10, 12, 0x8400))], [outcomes((20, 0, 0))]],
+        watching=Watching(limits=limits),
+        seconds=9.0,
+    )
+    assert [each.why for each in ended] == ["aborted by loss>1 (2)", ""]
+    assert [each.results.whole().answered for each in ended] == [2, 1]
+    assert [each.stopped for each in sending] == [2, 0]
+    assert ended[0].seconds < ended[1].seconds == 9.0
+
+
+def test_interrupted() -> None:
+    steps: list[list[Message] | BaseException] = [
+        [outcomes((10, 12, 0x8400))],
+        KeyboardInterrupt(),
+        [outcomes((20, 30, 0x8400))],
+    ]
+    (ended,), (sending,) = run(steps, seconds=60)
     assert (ended.why, ended.seconds, sending.stopped) == (INTERRUPTED, 1.0, 1)
     assert ended.results.whole().answered == 2
+
+
+def test_what_was_over_before_an_interruption_is_whole() -> None:
+    ended, _ = run([[outcomes((10, 12, 0x8400))]], [[], [], [], KeyboardInterrupt()], seconds=1)
+    assert [each.why for each in ended] == ["", INTERRUPTED]
 
 
 def failing(count: int) -> list[list[Message] | BaseException]:
@@ -107,14 +197,21 @@ def failing(count: int) -> list[list[Message] | BaseException]:
 
 @pytest.mark.parametrize(("keeps_going", "why"), [(False, FAILING), (True, "")])
 def test_a_target_that_fails_everything(keeps_going: bool, why: str) -> None:
-    ended = run(Sending(failing(20)), Watching(keeps_going=keeps_going), seconds=60)
+    (ended,), _ = run(failing(20), watching=Watching(keeps_going=keeps_going), seconds=60)
     assert ended.why == why
     assert ended.results.whole().sent == 40
 
 
+def test_a_server_that_fails_everything_ends_for_itself() -> None:
+    well = [[outcomes((at * 1000, at * 1000 + 1, 0x8400))] for at in range(20)]
+    bad: list[list[Message] | BaseException] = [[outcomes((at * 1000, 0, 0))] for at in range(20)]
+    ended, sending = run(well, bad, seconds=60)
+    assert [each.why for each in ended] == ["", FAILING]
+    assert [each.stopped for each in sending] == [0, 1]
+
+
 def test_a_generator_that_does_not_come_to_an_end() -> None:
-    sending = Sending([[]] * 30)
-    ended = run(sending)
+    (ended,), (sending,) = run([[]] * 30)
     assert (ended.why, sending.stopped > 0) == (FELL_BEHIND, True)
 
 
@@ -122,9 +219,12 @@ def test_answers_are_judged_and_changes_counted() -> None:
     said = Said()
     verifier = Verifier(said, [QUERY], slack=0.1)
     told = (REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + reply(1))
-    sending = Sending([[told, outcomes((100, 101, 0x8400), (7000, 7001, 0x8400)), (FORGET, b"")]])
+    steps: list[list[Message] | BaseException] = [
+        [told, outcomes((100, 101, 0x8400), (7000, 7001, 0x8400)), (FORGET, b"")]
+    ]
     # `told` says the state until 10.0; the begin is 5.0, so the second one is asked for at 12.0.
-    ended = run(sending, Watching(verifier, lambda: [5.5, 10.0]), seconds=8)
+    watching = Watching(lambda: [5.5, 10.0])
+    (ended,), _ = run(steps, watching=watching, seconds=8, verifier=verifier)
     assert ended.results.whole().verdicts == {"right": 1, STALE: 1}
     assert ended.results.stale[0].worst_age == pytest.approx(2.0)
     assert ended.results.whole().changes == 2

@@ -1,7 +1,5 @@
-import pytest
-
-from hsdns.load.report import Percentile
-from hsdns.load.text import arrival, duration, lines, percentiles, share, us_to_text
+from hsdns.load.comparison import shown_together
+from hsdns.load.text import compared_lines, lines
 from tests.load.test_report import report, results
 
 WHOLE = """\
@@ -19,8 +17,8 @@ verdicts   right 189, stale 10, early 0, missing 0, extra 0, wrong 0, undecided 
 STALE      by p50 500 ms  p90 900 ms  p95 1.00 s  p99 1.00 s  p99.9 1.00 s  p99.99 1.00 s  max 1.00 s
            web.shop.svc.cluster.local. SRV: 5, by 1.00 s at most, first at 1.9 s
            web.shop.svc.cluster.local. A: 5, by 900 ms at most, first at 1.9 s
-limit      stale>0: FAILED
-limit      p50>1s: held"""
+limit      stale>0: FAILED, 10 (5.000%)
+limit      p50>1s: held, 1.00 ms"""
 
 
 def test_whole() -> None:
@@ -34,21 +32,48 @@ def test_refused_and_not_whole() -> None:
     assert found[7].startswith(
         "REFUSED    the generator was the limit: it was late by 5003 us at p50"
     )
-    assert found[-1] == "limit      p50>1s: UNKNOWN"
+    assert found[-1] == "limit      p50>1s: UNKNOWN, not known"
 
 
-@pytest.mark.parametrize(
-    ("us", "text"),
-    [(0, "0 us"), (999, "999 us"), (1000, "1.00 ms"), (54_321, "54.3 ms"), (543_210, "543 ms"), (2_000_000, "2.00 s")],
-)  # fmt: skip
-def test_times(us: float, text: str) -> None:
-    assert us_to_text(us) == text
+SIDE_BY_SIDE = """\
+2 servers over UDP, 2 questions
+plan       100/s for 2 s, even, seed 7
+
+                    127.0.0.1 port 53      frozen
+answered                          200         198
+lost                                0  2 (1.000%)
+NOERROR                           200         198
+latency p50                   1.00 ms     1.00 ms
+latency p99                   1.00 ms     1.00 ms
+latency p99.9                 1.00 ms        lost
+latency max                   1.00 ms        lost
+generator late p99               0 us        0 us
+right                             200         189
+stale                               0          10
+undecided                           0           1
+stale by p50                        -      500 ms
+stale by at most                    -      1.00 s
+changes                             2           2
+
+127.0.0.1 port 53
+queries    200 due, 200 sent, 200 answered, 0 lost"""
 
 
-def test_words() -> None:
-    figures = [Percentile("p50", 5), Percentile("max", None, "lost")]
-    assert percentiles(figures) == "p50 5 us  max lost"
-    assert percentiles(figures, ("max",)) == "max lost"
-    assert duration(Percentile("p50", None, "none")) == "-"
-    assert (share(0, 10), share(1, 8)) == ("0", "1 (12.500%)")
-    assert (arrival("burst", 5), arrival("poisson", 1)) == ("bursts of 5", "poisson")
+def test_several_servers() -> None:
+    found = lines(report(results(), "stale>0", frozen=results(lost=2, stale=True)))
+    assert "\n".join(found).startswith(SIDE_BY_SIDE)
+    assert found[found.index("frozen: 127.0.0.2 port 53") + 1].startswith("queries    200 due, ")
+    assert [each for each in found if each.startswith("limit")] == [
+        "limit      stale>0: held, 0",
+        "limit      stale>0: FAILED, 10 (5.000%)",
+    ]
+
+
+def test_several_runs() -> None:
+    runs = [("a", report(results())), ("b", report(results(late=5), ended="interrupted"))]
+    found = compared_lines(shown_together(runs))
+    assert found[:2] == [
+        "                    a: 127.0.0.1 port 53  b: 127.0.0.1 port 53",
+        "not whole                              -           interrupted",
+    ]
+    assert "b: 127.0.0.1 port 53: 127.0.0.1 port 53" in found

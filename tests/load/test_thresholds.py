@@ -2,7 +2,16 @@ import pytest
 
 from hsdns.load.errors import LoadError
 from hsdns.load.figures import LATE, LOST, PERCENTS, Figure
-from hsdns.load.thresholds import METRICS, Measured, is_met, read_limits
+from hsdns.load.thresholds import (
+    KNEE_LIMITS,
+    METRICS,
+    Measured,
+    aborted_by,
+    has_aborted,
+    is_met,
+    read_knee_limits,
+    read_limits,
+)
 
 WORDS = ", ".join(METRICS)
 # p50 100 us, p90 200 us ...; p99.99 is lost, the highest is refused.
@@ -62,12 +71,59 @@ def test_several() -> None:
         ("mean>5ms", f'-fail-if: "mean" in "mean>5ms" is nothing that is measured; there are {WORDS}'),
         ("p99>5", '-fail-if: "5" in "p99>5" is no time; write one such as 5ms'),
         ("loss>some", '-fail-if: "some" in "loss>some" is neither a number nor a share such as 0.1%'),
+        ("p99>5ms:stop", '-fail-if: "p99>5ms:stop" is no limit; write a name, a comparison and a value, such as p99>5ms'),
+        ("right<9:abort", '-fail-if: "right<9:abort": whether there are so few is told at the end; leave ":abort" out, or limit a share'),
         ("loss>nan", '-fail-if: "nan" in "loss>nan" is neither a number nor a share such as 0.1%'),
     ],
 )  # fmt: skip
 def test_bad_limits(text: str, sentence: str) -> None:
     with pytest.raises(LoadError) as error:
         read_limits(text, verifies=True)
+    assert str(error.value) == sentence
+
+
+def test_a_limit_that_aborts() -> None:
+    limits = read_limits("p99>5ms:abort, loss > 1% : abort,stale>0", verifies=True)
+    assert [(each.text, each.aborts) for each in limits] == [
+        ("p99>5ms:abort", True),
+        ("loss>1%:abort", True),
+        ("stale>0", False),
+    ]
+
+
+def test_which_limit_has_ended_a_run() -> None:
+    limits = read_limits("p99>5ms:abort,p99>5ms,p99>50ms:abort", verifies=True)
+    said = f"{aborted_by(limits[0])}20.0 ms over 5 s)"
+    assert said == "aborted by p99>5ms (20.0 ms over 5 s)"
+    assert [has_aborted(each, said) for each in limits] == [True, False, False]
+    assert [has_aborted(each, "interrupted") for each in limits] == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "failures"),
+    [
+        (KNEE_LIMITS, ["p99>5ms", "loss>0.01%"]),
+        ("p99<5ms,loss<=0", ["p99>=5ms", "loss>0"]),
+        ("right>=99%,late.p99<1ms", ["right<99%", "late.p99>=1ms"]),
+        ("right<100%", ["right<100%"]),
+    ],
+)
+def test_limits_of_a_knee(text: str, failures: list[str]) -> None:
+    limits = read_knee_limits(text, verifies=True)
+    assert [limit.text for limit in limits] == failures
+    assert read_limits(",".join(failures), verifies=True) == limits
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("p99", '-knee-limits: "p99" is no limit; write a name, a comparison and a value, such as p99>5ms'),
+        ("p99>5ms:abort", '-knee-limits: "p99>5ms:abort": a step is ended by no limit; leave ":abort" out'),
+    ],
+)  # fmt: skip
+def test_bad_limits_of_a_knee(text: str, sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        read_knee_limits(text, verifies=True)
     assert str(error.value) == sentence
 
 

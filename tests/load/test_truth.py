@@ -211,18 +211,20 @@ def test_questions_that_are_learnt_after_the_change() -> None:
         put(block, moved())
         new = structs.replace(service.metadata, name="new")
         put(block, structs.replace(service, metadata=new))
-        for name, qtype in (
-            (f"svc-1.{ZONE}", RRType.A),
-            (f"new.{ZONE}", RRType.A),
-            (f"new.{ZONE}", RRType.AAAA),
-            (f"svc-1.{ZONE}{ZONE}", RRType.A),
-            (f"nothing.{ZONE}", RRType.A),
-            ("svc-1.svc.cluster.local.", RRType.A),
-            ("svc-1.cluster.local.", RRType.A),
-            ("www.example.com.", RRType.A),
-            ("4.3.2.10.in-addr.arpa.", RRType.PTR),
+        for number, (name, qtype) in enumerate(
+            (
+                (f"svc-1.{ZONE}", RRType.A),
+                (f"new.{ZONE}", RRType.A),
+                (f"new.{ZONE}", RRType.AAAA),
+                (f"svc-1.{ZONE}{ZONE}", RRType.A),
+                (f"nothing.{ZONE}", RRType.A),
+                ("svc-1.svc.cluster.local.", RRType.A),
+                ("svc-1.cluster.local.", RRType.A),
+                ("www.example.com.", RRType.A),
+                ("4.3.2.10.in-addr.arpa.", RRType.PTR),
+            )
         ):
-            truth.learn(ask(name, qtype))
+            assert truth.learn(ask(name, qtype)) == number
         assert [history(truth, at) for at in range(7)] == [
             [(BEGIN, a(*ADDRESSES)), (5.0, a(NEW, ADDRESSES[1]))],
             [(BEGIN, NXDOMAIN), (6.0, a("172.16.0.0"))],

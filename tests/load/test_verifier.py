@@ -55,8 +55,9 @@ class Said:
     def expected(self, question: int, state: int) -> Answer | None:
         return Answer(0, frozenset({(RRType.A, bytes((10, 0, 0, state + 1)))}))
 
-    def learn(self, question: Question) -> None:
+    def learn(self, question: Question) -> int:
         self.learnt.append(question)
+        return len(self.learnt)
 
 
 def reply(*last: int, flags: int = 0x8400) -> bytes:
@@ -192,3 +193,21 @@ def test_a_question_that_is_learnt() -> None:
     judged = verifier.judge(0, 0x8400, 1, 4.0, 4.0, 5.0)
     assert judged == Judged(0, 4.0, 4.0, Verdict(RIGHT))
     assert [each.name for each in said.learnt] == [NAME]
+
+
+def test_servers_that_learn_different_questions() -> None:
+    """Their numbers are each server's own; the truth has all of them."""
+
+    class Numbered(Said):
+        def states(self, question: int) -> tuple[Sequence[float], int] | None:
+            asked.append(question)
+            return super().states(question)
+
+    said = Numbered()
+    asked: list[int] = []
+    servers = [verifier(said), verifier(said)]
+    for each in servers:
+        each.learn(Question(NAME, RRType.A, "search"))
+        each.remember(1, 1, reply(2))
+        assert each.judge(1, 0x8400, 1, 15.0, 15.0, 15.0) is not None
+    assert asked == [1, 2]

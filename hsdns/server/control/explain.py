@@ -1,9 +1,7 @@
 """Why a question has the answer that it has: /v1/explain.
 
 Path: routes.py -> here -> explanation/explain.py, over the handlers and stores of the instance that serves.
-Rule 1: between two steps, queries are answered.  After LONGEST the thread rests, because a thread that answers queries
-        waits for a processor about as long as this one has had it without a break.
-Rule 2: an explanation is none of the queries that metrics and logs count; a plugin that asks another server asks it.
+Rule: an explanation is none of the queries that metrics and logs count; a plugin that asks another server asks it.
 """
 
 from __future__ import annotations
@@ -18,12 +16,10 @@ from hsdns.explanation.edges import Pause
 from hsdns.explanation.report import Explanation, PluginStep
 from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import Door, to_line
-from hsdns.server.runtime import Turn
+from hsdns.server.control.explanations import import_explaining, resting
 
 PARAMETERS: Final = ("name", "type", *ASKING)
 ASKER: Final = frozenset(ASKING)
-LONGEST: Final = 0.0001  # seconds of work without a break
-REST: Final = 0.001  # seconds of a break: the shortest that the event loop makes
 
 
 async def explain(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
@@ -31,7 +27,7 @@ async def explain(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
     name = asked.parameters.get("name", "")
     if not name:
         raise HttpRefusal(400, "no name is given; ask for /v1/explain?name=NAME&type=TYPE")
-    pause = Turn(door.clock, LONGEST, REST).end_if_long
+    pause = resting(door.clock)
     if ASKER.isdisjoint(asked.parameters):
         yield to_line(await _question(door, asked.parameters, pause))
     else:
@@ -43,8 +39,8 @@ async def _question(door: Door, given: Mapping[str, str], pause: Pause) -> Expla
         qname, qtype = read_question(given["name"], given.get("type", ""))
     except ValueError as error:
         raise HttpRefusal(400, str(error)) from None
-    # Imported for those who ask: it needs dnspython, which few servers do.
-    from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - as said
+    await import_explaining()
+    from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - imported for those who ask
 
     instance = door.serving()
     explainer = make_explainer(instance.configuration, instance.runtime, asks=True, pause=pause)
@@ -59,6 +55,7 @@ async def _lookup(door: Door, given: Mapping[str, str], pause: Pause) -> Explana
         asking = from_parameters(given)
     except ValueError as error:
         raise HttpRefusal(400, str(error)) from None
+    await import_explaining()
     from hsdns.server.explaining import explain_lookup  # noqa: PLC0415 - as above
 
     instance = door.serving()

@@ -1,8 +1,10 @@
 //! The classes of the extension module; hsdns/fastpath/_native.pyi documents their parameters and results.
 //!
 //! Rule 1: nothing is decided here; arguments and results are converted.
-//! Rule 2: only Worker.run() releases the GIL: all else takes less time than acquiring it again might.
+//! Rule 2: only Worker.run() and LoadSender (run() and feed(), which wait) release the GIL: all else takes less time
+//!         than acquiring it again might.
 
+mod load;
 mod sockets;
 
 use std::collections::HashMap;
@@ -26,6 +28,8 @@ use crate::{names, table, tap, versions};
 /// The module's contents.
 #[pymodule(name = "_native")]
 mod module {
+    #[pymodule_export]
+    use super::load::LoadSender;
     #[pymodule_export]
     use super::sockets::{Batch, MissQueue, Worker};
     #[pymodule_export]
@@ -390,7 +394,7 @@ impl AnswerTable {
     /// Store the reply to a query; False if it cannot be stored.
     #[pyo3(signature = (
         query, reply, dependencies, group, *, size, rotate, names, mark_ttl, log = false, max_payload = 65_535,
-        timed = None, errors = None
+        timed = None, errors = None, renewed = false
     ))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn store(
@@ -407,6 +411,7 @@ impl AnswerTable {
         max_payload: u16,
         timed: Option<(f64, u32, f64)>,
         errors: Option<&[u8]>,
+        renewed: bool,
     ) -> PyResult<bool> {
         refuse_payload(max_payload)?;
         let dependencies = dependencies.into_iter().map(|(index, value)| Dependency {
@@ -429,7 +434,21 @@ impl AnswerTable {
             }),
             errors: errors.unwrap_or_default().into(),
         };
-        Ok(self.inner.store(query, reply, terms))
+        Ok(if renewed {
+            self.inner.renew(query, reply, terms)
+        } else {
+            self.inner.store(query, reply, terms)
+        })
+    }
+
+    /// Tell whether a query is for the name of a Service that exists, or of an endpoint of one.
+    fn is_listed(&self, query: &[u8]) -> bool {
+        self.inner.is_listed(query)
+    }
+
+    /// Return how often the entry of a query was used of late, None if there is no entry.
+    fn uses(&self, query: &[u8]) -> Option<u8> {
+        self.inner.uses(query)
     }
 
     /// Add a negative zone; return its number.

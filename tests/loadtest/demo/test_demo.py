@@ -11,6 +11,7 @@ import pytest
 from hsdns.cli.flags import parse_flags
 from hsdns.cli.load_flags import FLAGS, read_settings
 from hsdns.corefile.parser import parse
+from hsdns.load.target import Target
 from hsdns.plugins import ORDER
 from loadtest.demo.demo import BAD, Subject, corefile, judged, load_words, subjects
 
@@ -56,6 +57,10 @@ def test_corefiles(subject: Subject) -> None:
 
 def test_the_load_is_one(tmp_path: Path) -> None:
     options = argparse.Namespace(rate="10", time="1s", churn=5)
-    words = load_words(5300, 8001, tmp_path, "x", options)
+    words = load_words({"hsdns": 5300, "hsdns, fault freeze": 5301}, 8001, tmp_path, options)
     settings = read_settings(parse_flags(words[words.index("load") + 1 :], FLAGS))
-    assert (settings.port, settings.api, settings.churn, settings.verifies) == (5300, ("127.0.0.1", 8001), 5.0, True)  # fmt: skip
+    assert settings.targets == [
+        Target("hsdns", "127.0.0.1", 5300),
+        Target("hsdns, fault freeze", "127.0.0.1", 5301),
+    ]
+    assert (settings.api, settings.churn, settings.verifies) == (("127.0.0.1", 8001), 5.0, True)

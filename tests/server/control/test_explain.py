@@ -13,7 +13,7 @@ import pytest
 from hsdns.cluster.objects import Deleted
 from hsdns.explanation.asking_pod import UNREAD_POLICIES
 from hsdns.http_page import Asked
-from hsdns.server.control import explain as explain_module
+from hsdns.server.control import explanations
 from hsdns.server.control.explain import explain
 from loadtest.ports import free_port
 from tests.plugins.kubernetes.test_watch import ApiThread, service
@@ -225,8 +225,8 @@ def test_from_an_api_server() -> None:
 
 
 def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain_module, "LONGEST", -1.0)
-    monkeypatch.setattr(explain_module, "REST", 0.0)
+    monkeypatch.setattr(explanations, "LONGEST", -1.0)
+    monkeypatch.setattr(explanations, "REST", 0.0)
 
     async def case() -> None:
         text = BLOCK.replace("manifests shop.yaml", "synthetic services=9 endpoints=200 headless=1")

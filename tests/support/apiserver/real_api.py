@@ -169,9 +169,12 @@ class RealApi:
 
     # Requests.
 
-    def ask(self, method: str, path: str, body: Any = None, token: str = "") -> tuple[int, Any]:
-        """Send one request, as the tests' own account unless a token is given."""
+    def ask(
+        self, method: str, path: str, body: Any = None, token: str = "", *, applies: bool = False
+    ) -> tuple[int, Any]:
+        """Send one request, as the tests' own account unless a token is given; a patch merges, or `applies`."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        kind = "application/apply-patch+yaml" if applies else kind
         connection = http.client.HTTPSConnection(
             "127.0.0.1", self.port, timeout=10, context=self._context()
         )

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.server.control.door import Door, kubernetes_blocks
+from hsdns.server.control.explanations import import_explaining, resting
 from hsdns.server.control.top.failing import FailingName
 from hsdns.server.instance import Instance
-from hsdns.server.runtime import Turn
 from hsdns.wire.iana import type_from_text
 
 if TYPE_CHECKING:
@@ -63,13 +63,12 @@ class Causes:
         return known is None or (known.state != state and now - known.at >= REFRESH)
 
     async def _find(self, instance: Instance, failing: FailingName) -> str:
-        # Imported for those who look: it needs dnspython, which few servers do.
-        from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - as said
+        await import_explaining()
+        from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - for those who look
 
-        forwarded = _forwarded(instance, failing)
-        turn = Turn(self._door.clock)
+        forwarded, pause = _forwarded(instance, failing), resting(self._door.clock)
         explainer = make_explainer(
-            instance.configuration, instance.runtime, asks=False, pause=turn.end_if_long
+            instance.configuration, instance.runtime, asks=False, pause=pause
         )
         qtype = type_from_text(failing.type)
         try:

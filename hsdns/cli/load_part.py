@@ -1,0 +1,71 @@
+"""Which portion of the plan this generator carries out, and when it begins: -part, -start-at, -job.
+
+Path: cli/load.py -> here -> load/portion.py, start_time.py, job.py.
+Rule: clocks of several machines agree on the time of day; the one of a run is monotonic.  The first is asked once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from hsdns.load.errors import LoadError
+from hsdns.load.portion import Portion
+from hsdns.load.start_time import read_start
+
+if TYPE_CHECKING:
+    from hsdns.load.job import Job, JobApi
+
+AFTER_JOB: Final = "+60s"  # from the start of a Job, unless -start-at says more
+
+
+class Generator(NamedTuple):
+    """This generator; `begin` in nanoseconds of the monotonic clock, 0 for at once."""
+
+    portion: Portion = Portion()
+    begin: int = 0
+    job: Job | None = None
+    api: JobApi | None = None
+
+    def put(self, report: bytes) -> str:
+        """Put the report where those of all pods of the Job are gathered; say where; raise LoadError."""
+        assert self.job is not None, "the caller asks only then"
+        assert self.api is not None, "a Job was read from there"
+        name = self.api.put_report(self.job, self.portion.part, report)
+        return f"the report is in the ConfigMap {name} of the namespace {self.api.namespace}"
+
+
+def find_generator(portion: Portion, start_at: str, job: str) -> Generator:
+    """Read what the flags, or the Job, say of this generator; raise LoadError."""
+    if not job:
+        return Generator(portion, _monotonic(read_start(start_at, time.time())) if start_at else 0)
+    from hsdns.load.job import read_index
+
+    index = read_index(os.environ)
+    api = _api()
+    found = api.job(job, time.sleep)
+    if index >= found.completions:
+        raise LoadError(
+            f"-job: the Job {job} has {found.completions} completions, and no index {index}"
+        )
+    start = read_start(start_at or AFTER_JOB, time.time(), found.started)
+    return Generator(Portion(index, found.completions), _monotonic(start), found, api)
+
+
+def _monotonic(start: float) -> int:
+    """A time in seconds since 1970 on the monotonic clock, in nanoseconds."""
+    return time.monotonic_ns() + round((start - time.time()) * 1e9)
+
+
+def _api() -> JobApi:
+    from hsdns.apiserver.in_cluster import InCluster
+    from hsdns.apiserver.transport import Unreachable
+    from hsdns.load.job import JobApi, read_namespace
+
+    access = InCluster(os.environ, time.monotonic, lambda message: None)
+    try:
+        return JobApi(asyncio.run(access.current()), read_namespace())
+    except Unreachable as error:
+        raise LoadError(f"-job: {error}") from None

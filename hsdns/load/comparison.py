@@ -1,0 +1,102 @@
+"""Servers beside each other: those of one run, or of several runs that were kept.
+
+Path: report.py -> here -> text.py, page.py; cli/load_compare.py reads the reports of other runs.
+Rule 1: a figure that no server has is left out; one that only some have is "-" for the others.
+Rule 2: what makes runs differ beside their servers is told, for then the figures are not alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from hsdns.load.judge import VERDICTS
+from hsdns.load.report import Percentile, Report, ServerReport
+from hsdns.load.words import arrival, duration, rates, share
+
+_LATENCIES: Final = ("p50", "p99", "p99.9", "max")
+NOTHING: Final = "-"
+
+
+class Shown(NamedTuple):
+    """A server's report under the name by which it is told from the others, and the run it belongs to."""
+
+    name: str
+    report: Report
+    server: ServerReport
+
+
+class Row(NamedTuple):
+    """A figure of each server."""
+
+    label: str
+    cells: list[str]
+
+
+def shown(report: Report) -> list[Shown]:
+    """The servers of a run."""
+    return [Shown(each.name, report, each) for each in report.servers]
+
+
+def shown_together(reports: Sequence[tuple[str, Report]]) -> list[Shown]:
+    """The servers of several runs, whose reports have names; a server is called by its own name if that is enough."""
+    names = [each.name for _, report in reports for each in report.servers]
+    found: list[Shown] = []
+    for name, report in reports:
+        for each in report.servers:
+            own = each.name if names.count(each.name) == 1 else f"{name}: {each.name}"
+            found.append(Shown(own, report, each))
+    return found
+
+
+def comparison(servers: Sequence[Shown]) -> list[Row]:
+    """The figures of servers beside each other."""
+    return [row for row in _rows([each.server for each in servers]) if set(row.cells) != {NOTHING}]
+
+
+def differences(servers: Sequence[Shown]) -> list[str]:
+    """In what the runs of servers differ, as sentences."""
+    plans = [each.report.plan for each in servers]
+    found = []
+    for label, values in (
+        ("rate", [rates(each.stages) for each in plans]),
+        ("arrival", [arrival(each.arrival, each.burst) for each in plans]),
+        ("seed", [str(each.seed) for each in plans]),
+        ("transport", [each.transport for each in plans]),
+        ("questions", [each.what for each in plans]),
+        ("changes a second", [f"{each.churn:g}" for each in plans]),
+        ("machine", [each.report.machine.system for each in servers]),
+        ("hsdns", [each.report.machine.hsdns for each in servers]),
+    ):
+        if len(set(values)) > 1:
+            told = "; ".join(
+                f"{each.name}: {value}" for each, value in zip(servers, values, strict=True)
+            )
+            found.append(f"the runs differ in {label}: {told}")
+    return found
+
+
+def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
+    if any(each.ended for each in servers):
+        yield Row("not whole", [each.ended or NOTHING for each in servers])
+    yield Row("answered", [str(each.counts.answered) for each in servers])
+    yield Row("lost", [share(each.counts.lost, each.counts.sent) for each in servers])
+    for rcode in sorted({rcode for each in servers for rcode in each.counts.rcodes}):
+        yield Row(rcode, [str(each.counts.rcodes.get(rcode, 0)) for each in servers])
+    for name in _LATENCIES:
+        yield Row(f"latency {name}", [_figure(each.latency, name) for each in servers])
+    yield Row("generator late p99", [_figure(each.lateness, "p99") for each in servers])
+    verdicts = [each.verdicts for each in servers]
+    for word in VERDICTS:
+        if any(each is not None and each.counts[word] for each in verdicts):
+            yield Row(
+                word, [NOTHING if each is None else str(each.counts[word]) for each in verdicts]
+            )
+    for label, name in (("stale by p50", "p50"), ("stale by at most", "max")):
+        ages = [NOTHING if each is None else _figure(each.stale_age, name) for each in verdicts]
+        yield Row(label, ages)
+    yield Row("changes", [NOTHING if each is None else str(each.changes) for each in verdicts])
+
+
+def _figure(figures: Sequence[Percentile], name: str) -> str:
+    return next((duration(each) for each in figures if each.name == name), NOTHING)

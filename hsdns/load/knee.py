@@ -1,0 +1,221 @@
+"""The search for the highest rate at which limits hold: the knee.
+
+Path: cli/load_knee.py carries out each step as a run of its own -> here, which says the next one.
+Rule 1: a rate is tried until a run of it holds, it has broken twice, or the generator was the limit three times: what
+        else the machine does can break one run, but it cannot make one hold.
+Rule 2: the rate rises (or falls) by a factor until one holds and one does not, and the middle of the two is tried
+        until they are WIDTH apart.
+Rule 3: at the end both are tried again, for twice as long.  What does not stand makes the search go on from there.
+Rule 4: where the generator is the limit the search ends, and says what is known until then.
+No clock and no socket: it is told what came of each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from math import ceil, floor, log10, sqrt
+from typing import Final, NamedTuple
+
+from hsdns.load.thresholds import LATENCIES, LATENESS, Limit, Measured, is_met
+
+HELD: Final = "held"
+BROKEN: Final = "broken"
+GENERATOR: Final = "generator"
+
+WIDTH: Final = 1.01  # between a rate that holds and one that does not
+UP: Final = 2.0
+DOWN: Final = 4.0
+LEAST: Final = 1.0  # queries a second
+BREAKS: Final = 2  # runs that must break, unless one holds
+GENERATORS: Final = 3  # runs in which the generator is the limit, unless one holds
+MOST_STEPS: Final = 200
+
+SHORTEST: Final = 2.0  # seconds of a step
+LONGEST: Final = 30.0
+ABOVE: Final = 100  # queries that must be above a percentile for it to mean something
+
+
+class Step(NamedTuple):
+    """A run to be carried out: queries a second, and seconds."""
+
+    rate: float
+    seconds: float
+
+
+class Knee(NamedTuple):
+    """What is known: a rate at which the limits held, and one at which they did not, if there are any.
+
+    `found`: they are next to each other, and confirmed.  `said` is a sentence.
+    """
+
+    found: bool
+    holds: float | None
+    breaks: float | None
+    said: str
+
+
+class KneeSearch:
+    """The search from a `first` rate, up to a `ceiling`; a step has `queries` if it can, and `shortest` seconds."""
+
+    def __init__(
+        self, first: float, ceiling: float, queries: int, shortest: float = SHORTEST
+    ) -> None:
+        self.holds: float | None = None
+        self.breaks: float | None = None
+        self._ceiling = ceiling
+        self._queries = queries
+        self._shortest = shortest
+        self._said = ""
+        self._found = False
+        self._steps = 0
+        self._search = self._run(min(first, ceiling))
+        self._step: Step | None = next(self._search)
+
+    @property
+    def step(self) -> Step | None:
+        """The next step, None at the end."""
+        return self._step
+
+    def tell(self, outcome: str) -> None:
+        """What came of the step: HELD, BROKEN or GENERATOR."""
+        self._steps += 1
+        try:
+            self._step = self._search.send(outcome)
+        except StopIteration:
+            self._step = None
+            return
+        if self._steps >= MOST_STEPS:
+            self._said = (
+                f"the figures differ from run to run: no rate was found in {self._steps} of them"
+            )
+            self._step = None
+
+    def knee(self) -> Knee:
+        """What is known so far."""
+        known = self._known()
+        if self._found:
+            said = (
+                f"the knee is at {self.holds:.10g} queries a second: "
+                f"the limits hold there, and not at {self.breaks:.10g}"
+            )
+        elif self._said:
+            said = f"{self._said}; {known}" if known else self._said
+        else:
+            said = f"the search did not end; {known}" if known else "the search did not end"
+        return Knee(self._found, self.holds, self.breaks, said)
+
+    def _known(self) -> str:
+        holds, breaks = self.holds, self.breaks
+        if holds is not None and breaks is not None:
+            return f"the limits hold at {holds:.10g} queries a second, and not at {breaks:.10g}"
+        if holds is not None:
+            return f"the limits hold at {holds:.10g} queries a second"
+        if breaks is not None:
+            return f"the limits do not hold at {breaks:.10g} queries a second"
+        return ""
+
+    def _run(self, first: float) -> Generator[Step, str, None]:
+        yield from self._bracket(first)
+        while not self._said:
+            assert self.holds is not None, "there is a bracket"
+            assert self.breaks is not None, "there is a bracket"
+            middle = _rounded(sqrt(self.holds * self.breaks))
+            if self.breaks / self.holds > WIDTH and self.holds < middle < self.breaks:
+                yield from self._try(middle)
+                continue
+            holds, breaks = self.holds, self.breaks
+            upper = yield from self._try(breaks, 2)
+            if upper == HELD:  # it was something else that broke it
+                self.breaks = None
+                yield from self._bracket(breaks, sqrt(WIDTH))
+            if upper != BROKEN:
+                continue
+            lower = yield from self._try(holds, 2)
+            if lower == BROKEN:
+                self.holds = None
+                yield from self._bracket(holds, sqrt(WIDTH))
+            self._found = lower == HELD
+            if self._found:
+                return
+
+    def _bracket(self, rate: float, factor: float = 0.0) -> Generator[Step, str, None]:
+        """Go on from a rate until one holds and one does not; the steps grow from `factor` on."""
+        up, down = factor or UP, factor or DOWN
+        if self.holds is None and self.breaks is None:
+            yield from self._try(rate)
+        while not self._said and (self.holds is None or self.breaks is None):
+            if self.breaks is None:
+                assert self.holds is not None, "one of the two is known"
+                if self.holds >= self._ceiling:
+                    self._said = "the knee is above the ceiling, which -max-rate lifts"
+                    return
+                yield from self._try(min(_rounded(self.holds * up), self._ceiling))
+                up = min(up * up, UP)
+            else:
+                if self.breaks <= LEAST:
+                    self._said = "there is no knee: no rate holds the limits"
+                    return
+                yield from self._try(max(_rounded(self.breaks / down), LEAST))
+                down = min(down * down, DOWN)
+
+    def _try(self, rate: float, length: float = 1) -> Generator[Step, str, str]:
+        """Try a rate; note and return what came of it."""
+        seconds = min(max(self._shortest, ceil(self._queries / rate)), max(LONGEST, self._shortest))
+        counts = {BROKEN: 0, GENERATOR: 0}
+        while counts[BROKEN] < BREAKS and counts[GENERATOR] < GENERATORS:
+            outcome = yield Step(rate, seconds * length)
+            if outcome == HELD:
+                self.holds = rate
+                return HELD
+            counts[outcome] += 1
+        if counts[BROKEN] == BREAKS:
+            self.breaks = rate
+            return BROKEN
+        self._said = f"the generator was the limit at {rate:.10g} queries a second"
+        if self.breaks is None and self.holds is not None:
+            self._said = f"the knee is above {self.holds:.10g}: the generator is the limit"
+        return GENERATOR
+
+
+def outcome_of(limits: Sequence[Limit], measured: Measured, *, answered: int, kept: bool) -> str:
+    """What came of a step; `kept`: the generator sent what was due, and no limit of its own ended the step.
+
+    A latency that is above its limit only with the generator's own lateness is the generator's.
+    """
+    met = [is_met(limit, measured) for limit in limits]
+    broken = [limit for limit, is_broken in zip(limits, met, strict=True) if is_broken]
+    if any(limit.unit != "us" or _is_over(limit, measured) for limit in broken):
+        return BROKEN
+    if not kept or broken:
+        return GENERATOR
+    if None in met:
+        return GENERATOR if answered else BROKEN
+    return HELD
+
+
+def _is_over(limit: Limit, measured: Measured) -> bool:
+    """Whether a latency is above its limit without the generator's lateness too."""
+    if limit.metric in LATENESS:
+        return False
+    at = LATENCIES.index(limit.metric)
+    own, us = measured.lateness[at].us or 0, measured.latency[at].us
+    return us is None or us - own >= limit.value
+
+
+def queries_for(limits: Sequence[Limit]) -> int:
+    """How many queries a step needs for its figures to mean something."""
+    most = ABOVE
+    for limit in limits:
+        if limit.metric in (*LATENCIES, *LATENESS):
+            name = limit.metric.removeprefix("late.")
+            percent = 99.0 if name == "max" else float(name.removeprefix("p"))
+            most = max(most, round(ABOVE / (1 - percent / 100)))
+        elif limit.unit == "%" and limit.value:
+            most = max(most, min(ceil(round(100 / limit.value, 6)), 1_000_000))
+    return most
+
+
+def _rounded(rate: float) -> float:
+    """A rate with four digits."""
+    digits = 3 - floor(log10(rate))
+    return float(round(rate, digits))

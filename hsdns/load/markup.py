@@ -1,0 +1,83 @@
+"""Pieces of a page: sections, tables, legends, and plots that can be reached by keyboard.
+
+Path: page.py -> here.
+Rule: what is written is text: everything is escaped here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final
+
+Rows = Iterable[Sequence[object]]
+_LINES: Final = ("p50", "p99", "p999", "late", "stale")
+
+
+def section(title: str, body: str) -> str:
+    """A section with a heading."""
+    return f"<section><h2>{escape(title)}</h2>{body}</section>"
+
+
+def part(title: str, body: str) -> str:
+    """A part of a section, about one server."""
+    return f'<div class="part"><h3>{escape(title)}</h3>{body}</div>'
+
+
+def paragraph(text: str, style: str = "") -> str:
+    """A paragraph."""
+    return f'<p class="{style}">{escape(text)}</p>' if style else f"<p>{escape(text)}</p>"
+
+
+def notes(found: Iterable[tuple[str, str, str]]) -> str:
+    """What must be seen first: class (bad, good, warn), word and text."""
+    items = "".join(
+        f'<li class="{style}"><strong>{escape(word)}</strong>{escape(text)}</li>'
+        for style, word, text in found
+    )
+    return f'<ul class="notes">{items}</ul>' if items else ""
+
+
+def legend(entries: Iterable[tuple[str, str]]) -> str:
+    """Classes with texts."""
+    items = []
+    for style, text in entries:
+        if style in _LINES or style.startswith("server "):
+            shape = f'<path class="{style}" fill="none" d="M0 5h18"/>'
+        else:
+            shape = f'<rect class="{style}" width="18" height="10"/>'
+        items.append(
+            f'<li><svg viewBox="0 0 18 10" aria-hidden="true">{shape}</svg>{escape(text)}</li>'
+        )
+    return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def figure(title: str, drawing: str, key: str) -> str:
+    """A plot with its legend; "" without a drawing."""
+    if not drawing:
+        return ""
+    return (
+        f'{key}<figure class="scroll" tabindex="0" role="group" aria-label="{escape(title)}">'
+        f"{drawing}</figure>"
+    )
+
+
+def table(caption: str, head: Sequence[str], rows: Rows) -> str:
+    """A table whose first column says what its rows are."""
+    told = f"<caption>{escape(caption)}</caption>" if caption else ""
+    cells = "".join(f'<th scope="col">{escape(each)}</th>' for each in head)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(str(each))}</td>' for each in row)}</tr>" for row in rows
+    )
+    whole = f"<table>{told}<thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+    label = escape(caption or "Table")
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{label}">{whole}</div>'
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """A table of names and texts."""
+    body = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td class="wide" style="text-align:left">{escape(text)}</td></tr>'
+        for name, text in rows
+    )
+    return f"<table><tbody>{body}</tbody></table>"

@@ -1,0 +1,203 @@
+"""Reports of several generators as one: what they would have measured together.
+
+Path: cli/load_merge.py reads reports -> here -> results.py, and make_report() as after a run.
+Rule 1: counts and histograms are added slot by slot, so that nothing is lost: the report is the one that a single
+        generator would have written, but for what is said of machines and of the begin.
+Rule 2: only generators of one plan are added: the portions of -part, or runs of the same plan.
+Rule 3: all of them saw the same changes of the cluster, so they are those that the first one saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from hsdns.load.comparison import differences, shown_together
+from hsdns.load.errors import LoadError
+from hsdns.load.histogram import Histogram
+from hsdns.load.portion import read_portion
+from hsdns.load.questions import Question
+from hsdns.load.report import (
+    Counts,
+    Machine,
+    OfServer,
+    PlanReport,
+    Report,
+    Run,
+    ServerReport,
+    make_report,
+)
+from hsdns.load.results import Part, Results, Second, StaleName
+from hsdns.load.thresholds import read_limits
+from hsdns.wire.iana import rcode_from_text, type_from_text
+from hsdns.wire.name import Name
+
+OF_CLUSTER: Final = " questions of the cluster"  # as cli/load.py says what was asked
+Named = tuple[str, Report]  # the name of its file
+
+
+def merge(reports: Sequence[Named]) -> Report:
+    """The report of all generators together; raise LoadError."""
+    ordered = sorted(reports, key=lambda each: _index(each[1].plan))
+    first_name, first = ordered[0]
+    for name, report in ordered[1:]:
+        _check_alike(first_name, first, name, report)
+    missing = _missing(ordered)
+    servers = [
+        _server(
+            [report.servers[at] for _, report in ordered], [_of(each) for each in ordered], missing
+        )
+        for at in range(len(first.servers))
+    ]
+    slack = first.servers[0].verdicts.slack_ms / 1000 if first.servers[0].verdicts else None
+    texts = ",".join(limit.limit for limit in first.servers[0].limits)
+    limits = read_limits(texts, verifies=slack is not None) if texts else []
+    run = Run(
+        min(report.started for _, report in ordered),
+        msgspec.structs.replace(first.plan, part=""),
+        _machine([report.machine for _, report in ordered]),
+        slack,
+        limits,
+    )
+    made = make_report(run, servers)
+    return msgspec.structs.replace(made, generators=sum(report.generators for _, report in ordered))
+
+
+def results_of(server: ServerReport) -> Results:
+    """What was measured of a server, as its report has it; the run begins at 0."""
+    found = Results([], 0)
+    for kind in server.kinds:
+        part = found.kinds[kind.group, type_from_text(kind.type)] = Part()
+        _fill(part, kind.counts, kind.slots)
+    for each in server.per_second:
+        second = found.seconds[each.second] = Second()
+        _fill(second, each.counts, each.slots)
+        second.lateness = Histogram(each.late_slots)
+        second.verdicts.update(each.verdicts)
+        second.worst_age = each.worst_age_ms / 1000
+        second.changes = each.changes
+    if server.verdicts is not None:
+        found.reasons.update(server.verdicts.undecided)
+        found.ages = Histogram(server.verdicts.stale_slots)
+        found.behind = Histogram(server.verdicts.behind_slots)
+        for number, stale in enumerate(server.verdicts.stale_names):
+            found.questions.append(
+                Question(Name.from_text(stale.name), type_from_text(stale.type), "")
+            )
+            name = found.stale[number] = StaleName()
+            name.count, name.first = stale.count, stale.first_s
+            name.worst_age = stale.worst_age_ms / 1000
+    return found
+
+
+def _fill(part: Part, counts: Counts, slots: Sequence[tuple[int, int]]) -> None:
+    part.rcodes.update({rcode_from_text(text): count for text, count in counts.rcodes.items()})
+    part.lost, part.not_sent, part.truncated = counts.lost, counts.not_sent, counts.truncated
+    part.latency = Histogram(slots)
+
+
+def _server(servers: Sequence[ServerReport], names: Sequence[str], missing: str) -> OfServer:
+    first, whole = servers[0], results_of(servers[0])
+    for server in servers[1:]:
+        other = results_of(server)
+        for second in other.seconds.values():
+            second.changes = 0
+        _append(whole, other)
+    ended = [
+        f"{name}: {each.ended}" for name, each in zip(names, servers, strict=True) if each.ended
+    ]
+    if len(servers) == 1:
+        ended = [first.ended] if first.ended else []
+    told = "; ".join([*ended, missing] if missing else ended)
+    return OfServer(first.name, first.target, told, max(each.seconds for each in servers), whole)
+
+
+def _append(whole: Results, other: Results) -> None:
+    """Add the results of another report, whose questions have numbers of their own."""
+    shift = len(whole.questions)
+    whole.questions += other.questions
+    other.stale = {number + shift: name for number, name in other.stale.items()}
+    whole.merge(other)
+
+
+def _index(plan: PlanReport) -> int:
+    return read_portion(plan.part).part if plan.part else -1
+
+
+def _of(named: Named) -> str:
+    name, report = named
+    return f"part {report.plan.part}" if report.plan.part else name
+
+
+def _missing(reports: Sequence[Named]) -> str:
+    """Which portions are not there, "" if all are; raise LoadError for one that is there twice."""
+    portions = [read_portion(report.plan.part) for _, report in reports if report.plan.part]
+    if not portions:
+        return ""
+    if len(portions) < len(reports) or len({each.parts for each in portions}) > 1:
+        told = ", ".join(f"{name}: {report.plan.part or 'all of it'}" for name, report in reports)
+        raise LoadError(f"these are portions of different plans: {told}")
+    found = [each.part for each in portions]
+    if twice := next((each for each in portions if found.count(each.part) > 1), None):
+        files = ", ".join(name for name, report in reports if report.plan.part == twice.to_text())
+        raise LoadError(f"part {twice.to_text()} is there more than once: {files}")
+    parts = portions[0].parts
+    missing = [f"{number}/{parts}" for number in range(parts) if number not in found]
+    return f"missing: part {', '.join(missing)}" if missing else ""
+
+
+def _check_alike(first_name: str, first: Report, name: str, report: Report) -> None:
+    """Raise LoadError for reports that are not of one plan."""
+    if _alike(report.plan) != _alike(first.plan):
+        told = differences(shown_together([(first_name, first), (name, report)]))
+        raise LoadError(
+            f"{name} is of another plan than {first_name}, so they cannot be added"
+            + "".join(f"; {each}" for each in told)
+        )
+    for what, mine, theirs in (
+        ("servers", _servers(first), _servers(report)),
+        ("limits", _limits(first), _limits(report)),
+        ("slack", _slacks(first), _slacks(report)),
+    ):
+        if mine != theirs:
+            raise LoadError(
+                f"{name} has other {what} than {first_name}, so they cannot be added: "
+                f"{', '.join(theirs) or 'none'}, not {', '.join(mine) or 'none'}"
+            )
+
+
+def _alike(plan: PlanReport) -> PlanReport:
+    """What has to be alike.  A cluster may have changed between two generators' reading of its names."""
+    if OF_CLUSTER in plan.what:
+        words = plan.what.partition(OF_CLUSTER)[2]
+        return msgspec.structs.replace(plan, part="", questions=0, what=words)
+    return msgspec.structs.replace(plan, part="")
+
+
+def _servers(report: Report) -> list[str]:
+    return [f"{each.name} ({each.target})" for each in report.servers]
+
+
+def _limits(report: Report) -> list[str]:
+    return [limit.limit for limit in report.servers[0].limits]
+
+
+def _slacks(report: Report) -> list[str]:
+    return [f"{each.verdicts.slack_ms:g} ms" for each in report.servers if each.verdicts]
+
+
+def _machine(machines: Sequence[Machine]) -> Machine:
+    """One machine, or what several have; the processors are those of the largest."""
+    fields = {
+        field: ", ".join(dict.fromkeys(getattr(each, field) for each in machines))
+        for field in ("hsdns", "python", "system", "sockets_by")
+    }
+    return Machine(
+        fields["hsdns"],
+        fields["python"],
+        fields["system"],
+        max(each.processors for each in machines),
+        fields["sockets_by"],
+    )

@@ -1,0 +1,47 @@
+"""The portion of a plan that one of several generators carries out: -part 3/8.
+
+Path: cli/load.py reads -part -> here -> sender_process.py, which takes times and questions through it.
+Rule: of all queries of the plan, number N belongs to the generator N % count.  So the portions together are the plan:
+      the same queries at the same times, however many generators there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
+
+from hsdns.load.errors import LoadError
+
+T = TypeVar("T")
+MOST: Final = 1000  # generators
+
+
+class Portion(NamedTuple):
+    """One of `parts` portions; `part` is below that, as the index of an Indexed Job is."""
+
+    part: int = 0
+    parts: int = 1
+
+    def of(self, found: Iterator[T]) -> Iterator[T]:
+        """What belongs to this one."""
+        return found if self.parts == 1 else islice(found, self.part, None, self.parts)
+
+    def to_text(self) -> str:
+        """As -part has it; "" for the whole."""
+        return "" if self.parts == 1 else f"{self.part}/{self.parts}"
+
+
+def read_portion(text: str) -> Portion:
+    """Read -part, INDEX/COUNT; raise LoadError."""
+    index, _, count = text.partition("/")
+    if not all(each.isascii() and each.isdigit() and len(each) < 5 for each in (index, count)):
+        raise LoadError(f'-part needs an index and a count such as 0/8, found "{text}"')
+    if not 0 < int(count) <= MOST:
+        raise LoadError(f'-part: "{count}" in "{text}" is no count from 1 to {MOST}')
+    if int(index) >= int(count):
+        raise LoadError(
+            f'-part: "{index}" in "{text}" is no index from 0 to {int(count) - 1}; '
+            f"the first of {int(count)} is 0/{int(count)}"
+        )
+    return Portion(int(index), int(count))

@@ -1,0 +1,72 @@
+"""Counts, times and rates of a report in words.
+
+Path: text.py, page.py, plots.py and comparison.py -> here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hsdns.load.report import Counts, LimitReport, Percentile, StageReport
+
+
+def answers(counts: Counts) -> str:
+    """Rcodes with their numbers."""
+    words = [f"{rcode} {count}" for rcode, count in counts.rcodes.items()]
+    if counts.truncated:
+        words.append(f"truncated {counts.truncated}")
+    return ", ".join(words) or "none"
+
+
+def percentiles(figures: Sequence[Percentile], only: Sequence[str] = ()) -> str:
+    """Percentiles in a line; those without a figure say why."""
+    words = [f"{each.name} {duration(each)}" for each in figures if not only or each.name in only]
+    return "  ".join(words)
+
+
+def duration(figure: Percentile) -> str:
+    """A figure with its unit, or why there is none."""
+    if figure.us is None:
+        return {"lost": "lost", "generator": "-", "none": "-"}[figure.why]
+    return us_to_text(figure.us)
+
+
+def us_to_text(us: float) -> str:
+    """Microseconds with three digits, in the unit that suits."""
+    for unit, size in (("s", 1_000_000.0), ("ms", 1000.0)):
+        if us >= size:
+            value = us / size
+            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
+    return f"{us:.0f} us"
+
+
+def share(count: int, whole: int) -> str:
+    """A number and its share of a whole."""
+    return f"{count} ({count / whole:.3%})" if count and whole else str(count)
+
+
+def limited(limit: LimitReport) -> str:
+    """What was measured of what a limit is about."""
+    if limit.count is not None:
+        return share(limit.count, limit.whole or 0)
+    if limit.us is not None:
+        return us_to_text(limit.us)
+    return "lost" if limit.met is not None else "not known"
+
+
+def rates(stages: Sequence[StageReport]) -> str:
+    """The rates of a schedule."""
+    words = []
+    for stage in stages:
+        rate = (
+            f"{stage.first:.10g}"
+            if stage.first == stage.last
+            else f"{stage.first:.10g}..{stage.last:.10g}"
+        )
+        words.append(f"{rate}/s for {stage.seconds:g} s")
+    return ", then ".join(words)
+
+
+def arrival(word: str, burst: int) -> str:
+    """How queries arrive."""
+    return f"bursts of {burst}" if word == "burst" else word

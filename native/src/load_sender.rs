@@ -1,0 +1,282 @@
+//! Sends the queries of a load test when they are due and notes what becomes of them: the twin of
+//! hsdns/load/sender.py, whose rules are these.
+//!
+//! ```text
+//! --> feed.rs         the schedule, in pieces that Python makes ahead of time
+//!     --> load_sender.rs  what is due is sent, what has arrived is taken     (in_flight.rs: by socket and ID)
+//!         --> messages.rs     outcomes, new replies and counts, in frames    (counts.rs)
+//!     --> sockets.rs      the sockets, the pipe and the clock
+//! ```
+//!
+//! Rule 1: what is due is sent at the next turn, whatever has been answered so far; nothing is skipped and nothing
+//!         waits for a reply.
+//! Rule 2: what is late is sent late, and both times are noted.  A query is sent when the call that sent it returns.
+//! Rule 3: no reply is read beyond its ID and flags, so that none can do harm.
+//! Rule 4: no clock and no socket here: `World` has them, and tests have a world of their own.
+
+pub mod counts;
+pub mod feed;
+pub mod in_flight;
+pub mod messages;
+pub mod sockets;
+
+use std::sync::Arc;
+
+use feed::{Feed, Next, Schedule};
+use in_flight::{InFlight, Waiting};
+use messages::{LOST, Messages, NOT_SENT};
+
+/// Queries sent in one turn, the most that one call of the system sends.
+pub const MOST: usize = 16;
+/// Nanoseconds between two reports of outcomes.
+const REPORT_EVERY: i64 = 20_000_000;
+/// Nanoseconds before a query is due from which nothing is waited for.
+const SPIN: i64 = 60_000;
+/// Nanoseconds that are waited for at once.
+const LONGEST: i64 = 50_000_000;
+/// Nanoseconds after which a schedule that is not there yet is asked for again.
+const NOT_YET: i64 = 100_000;
+/// Octets before the question of a message.
+const HEADER_LEN: usize = 12;
+
+/// The clock, the sockets and the process that counts.
+pub trait World {
+    /// Nanoseconds of the monotonic clock.
+    fn clock(&mut self) -> i64;
+    /// Wait at most so many nanoseconds for a reply, and add the sockets that have one to `ready`; false: it is over.
+    fn wait(&mut self, nanoseconds: i64, ready: &mut Vec<usize>) -> bool;
+    /// Send the datagrams; add the places of those that could not be sent to `refused`.
+    fn send(&mut self, socket: usize, datagrams: &Datagrams, refused: &mut Vec<usize>);
+    /// Receive some datagrams, in place of those before; return their number and whether there may be more.
+    fn receive(&mut self, socket: usize) -> (usize, bool);
+    /// One of the datagrams that were received last.
+    fn datagram(&self, index: usize) -> &[u8];
+    /// Give messages to the process that counts, and empty them as far as it takes them.
+    fn emit(&mut self, messages: &mut Vec<u8>);
+}
+
+/// Datagrams one after another in one buffer.
+#[derive(Default)]
+pub struct Datagrams {
+    octets: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Datagrams {
+    fn clear(&mut self) {
+        self.octets.clear();
+        self.ends.clear();
+    }
+
+    fn push(&mut self, query_id: u16, query: &[u8]) {
+        self.octets.extend_from_slice(&query_id.to_be_bytes());
+        self.octets.extend_from_slice(query);
+        self.ends.push(self.octets.len());
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let octets = &self.octets[start..end];
+            start = end;
+            octets
+        })
+    }
+}
+
+/// What a sender is to do.
+pub struct Settings {
+    /// Queries without their IDs.
+    pub queries: Vec<Box<[u8]>>,
+    /// The kind of each query; empty if nothing is to be counted.
+    pub kinds: Vec<u32>,
+    /// The ID that each socket begins with.
+    pub first_ids: Vec<u16>,
+    /// Nanoseconds that a query waits for its reply.
+    pub timeout: i64,
+    /// Whether replies are wanted.
+    pub replies: bool,
+}
+
+/// A query that is sent in this turn.
+struct Leaving {
+    socket: usize,
+    query_id: u16,
+    question: u32,
+    planned: i64,
+}
+
+/// Sends the queries of a schedule.
+pub struct LoadSender {
+    queries: Vec<Box<[u8]>>,
+    schedule: Schedule,
+    in_flight: InFlight,
+    messages: Messages,
+    leaving: Vec<Leaving>,
+    datagrams: Datagrams,
+    refused: Vec<usize>,
+    lost: Vec<Waiting>,
+    ready: Vec<usize>,
+    reported: i64,
+}
+
+impl LoadSender {
+    /// Make one that takes its schedule from `feed`.
+    #[must_use]
+    pub fn new(settings: Settings, feed: Arc<Feed>) -> Self {
+        Self {
+            queries: settings.queries,
+            schedule: Schedule::new(feed),
+            in_flight: InFlight::new(settings.first_ids, settings.timeout),
+            messages: Messages::new(settings.kinds, settings.replies),
+            leaving: Vec::with_capacity(MOST),
+            datagrams: Datagrams::default(),
+            refused: Vec::new(),
+            lost: Vec::new(),
+            ready: Vec::new(),
+            reported: 0,
+        }
+    }
+
+    /// Send everything, and wait for the last replies; `begin` is the time at which the schedule begins.
+    pub fn run(&mut self, begin: i64, world: &mut impl World) {
+        self.reported = begin;
+        self.messages.begin(begin);
+        loop {
+            let now = world.clock();
+            let left = match self.schedule.due() {
+                Next::Due(due) if begin + due <= now => {
+                    self.send(begin, now, world);
+                    0
+                }
+                Next::Due(due) => begin + due - now - SPIN,
+                Next::NotYet => NOT_YET,
+                Next::Over if self.in_flight.is_empty() => break,
+                Next::Over => LONGEST,
+            };
+            self.ready.clear();
+            if !world.wait(left.clamp(0, LONGEST), &mut self.ready) {
+                break;
+            }
+            for index in 0..self.ready.len() {
+                self.receive(self.ready[index], world);
+            }
+            let now = world.clock();
+            self.take_lost(now);
+            if now - self.reported > REPORT_EVERY {
+                self.report(now);
+            }
+            world.emit(self.messages.octets());
+        }
+        let now = world.clock();
+        self.take_lost(now);
+        self.report(now);
+        self.schedule.close();
+    }
+
+    /// What has been told to nobody yet.
+    pub fn messages(&mut self) -> &mut Vec<u8> {
+        self.messages.octets()
+    }
+
+    /// Send what is due, at most `MOST`.
+    fn send(&mut self, begin: i64, now: i64, world: &mut impl World) {
+        self.leaving.clear();
+        while self.leaving.len() < MOST {
+            match self.schedule.due() {
+                Next::Due(due) if begin + due <= now => {
+                    let (socket, query_id) = self.in_flight.place();
+                    self.leaving.push(Leaving {
+                        socket,
+                        query_id,
+                        question: self.schedule.take(),
+                        planned: begin + due,
+                    });
+                }
+                _ => break,
+            }
+        }
+        let mut at = 0;
+        while at < self.leaving.len() {
+            let socket = self.leaving[at].socket;
+            let same = self.leaving[at..].iter();
+            let end = at + same.take_while(|each| each.socket == socket).count();
+            self.send_from(socket, at, end, world);
+            at = end;
+        }
+    }
+
+    /// Send queries that leave from one socket.
+    fn send_from(&mut self, socket: usize, at: usize, end: usize, world: &mut impl World) {
+        self.datagrams.clear();
+        for each in &self.leaving[at..end] {
+            let query = self.queries.get(each.question as usize);
+            self.datagrams
+                .push(each.query_id, query.map_or(&[], |query| &query[..]));
+        }
+        self.refused.clear();
+        world.send(socket, &self.datagrams, &mut self.refused);
+        let sent = world.clock();
+        for (index, each) in self.leaving[at..end].iter().enumerate() {
+            let waiting = Waiting {
+                question: each.question,
+                planned: each.planned,
+                sent,
+            };
+            if self.refused.contains(&index) {
+                self.messages.add(&waiting, NOT_SENT, 0, 0);
+            } else if let Some(before) = self.in_flight.begin(socket, each.query_id, waiting) {
+                self.messages.add(&before, LOST, 0, 0);
+            }
+        }
+    }
+
+    fn receive(&mut self, socket: usize, world: &mut impl World) {
+        loop {
+            let (count, is_more) = world.receive(socket);
+            let now = world.clock();
+            for index in 0..count {
+                let octets = world.datagram(index);
+                if octets.len() < HEADER_LEN {
+                    continue;
+                }
+                let query_id = u16::from_be_bytes([octets[0], octets[1]]);
+                let Some(waiting) = self.in_flight.answered(socket, query_id) else {
+                    continue;
+                };
+                let flags = u16::from_be_bytes([octets[2], octets[3]]);
+                let reply = self.messages.number(waiting.question, &octets[2..]);
+                self.messages.add(&waiting, now, flags, reply);
+            }
+            if !is_more {
+                return;
+            }
+        }
+    }
+
+    fn take_lost(&mut self, now: i64) {
+        self.lost.clear();
+        self.in_flight.lost(now, &mut self.lost);
+        for waiting in &self.lost {
+            self.messages.add(waiting, LOST, 0, 0);
+        }
+    }
+
+    fn report(&mut self, now: i64) {
+        self.messages.report();
+        self.reported = now;
+    }
+}

@@ -1,0 +1,117 @@
+//! Counts of outcomes by second of the schedule and by kind of question, for hsdns/load/results.py.
+//!
+//! Rule 1: the slots are those of hsdns/load/histogram.py, so that nothing is rounded twice.
+//! Rule 2: only what has been counted since the last report is told, in records of RECORD_LEN octets: what is counted,
+//!         the number of the second or kind, a slot or an rcode, and how many.
+
+use hashbrown::HashTable;
+
+use super::in_flight::Waiting;
+use super::messages::{LOST, NOT_SENT};
+
+/// Octets of a record.
+pub const RECORD_LEN: usize = 13;
+const SECOND: i64 = 1_000_000_000;
+const MICROSECOND: i64 = 1000;
+const DIGITS: u32 = 11;
+const TC: u16 = 0x0200;
+const RCODE: u16 = 0x000F;
+
+/// What is counted of a second or a kind.
+#[derive(Clone, Copy)]
+enum What {
+    Lateness = 0,
+    Latency = 1,
+    Rcode = 2,
+    Lost = 3,
+    NotSent = 4,
+    Truncated = 5,
+}
+
+/// Added to what is counted of a kind; the rest is of a second.
+const OF_KIND: u8 = 8;
+
+/// Counts since the last report.
+#[derive(Default)]
+pub struct Counts {
+    cells: HashTable<(u128, u32)>,
+}
+
+impl Counts {
+    /// Count an outcome of a query of a kind; `planned` is from the begin.
+    pub fn add(&mut self, kind: u32, planned: i64, waiting: &Waiting, received: i64, flags: u16) {
+        let second = u32::try_from(planned / SECOND).unwrap_or(u32::MAX);
+        let places = [(0, second), (OF_KIND, kind)];
+        let mut both = |what: What, value: u32| {
+            for (of, number) in places {
+                self.count(what as u8 + of, number, value);
+            }
+        };
+        if received == NOT_SENT {
+            both(What::NotSent, 0);
+            return;
+        }
+        if received == LOST {
+            both(What::Lost, 0);
+        } else {
+            both(What::Rcode, u32::from(flags & RCODE));
+            both(
+                What::Latency,
+                slot_of((received - waiting.planned) / MICROSECOND),
+            );
+            if flags & TC != 0 {
+                both(What::Truncated, 0);
+            }
+        }
+        let lateness = slot_of((waiting.sent - waiting.planned) / MICROSECOND);
+        self.count(What::Lateness as u8, second, lateness);
+    }
+
+    fn count(&mut self, what: u8, number: u32, value: u32) {
+        let key = u128::from(what) << 64 | u128::from(number) << 32 | u128::from(value);
+        let entry = self
+            .cells
+            .entry(hash(key), |cell| cell.0 == key, |cell| hash(cell.0));
+        entry.or_insert((key, 0)).get_mut().1 += 1;
+    }
+
+    /// Whether there is nothing to tell.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// How many octets tell it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.cells.len() * RECORD_LEN
+    }
+
+    /// Tell it, and begin again.
+    pub fn take(&mut self, octets: &mut Vec<u8>) {
+        for (key, count) in self.cells.drain() {
+            octets.push((key >> 64) as u8);
+            octets.extend_from_slice(&((key >> 32) as u32).to_ne_bytes());
+            octets.extend_from_slice(&(key as u32).to_ne_bytes());
+            octets.extend_from_slice(&count.to_ne_bytes());
+        }
+    }
+}
+
+/// The slot of a value; negative ones are in that of 0.
+#[must_use]
+pub fn slot_of(value: i64) -> u32 {
+    let value = u64::try_from(value).unwrap_or(0);
+    if value < 1 << DIGITS {
+        return value as u32;
+    }
+    let shift = u64::BITS - value.leading_zeros() - DIGITS;
+    (shift << (DIGITS - 1)) + (value >> shift) as u32
+}
+
+/// Keys are small numbers that nobody chooses: multiplication spreads them over the high and the low bits.
+fn hash(key: u128) -> u64 {
+    let mixed =
+        ((key >> 32) as u64 ^ (key as u64).rotate_left(40)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed ^ mixed >> 29
+}

@@ -1,0 +1,124 @@
+//! What the sender tells the process that counts: the messages of hsdns/load/outcome.py.
+//!
+//! Rule 1: a reply is told once, under a number that outcomes refer to; MOST_REPLIES are remembered.
+//! Rule 2: what is counted here is told as counts, and its outcomes only where replies are wanted.
+
+use std::collections::HashMap;
+
+use super::counts::Counts;
+use super::in_flight::Waiting;
+
+/// In place of the time at which a reply came.
+pub const LOST: i64 = 0;
+/// In place of the time at which a reply came.
+pub const NOT_SENT: i64 = -1;
+
+const OUTCOMES: u8 = b'o';
+const ANSWERS: u8 = b'a';
+const COUNTS: u8 = b'c';
+const REPLY: u8 = b'r';
+const FORGET: u8 = b'f';
+const MOST_REPLIES: usize = 100_000;
+
+/// Messages that are on their way.
+pub struct Messages {
+    kinds: Vec<u32>,
+    wants_replies: bool,
+    begin: i64,
+    counts: Counts,
+    outcomes: Vec<u8>,
+    replies: HashMap<Box<[u8]>, u32>,
+    reply_count: u32,
+    octets: Vec<u8>,
+}
+
+impl Messages {
+    /// With the kinds of the questions outcomes are counted, without any they are told.
+    #[must_use]
+    pub fn new(kinds: Vec<u32>, wants_replies: bool) -> Self {
+        Self {
+            kinds,
+            wants_replies,
+            begin: 0,
+            counts: Counts::default(),
+            outcomes: Vec::new(),
+            replies: HashMap::new(),
+            reply_count: 0,
+            octets: Vec::new(),
+        }
+    }
+
+    /// The time at which the schedule begins.
+    pub fn begin(&mut self, begin: i64) {
+        self.begin = begin;
+    }
+
+    /// The number of a reply without its ID, 0 if replies are not wanted; new ones are told.
+    pub fn number(&mut self, question: u32, content: &[u8]) -> u32 {
+        if !self.wants_replies {
+            return 0;
+        }
+        if let Some(&number) = self.replies.get(content) {
+            return number;
+        }
+        if self.replies.len() == MOST_REPLIES {
+            self.report();
+            self.replies.clear();
+            self.frame(FORGET, 0);
+        }
+        self.reply_count += 1;
+        self.replies.insert(content.into(), self.reply_count);
+        self.frame(REPLY, 8 + content.len());
+        self.octets
+            .extend_from_slice(&self.reply_count.to_be_bytes());
+        self.octets.extend_from_slice(&question.to_be_bytes());
+        self.octets.extend_from_slice(content);
+        self.reply_count
+    }
+
+    /// Note an outcome.
+    pub fn add(&mut self, waiting: &Waiting, received: i64, flags: u16, reply: u32) {
+        if let Some(&kind) = self.kinds.get(waiting.question as usize) {
+            let planned = waiting.planned - self.begin;
+            self.counts.add(kind, planned, waiting, received, flags);
+            if !self.wants_replies || received <= LOST {
+                return;
+            }
+        }
+        for number in [waiting.question, u32::from(flags), reply] {
+            self.outcomes.extend_from_slice(&number.to_ne_bytes());
+        }
+        for time in [waiting.planned, waiting.sent, received] {
+            self.outcomes.extend_from_slice(&time.to_ne_bytes());
+        }
+    }
+
+    /// Tell what has been noted.
+    pub fn report(&mut self) {
+        if !self.counts.is_empty() {
+            self.frame(COUNTS, self.counts.len());
+            self.counts.take(&mut self.octets);
+        }
+        if !self.outcomes.is_empty() {
+            let kind = if self.kinds.is_empty() {
+                OUTCOMES
+            } else {
+                ANSWERS
+            };
+            self.frame(kind, self.outcomes.len());
+            self.octets.append(&mut self.outcomes);
+        }
+    }
+
+    /// What is to be told.
+    pub fn octets(&mut self) -> &mut Vec<u8> {
+        &mut self.octets
+    }
+
+    /// Begin a message.
+    fn frame(&mut self, kind: u8, length: usize) {
+        self.octets.push(kind);
+        self.octets
+            .extend_from_slice(&(length as u32).to_ne_bytes());
+    }
+}

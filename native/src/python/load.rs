@@ -1,0 +1,213 @@
+//! LoadSender for Python.
+
+use std::sync::{Arc, Mutex, TryLockError};
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::load_sender::feed::{Feed, Piece};
+use crate::load_sender::sockets::Sockets;
+use crate::load_sender::{Datagrams, LoadSender as Inner, Settings, World};
+
+/// Sends the queries of a load test from the thread that calls `run()`.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+pub(super) struct LoadSender {
+    inner: Mutex<Inner>,
+    feed: Arc<Feed>,
+    queries: usize,
+    sockets: usize,
+}
+
+#[pymethods]
+impl LoadSender {
+    #[new]
+    #[pyo3(signature = (queries, *, kinds, first_ids, timeout, replies))]
+    fn new(
+        queries: Vec<PyBackedBytes>,
+        kinds: Vec<u32>,
+        first_ids: Vec<u16>,
+        timeout: i64,
+        replies: bool,
+    ) -> PyResult<Self> {
+        if first_ids.is_empty() {
+            return Err(PyValueError::new_err("there is no socket"));
+        }
+        if !kinds.is_empty() && kinds.len() != queries.len() {
+            return Err(PyValueError::new_err("each query has a kind, or none has"));
+        }
+        let feed = Arc::<Feed>::default();
+        let (count, sockets) = (queries.len(), first_ids.len());
+        let settings = Settings {
+            queries: queries.iter().map(|query| Box::from(&query[..])).collect(),
+            kinds,
+            first_ids,
+            timeout,
+            replies,
+        };
+        Ok(Self {
+            inner: Mutex::new(Inner::new(settings, Arc::clone(&feed))),
+            feed,
+            queries: count,
+            sockets,
+        })
+    }
+
+    /// Add a part of the schedule: packed times and numbers of questions.
+    fn feed(&self, py: Python<'_>, times: &[u8], questions: &[u8]) -> PyResult<bool> {
+        let piece = Piece {
+            times: words(times, i64::from_ne_bytes),
+            questions: words(questions, u32::from_ne_bytes),
+        };
+        if piece.times.len() != piece.questions.len() {
+            return Err(PyValueError::new_err("each time has one question"));
+        }
+        if piece
+            .questions
+            .iter()
+            .any(|&each| each as usize >= self.queries)
+        {
+            return Err(PyValueError::new_err("there is no such question"));
+        }
+        Ok(py.detach(|| self.feed.add(piece)))
+    }
+
+    /// Tell that the schedule is whole.
+    fn end_feed(&self) {
+        self.feed.end();
+    }
+
+    /// Send from connected sockets, without the GIL.
+    fn run(&self, py: Python<'_>, fds: Vec<i32>, stop: i32, pipe: i32, begin: i64) -> PyResult<()> {
+        if fds.len() != self.sockets {
+            return Err(PyValueError::new_err("each socket has a first ID"));
+        }
+        self.with(py, |inner| {
+            let mut sockets = Sockets::new(fds, stop, pipe);
+            inner.run(begin, &mut sockets);
+            Ok(sockets.finish(inner.messages())?)
+        })
+    }
+
+    /// Send to a world in Python.
+    fn run_in(&self, py: Python<'_>, world: Py<PyAny>, begin: i64) -> PyResult<()> {
+        self.with(py, |inner| {
+            let mut scripted = Scripted {
+                world,
+                received: Vec::new(),
+                error: None,
+            };
+            inner.run(begin, &mut scripted);
+            scripted.emit(inner.messages());
+            scripted.error.map_or(Ok(()), Err)
+        })
+    }
+}
+
+impl LoadSender {
+    fn with(
+        &self,
+        py: Python<'_>,
+        run: impl FnOnce(&mut Inner) -> PyResult<()> + Send,
+    ) -> PyResult<()> {
+        let feed = Arc::clone(&self.feed);
+        py.detach(|| {
+            let result = match self.inner.try_lock() {
+                Ok(mut inner) => run(&mut inner),
+                Err(TryLockError::Poisoned(poisoned)) => run(&mut poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(PyRuntimeError::new_err("it runs already"));
+                }
+            };
+            feed.close();
+            result
+        })
+    }
+}
+
+fn words<const LEN: usize, W>(octets: &[u8], read: impl Fn([u8; LEN]) -> W) -> Vec<W> {
+    let words = octets.chunks_exact(LEN);
+    words
+        .filter_map(|word| word.try_into().ok().map(&read))
+        .collect()
+}
+
+/// A clock and sockets in Python; an exception there ends the run.
+struct Scripted {
+    world: Py<PyAny>,
+    received: Vec<Vec<u8>>,
+    error: Option<PyErr>,
+}
+
+impl Scripted {
+    fn call<'py, R>(
+        &mut self,
+        py: Python<'py>,
+        call: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<R>,
+    ) -> Option<R> {
+        match call(self.world.bind(py)) {
+            Ok(found) => Some(found),
+            Err(error) => {
+                self.error.get_or_insert(error);
+                None
+            }
+        }
+    }
+}
+
+impl World for Scripted {
+    fn clock(&mut self) -> i64 {
+        let now: Option<i64> =
+            Python::attach(|py| self.call(py, |world| world.call_method0("clock")?.extract()));
+        now.unwrap_or(0)
+    }
+
+    fn wait(&mut self, nanoseconds: i64, ready: &mut Vec<usize>) -> bool {
+        let found: Option<Option<Vec<usize>>> = Python::attach(|py| {
+            self.call(py, |world| {
+                world.call_method1("wait", (nanoseconds,))?.extract()
+            })
+        });
+        let Some(found) = found.flatten() else {
+            return false;
+        };
+        ready.extend(found);
+        self.error.is_none()
+    }
+
+    fn send(&mut self, socket: usize, datagrams: &Datagrams, refused: &mut Vec<usize>) {
+        let found: Option<Vec<usize>> = Python::attach(|py| {
+            self.call(py, |world| {
+                let octets = datagrams.iter().map(|each| PyBytes::new(py, each));
+                let octets = PyList::new(py, octets)?;
+                world.call_method1("send", (socket, octets))?.extract()
+            })
+        });
+        refused.extend(found.unwrap_or_default());
+    }
+
+    fn receive(&mut self, socket: usize) -> (usize, bool) {
+        let found: Option<Vec<Vec<u8>>> = Python::attach(|py| {
+            self.call(py, |world| {
+                world.call_method1("receive", (socket,))?.extract()
+            })
+        });
+        self.received = found.unwrap_or_default();
+        (self.received.len(), false)
+    }
+
+    fn datagram(&self, index: usize) -> &[u8] {
+        &self.received[index]
+    }
+
+    fn emit(&mut self, messages: &mut Vec<u8>) {
+        Python::attach(|py| {
+            self.call(py, |world| {
+                world.call_method1("emit", (PyBytes::new(py, messages),))?;
+                Ok(())
+            })
+        });
+        messages.clear();
+    }
+}

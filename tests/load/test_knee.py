@@ -1,0 +1,210 @@
+"""The search on servers that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.load.figures import LATE, LOST, NOTHING, PERCENTS, Figure
+from hsdns.load.knee import (
+    BROKEN,
+    GENERATOR,
+    HELD,
+    WIDTH,
+    KneeSearch,
+    Step,
+    outcome_of,
+    queries_for,
+)
+from hsdns.load.thresholds import KNEE_LIMITS, Measured, read_knee_limits
+
+Server = Callable[[Step], str]
+
+
+def carried_out(search: KneeSearch, server: Server) -> list[tuple[float, float, str]]:
+    """Rates, seconds and outcomes of all steps."""
+    found = []
+    while (step := search.step) is not None:
+        outcome = server(step)
+        found.append((step.rate, step.seconds, outcome))
+        search.tell(outcome)
+    return found
+
+
+def server_of(capacity: float, generator: float = float("inf")) -> Server:
+    def server(step: Step) -> str:
+        if step.rate > capacity:
+            return BROKEN
+        return GENERATOR if step.rate > generator else HELD
+
+    return server
+
+
+def search_of(first: float = 1000, ceiling: float = 100_000, queries: int = 10_000) -> KneeSearch:
+    return KneeSearch(first, ceiling, queries)
+
+
+def test_steps() -> None:
+    search = search_of()
+    steps = carried_out(search, server_of(3000))
+    assert steps == [
+        (1000, 10, HELD),
+        (2000, 5, HELD),
+        *[(4000, 3, BROKEN)] * 2,
+        (2828, 4, HELD),
+        *[(3363, 3, BROKEN)] * 2,
+        *[(3084, 4, BROKEN)] * 2,
+        (2953, 4, HELD),
+        *[(3018, 4, BROKEN)] * 2,
+        (2985, 4, HELD),
+        *[(3001, 4, BROKEN)] * 2,
+        *[(3001, 8, BROKEN)] * 2,
+        (2985, 8, HELD),
+    ]
+    assert search.knee() == (
+        True,
+        2985,
+        3001,
+        "the knee is at 2985 queries a second: the limits hold there, and not at 3001",
+    )
+
+
+@pytest.mark.parametrize(
+    ("capacity", "generator", "first", "holds", "breaks", "said"),
+    [
+        (1e9, 30_000, 1000, 16_000, None, "the knee is above 16000: the generator is the limit; the limits hold at 16000 queries a second"),
+        (25_000, 20_000, 1000, 16_000, 32_000, "the generator was the limit at 22630 queries a second; the limits hold at 16000 queries a second, and not at 32000"),
+        (17_000, 16_500, 1000, 16_000, 17_450, "the generator was the limit at 16710 queries a second; the limits hold at 16000 queries a second, and not at 17450"),
+        (1e9, 500, 1000, None, None, "the generator was the limit at 1000 queries a second"),
+        (1e9, 1e9, 1000, 100_000, None, "the knee is above the ceiling, which -max-rate lifts; the limits hold at 100000 queries a second"),
+        (1e9, 1e9, 500_000, 100_000, None, "the knee is above the ceiling, which -max-rate lifts; the limits hold at 100000 queries a second"),
+        (0, 1e9, 1000, None, 1, "there is no knee: no rate holds the limits; the limits do not hold at 1 queries a second"),
+        (9.9, 1e9, 1000, 9.859, 9.913, "the knee is at 9.859 queries a second: the limits hold there, and not at 9.913"),
+    ],
+)  # fmt: skip
+def test_ends(
+    capacity: float, generator: float, first: float, holds: float, breaks: float, said: str
+) -> None:
+    search = search_of(first)
+    carried_out(search, server_of(capacity, generator))
+    found = search.knee()
+    assert (found.holds, found.breaks, found.said) == (holds, breaks, said)
+    assert found.found is said.startswith("the knee is at")
+
+
+def test_what_is_known_before_the_end() -> None:
+    search = search_of()
+    assert search.knee() == (False, None, None, "the search did not end")
+    search.tell(HELD)
+    assert search.knee() == (
+        False, 1000, None, "the search did not end; the limits hold at 1000 queries a second",
+    )  # fmt: skip
+
+
+def test_a_server_that_does_as_it_likes() -> None:
+    """It holds what it broke, and breaks what it held, for as long as it is asked."""
+    random, search = Random(1), search_of()
+    steps = carried_out(search, lambda step: random.choice([HELD, BROKEN, BROKEN, BROKEN]))
+    assert len(steps) <= 200
+
+
+@pytest.mark.parametrize(
+    ("rate", "seconds"), [(100, 30), (1000, 10), (3333, 4), (9999, 2), (50_000, 2)]
+)
+def test_a_step_is_long_enough(rate: float, seconds: float) -> None:
+    assert search_of(rate).step == Step(rate, seconds)
+
+
+@given(
+    capacity=st.floats(2, 90_000),
+    first=st.floats(1, 90_000),
+    noise=st.lists(st.sampled_from([HELD, BROKEN, GENERATOR]), max_size=60),
+)
+def test_the_knee_is_found(capacity: float, first: float, noise: list[str]) -> None:
+    """Of three runs in a row, noise spoils one at most; it makes none hold."""
+    server, count = server_of(capacity), 0
+
+    def noisy(step: Step) -> str:
+        nonlocal count
+        count += 1
+        spoilt = noise[count // 3] if count % 3 == 0 and count // 3 < len(noise) else HELD
+        return server(step) if spoilt == HELD else spoilt
+
+    search = search_of(first)
+    steps = carried_out(search, noisy)
+    found = search.knee()
+    assert found.found
+    assert found.holds is not None
+    assert found.breaks is not None
+    assert found.holds <= capacity < found.breaks <= found.holds * WIDTH * 1.0001
+    assert len(steps) < 120
+
+
+@pytest.mark.parametrize("capacity", [700, 12_345, 61_000])
+def test_with_a_noisy_server_it_is_within_two_percent(capacity: float) -> None:
+    """One run in eight is spoilt, and what the server can do differs from run to run, by 0.3 % or so."""
+    within = 0
+    for seed in range(100):
+        random, search = Random(seed), search_of()
+
+        def server(step: Step, random: Random = random) -> str:
+            if random.random() < 0.125:
+                return random.choice([BROKEN, GENERATOR])
+            return HELD if step.rate <= random.gauss(capacity, capacity * 0.003) else BROKEN
+
+        carried_out(search, server)
+        holds = search.knee().holds
+        within += holds is not None and abs(holds / capacity - 1) < 0.02
+    assert within >= 97
+
+
+def measured(latency: list[Figure], late: int = 0, lost: int = 0) -> Measured:
+    return Measured({"loss": (lost, 10_000)}, latency, [Figure(each, late) for each in PERCENTS])
+
+
+def figures(us: int | None, why: str = "") -> list[Figure]:
+    return [Figure(percent, us, why) for percent in PERCENTS]
+
+
+@pytest.mark.parametrize(
+    ("latency", "late", "lost", "answered", "kept", "outcome"),
+    [
+        (figures(4900), 0, 0, 10_000, True, HELD),
+        (figures(5100), 0, 0, 10_000, True, BROKEN),
+        (figures(6000), 500, 0, 10_000, True, BROKEN),
+        (figures(6000), 2000, 0, 10_000, True, GENERATOR),  # 4 ms are the server's
+        (figures(100), 0, 2, 10_000, True, BROKEN),
+        (figures(100), 0, 1, 10_000, True, HELD),  # 0.01 % exactly
+        (figures(None, LOST), 0, 10_000, 0, True, BROKEN),
+        (figures(None, LATE), 0, 0, 10_000, True, GENERATOR),
+        (figures(None, LATE), 0, 5, 10_000, True, BROKEN),
+        (figures(100), 0, 0, 10_000, False, GENERATOR),
+        (figures(9000), 0, 0, 10_000, False, BROKEN),
+        (figures(None, NOTHING), 0, 0, 0, True, BROKEN),
+    ],
+)
+def test_outcome(
+    latency: list[Figure], late: int, lost: int, answered: int, kept: bool, outcome: str
+) -> None:
+    limits = read_knee_limits(KNEE_LIMITS, verifies=False)
+    found = outcome_of(limits, measured(latency, late, lost), answered=answered, kept=kept)
+    assert found == outcome
+
+
+@pytest.mark.parametrize(
+    ("limits", "queries"),
+    [
+        (KNEE_LIMITS, 10_000),
+        ("p50>1ms", 200),
+        ("p99.9>5ms", 100_000),
+        ("max>5ms,loss>1%", 10_000),
+        ("loss>0", 100),
+        ("loss>0.0001%", 1_000_000),
+    ],
+)
+def test_queries_of_a_step(limits: str, queries: int) -> None:
+    assert queries_for(read_knee_limits(limits, verifies=False)) == queries

@@ -1,0 +1,43 @@
+import pytest
+
+from hsdns.load.columns import columns
+from hsdns.load.report import ServerReport
+from hsdns.load.topics import TOPICS, Part
+from tests.load.test_columns import WHOLE, lengthened
+from tests.load.test_report import of_server, report, results
+
+
+def part(server: ServerReport, servers: int = 1) -> Part:
+    found = columns(server)
+    return Part("hsdns", report(results()), server, found, [found], servers)
+
+
+def test_subjects_of_a_server() -> None:
+    assert [title for title, draw in TOPICS if draw(part(WHOLE))] == [title for title, _ in TOPICS]
+
+
+@pytest.mark.parametrize(
+    ("server", "absent"),
+    [
+        (of_server(results(), slack=None), {"Right or wrong"}),
+        (
+            of_server(type(results())([], 0)),
+            {"Answers", "Latency over time", "Latency against the slowest share", "Right or wrong", "Second by second", "Kinds of names"},
+        ),
+    ],
+)  # fmt: skip
+def test_subjects_that_a_server_has_nothing_of(server: ServerReport, absent: set[str]) -> None:
+    assert {title for title, draw in TOPICS if not draw(part(server))} == absent
+
+
+def test_plots_of_several_servers_are_told_apart() -> None:
+    drawn = dict(TOPICS)["Answers"]
+    assert 'aria-label="Answers"' in drawn(part(WHOLE))
+    assert 'aria-label="Answers: hsdns"' in drawn(part(WHOLE, 2))
+
+
+def test_servers_share_the_rows_of_the_tables() -> None:
+    seconds = dict(TOPICS)["Second by second"]
+    long = lengthened(WHOLE, 600)
+    assert "Table of 600 seconds" in seconds(part(long))
+    assert "100 more seconds are in the JSON report." in seconds(part(long, 2))

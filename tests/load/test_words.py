@@ -1,0 +1,21 @@
+import pytest
+
+from hsdns.load.report import Percentile
+from hsdns.load.words import arrival, duration, percentiles, share, us_to_text
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [(0, "0 us"), (999, "999 us"), (1000, "1.00 ms"), (54_321, "54.3 ms"), (543_210, "543 ms"), (2_000_000, "2.00 s")],
+)  # fmt: skip
+def test_times(us: float, text: str) -> None:
+    assert us_to_text(us) == text
+
+
+def test_words() -> None:
+    figures = [Percentile("p50", 5), Percentile("max", None, "lost")]
+    assert percentiles(figures) == "p50 5 us  max lost"
+    assert percentiles(figures, ("max",)) == "max lost"
+    assert duration(Percentile("p50", None, "none")) == "-"
+    assert (share(0, 10), share(1, 8)) == ("0", "1 (12.500%)")
+    assert (arrival("burst", 5), arrival("poisson", 1)) == ("bursts of 5", "poisson")

@@ -1,0 +1,50 @@
+"""The code of explanations, and their rests."""
+
+from __future__ import annotations
+
+import threading
+from types import ModuleType
+
+import pytest
+
+from hsdns.server.control import explanations
+from hsdns.server.control.explanations import LONGEST, import_explaining, resting
+from tests.support.coroutines.event_loops import run
+
+
+def test_the_code_is_imported_once_and_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[tuple[str, bool]] = []
+
+    def import_module(name: str) -> ModuleType:
+        imported.append((name, threading.current_thread() is threading.main_thread()))
+        return explanations
+
+    monkeypatch.setattr(explanations, "import_module", import_module)
+    monkeypatch.setattr(explanations, "_imported", set())
+
+    async def case() -> None:
+        await import_explaining()
+        await import_explaining()
+
+    run(case())
+    assert imported == [("hsdns.server.explaining", False)]
+
+
+def test_only_long_pieces_are_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    now = 0.0
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr("asyncio.sleep", sleep)
+    pause = resting(lambda: now)
+
+    async def case() -> None:
+        nonlocal now
+        for seconds in (LONGEST / 2, LONGEST):
+            now += seconds
+            await pause()
+
+    run(case())
+    assert rests == [explanations.REST]

@@ -27,7 +27,8 @@ _WORDS: Final = frozenset("true false yes no on off null y n".split())
 class Manifest:
     """One object of a file, whose content is `whole`.
 
-    `object` is None for kinds that are not checked, `group` is that of its API, empty for the core, and `namespace` is empty if it is not written.
+    `object` is None for kinds that are not checked, `group` is that of its API, empty for the core, and `namespace` is
+    empty if it is not written.
     """
 
     __slots__ = (

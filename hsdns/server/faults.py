@@ -154,6 +154,7 @@ class StandingFaults:
                 place = rules.standing[name].place
                 raise RuleError(f'the rule "{name}" is written at {place}; remove it there')
         rule = self.rules.remove(name)
+        self.rules.expire(self._clock())  # what is spent, as _change() looks again later
         self._change()
         return rule
 

@@ -64,6 +64,8 @@ DNS = (
 
 FAR_DNS = "[{ports: [{port: 5353, protocol: UDP}, {port: 5353, protocol: TCP}]}]"
 OPENSHIFT_DNS = FAR_DNS.replace("}]}]", '}], to: [{namespaceSelector: {matchLabels: {"kubernetes.io/metadata.name": openshift-dns}}}]}]')  # fmt: skip
+MESH = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {istio-injection: enabled}}\n"
+IN_MESH = workload("web", "{app: web}", kind="Deployment", more=", namespace: a")
 ROUTE = "apiVersion: route.openshift.io/v1\nkind: Route\nmetadata: {name: web}\nspec: {to: {kind: Service, name: web}}\n"
 DNS_DEFAULT = "{selector: {dns: default}, ports: [{name: dns, port: 53, protocol: UDP, targetPort: dns}, {name: dns-tcp, port: 53, protocol: TCP, targetPort: dns-tcp}]}"
 
@@ -101,6 +103,12 @@ DNS_DEFAULT = "{selector: {dns: default}, ports: [{name: dns, port: 53, protocol
         pytest.param([policy("web", FAR_DNS), ROUTE], id="port-of-openshift-beside-a-route"),
         pytest.param([policy("web", FAR_DNS), service("dns-default", DNS_DEFAULT, ", namespace: openshift-dns")], id="port-of-the-service"),
         pytest.param([policy("web", f"[{DNS}]"), ROUTE], id="port-53-beside-a-route"),
+        pytest.param([policy("web", f"[{DNS}]"), MESH, workload("web", "{app: web}", kind="Deployment", more=", namespace: b")], id="no-proxy-in-this-namespace"),
+        pytest.param([policy("web", f"[{DNS}]"), MESH, workload("web", '{app: web, sidecar.istio.io/inject: "false"}', kind="Deployment", more=", namespace: a")], id="pod-without-a-proxy"),
+        pytest.param([policy("web", f"[{DNS}]"), policy("mesh", "[{ports: [{port: 15012}]}]"), MESH, IN_MESH], id="another-policy-allows-istiod"),
+        pytest.param([policy("web", f"[{DNS}, {{ports: [{{port: tls-xds}}]}}]"), MESH, IN_MESH], id="port-of-istiod-by-name"),
+        pytest.param([policy("web", f"[{DNS}, {{to: [{{namespaceSelector: {{}}}}]}}]"), MESH, IN_MESH], id="all-of-the-cluster"),
+        pytest.param([policy("deny", "[]"), MESH, IN_MESH], id="denies-the-mesh-on-purpose"),
         pytest.param([policy("dns", '[{to: [{ipBlock: {cidr: "10.96.0.10/32"}}]}]')], id="address-of-the-dns"),
         pytest.param([policy("dns", '[{to: [{ipBlock: {cidr: "0.0.0.0/0", except: ["169.254.169.254/32"]}}]}]')], id="all-but-metadata"),
         pytest.param([policy("dns", '[{to: [{namespaceSelector: {matchLabels: {"kubernetes.io/metadata.name": kube-system}}}]}]')], id="namespace-of-the-dns"),
@@ -183,3 +191,10 @@ def test_the_port_of_the_dns_pods(objects: list[str], found: tuple[str, str]) ->
     findings = judge(read.objects, read.silences).findings
     shown = [(each.rule.code, each.remark.sentence.rpartition("allow port ")[2]) for each in findings]  # fmt: skip
     assert [each for each in shown if each[0] in ("HS161", "HS162")] == [found]
+
+
+def test_istiod_is_kept_from_a_namespace() -> None:
+    by_name = "[{ports: [{port: dns, protocol: UDP}, {port: dns-tcp, protocol: TCP}]}]"
+    objects = [policy("web", by_name), MESH, IN_MESH]
+    read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
+    assert [each.rule.code for each in judge(read.objects, read.silences).findings] == ["HS163"]

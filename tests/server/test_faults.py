@@ -17,6 +17,7 @@ from hsdns.faults.rule import RuleError
 from hsdns.metrics import Registry
 from hsdns.server import tcp_listener
 from hsdns.server.faults import StandingFaults
+from tests.faults.queries import asked
 from tests.server.loopback import fetch
 from tests.server.test_processors import Made, configured
 from tests.support.clients.messages import summary
@@ -235,6 +236,19 @@ def test_lifetime() -> None:
     look()
     timed.faults.place(timed.configuration, timed.made.runtime)
     assert (timed.placed, timed.timers) == ("", [])
+
+
+def test_a_spent_rule_ends_though_another_is_removed() -> None:
+    timed = Timed(TWO)
+    timed.add("drop name x.a.org times 1 named spent")
+    timed.add("drop name y.a.org named other")
+    rules = timed.faults.rules
+    assert len(rules.decide(asked("x.a.org A"), 0.0)) == 1
+    ((seconds, _),) = timed.timers
+    assert seconds == 0.0
+    timed.faults.remove("other", timed.configuration)
+    assert [(each.name, each.ended) for each in rules.all] == [("other", "removed"), ("spent", "spent")]  # fmt: skip
+    assert timed.timers == []
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""HS161, HS162: NetworkPolicies that keep pods from the cluster's DNS.
+"""HS161, HS162, HS163: NetworkPolicies that keep pods from the cluster's DNS, or from istiod, which their proxies ask.
 
 Path: judging.py -> here -> cluster/controllers/network_policy.py.
 Rule 1: the policies of the files count together; other ones may allow more, as the page says.
-Rule 2: a rule that names the DNS's port is taken to be for the DNS, whoever its peers are: their labels and addresses differ
-        from cluster to cluster, as with a DNS server on each node.
+Rule 2: a rule that names the DNS's port is taken to be for the DNS, whoever its peers are: their labels and addresses
+        differ from cluster to cluster, as with a DNS server on each node.
 Rule 3: the port is that of the DNS's pods where its Service is among the files.  Else it is 53, and for OpenShift also
         5353, on which its pods listen.
 Rule 4: a policy without any rule denies all on purpose, and one that allows the API server only needs no names.
@@ -28,6 +28,22 @@ from hsdns.rules.objects import Objects, PodSet, is_near
 _API_SERVER: Final = (443, 6443, "https")
 _NODE_LOCAL: Final = {"k8s-app": "node-local-dns"}
 _COREDNS: Final = {"k8s-app": "coredns"}
+
+
+def _namespace_labels(name: str) -> dict[str, str]:
+    return {NAME_LABEL: name, "name": name}
+
+
+# istiod, with the names that its port has in Services and pods.
+_ISTIOD: Final = Peer(
+    "istio-system",
+    {"app": "istiod", "istio": "pilot"},
+    _namespace_labels("istio-system"),
+    (),
+    frozenset({15012}),
+)
+_ISTIOD_NAMES: Final = frozenset({"https-dns", "tls-xds", "grpc-xds-tls"})
+_INJECT: Final = "sidecar.istio.io/inject"
 
 
 class _Dns(NamedTuple):
@@ -71,6 +87,76 @@ def without_tcp(objects: Objects) -> Iterator[Remark]:
             )
 
 
+@check("HS163")
+def without_istiod(objects: Objects) -> Iterator[Remark]:
+    """Policies that keep proxies from istiod."""
+    policies, injected = _policies(objects), [*_injected(objects)]
+    for manifest, policy in policies if injected else ():
+        if not policy.spec.egress:
+            continue
+        own = _lenient(_numbered(policy), _ISTIOD.ports)
+        near = [
+            _lenient(_numbered(each), _ISTIOD.ports)
+            for other, each in policies
+            if is_near(other, manifest)
+        ]
+        for pods in injected:
+            peer = Peer("default", pods.labels, {})
+            if (
+                is_near(pods.manifest, manifest)
+                and "tcp" in denied([own], peer, [_ISTIOD])
+                and "tcp" in denied(near, peer, [_ISTIOD])
+            ):
+                yield manifest.remark(
+                    "spec.egress",
+                    f"the pods of {pods.manifest} get a proxy of Istio that may not connect to istiod, so it never "
+                    "learns a name or an address; allow port 15012 over TCP to the pods of istiod",
+                )
+                break
+
+
+def _injected(objects: Objects) -> Iterator[PodSet]:
+    """The pods that get a proxy of Istio, as they or their namespace ask for it."""
+    namespaces = {
+        manifest.name
+        for manifest in objects.of("Namespace")
+        for labels in [manifest.metadata.get("labels")]
+        if isinstance(labels, dict)
+        if labels.get("istio-injection") == "enabled" or labels.get("istio.io/rev")
+    }
+    for pods in objects.pod_sets:
+        asked = pods.labels.get(_INJECT, "")
+        is_asked = asked == "true" or (asked != "false" and pods.manifest.namespace in namespaces)
+        if is_asked and not pods.spec.host_network:
+            yield pods
+
+
+def _numbered(policy: NetworkPolicy) -> NetworkPolicy:
+    """The policy with the number of istiod's port in place of its name, and none in place of others."""
+    (number,) = _ISTIOD.ports
+    egress = [
+        EgressRule(
+            rule.to,
+            [
+                structs.replace(each, port=number if each.port in _ISTIOD_NAMES else 0)
+                if isinstance(each.port, str)
+                else each
+                for each in rule.ports or ()
+            ],
+        )
+        for rule in policy.spec.egress or ()
+    ]
+    return structs.replace(policy, spec=structs.replace(policy.spec, egress=egress))
+
+
+def _policies(objects: Objects) -> list[tuple[Manifest, NetworkPolicy]]:
+    return [
+        (manifest, manifest.object)
+        for manifest in objects.of("NetworkPolicy")
+        if isinstance(manifest.object, NetworkPolicy)
+    ]
+
+
 def _dns(objects: Objects) -> _Dns:
     """The DNS of the cluster that the objects are for: as its Service says, else that of OpenShift or the usual one."""
     for kind, (manifest, service) in product(KNOWN, objects.services):
@@ -84,11 +170,11 @@ def _dns(objects: Objects) -> _Dns:
 def _dns_at(kinds: Sequence[DnsService], known: frozenset[int] | None) -> _Dns:
     """The DNS of one of some kinds of cluster; `known` are its ports."""
     ports = known or frozenset(each.port for each in kinds)
-    servers = []
-    for each in kinds:
-        of_namespace = {NAME_LABEL: each.namespace, "name": each.namespace}
-        for labels in (each.labels, *((_COREDNS, _NODE_LOCAL) if each is USUAL else ())):
-            servers.append(Peer(each.namespace, labels, of_namespace, (), ports))
+    servers = [
+        Peer(each.namespace, labels, _namespace_labels(each.namespace), (), ports)
+        for each in kinds
+        for labels in (each.labels, *((_COREDNS, _NODE_LOCAL) if each is USUAL else ()))
+    ]
     main = kinds[-1]
     return _Dns(servers, ports, " or ".join(map(str, sorted(known or {main.port}))), main.name)
 
@@ -111,11 +197,7 @@ def _is_openshift(objects: Objects) -> bool:
 
 def _denied(objects: Objects, dns: _Dns) -> Iterator[tuple[Manifest, str, list[str]]]:
     """Policies with rules for egress, the pods, and the transports over which they reach no DNS."""
-    policies = [
-        (manifest, manifest.object)
-        for manifest in objects.of("NetworkPolicy")
-        if isinstance(manifest.object, NetworkPolicy)
-    ]
+    policies = _policies(objects)
     for manifest, policy in policies:
         if not any(_needs_names(each) for each in policy.spec.egress or ()):
             continue

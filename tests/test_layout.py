@@ -65,6 +65,7 @@ WHOLE = {
     "tests/docs/test_examples.py": "the documentation",
     "tests/fault_scenarios/test_real_client.py": "scenarios, as the programs of a machine see them",
     "tests/docs/test_faults.py": "docs/faults.md, against a server",
+    "tests/docs/test_load.py": "docs/load.md, against a server",
     "tests/docs/test_pictures.py": "docs/pictures",
     "tests/distribution/test_build.py": "deploy/distribution/build.py",
     "tests/distribution/test_lint_hooks.py": ".pre-commit-hooks.yaml and action.yml",

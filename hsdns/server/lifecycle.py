@@ -130,14 +130,8 @@ class Server:
             )
         rules = None if self.faults is None else self.faults.rules
         BehindGauge(self.metrics, clock, self._configurations, rules)
-        self._door = Door(
-            lambda: self.instance,
-            clock,
-            ServerRuntime.wall,
-            self._queries,
-            self.metrics,
-            self.faults,
-        )
+        seen = self._queries, self.metrics, self.faults
+        self._door = Door(lambda: self.instance, clock, ServerRuntime.wall, *seen)
         self._tables = AnswerTables(self.metrics, self._listeners, self._renewals)
 
     @property

@@ -31,6 +31,7 @@ from hsdns.metrics import Registry
 from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
 from hsdns.plugins.kubernetes.faults import cluster_zones, hold, why_never
 from hsdns.server.faulty_connection import FaultyConnection
+from hsdns.server.instance import Instance, State
 from hsdns.server.listener_faults import ListenerFaults
 from hsdns.server.restarts import Process, Restarts
 from hsdns.server.runtime import ServerRuntime
@@ -113,6 +114,13 @@ class StandingFaults:
         return all(
             (block.fault is not None) == (id(block) in touched) for block in configuration.blocks
         )
+
+    def place_again(self, instances: Iterable[Instance]) -> None:
+        """Have the processors of those instances made anew whose blocks have other rules than they should."""
+        for each in instances:
+            # A start may be placing them just now, in a thread.
+            if each.state is not State.SERVING or not self.is_placed(each.configuration):
+                each.names_answered_first_changed()
 
     def add(
         self,

@@ -73,7 +73,8 @@ def read_replay_flags(
     replay = read_replay(path, speed=speed, port=port, longest=longest)
     if replay.problem:
         if not flags.get("replay-broken"):
-            raise LoadError(f"{replay.problem}; -replay-broken replays the {replay.queries} queries before")  # fmt: skip
+            told = f"-replay-broken replays the {replay.queries} queries before"
+            raise LoadError(f"{replay.problem}; {told}")
         print(f"{replay.problem}; what is before is replayed", file=sys.stderr)
     most = float(str(flags.get("max-rate", MOST_RATE)))
     if replay.fastest > most:

@@ -33,6 +33,7 @@ from hsdns.load.errors import LoadError
 
 if TYPE_CHECKING:
     from hsdns.cli.load_cluster import LoadCluster
+    from hsdns.cli.load_replay import ReplaySettings
     from hsdns.load.questions import Question, Questions
     from hsdns.load.report import Machine, OfServer, PlanReport, Report
     from hsdns.load.results import Results
@@ -44,6 +45,7 @@ __all__ = ["FLAGS", "run"]
 
 USAGE: Final = """Usage: hsdns load -queries FILE [FLAG...]
        hsdns load -source NAME [ARGUMENT...] [FLAG...]
+       hsdns load -replay FILE [FLAG...]
        hsdns load -pods NUMBER -source NAME [ARGUMENT...] [FLAG...]
        hsdns load compare FILE... [FLAG...]
        hsdns load merge FILE... [FLAG...]
@@ -123,13 +125,23 @@ def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
     def choose(blocks: Sequence[Kubernetes]) -> Questions:
         if settings.queries:
             return Questions(_read_queries(settings.queries), seed=settings.seed)
+        if settings.replay is not None:
+            return _replayed(settings.replay)
         if settings.pods is not None:
             return pod_questions(settings.pods, blocks, settings.zipf, settings.seed)
         answer_sets = [block.answer_set() for block in blocks]
         return cluster_questions(answer_sets, settings.mix, settings.zipf, settings.seed)
 
     configuration, _ = configure(flags.get("conf"), source_objects(flags))
-    return LoadCluster(configuration, choose, verifies=settings.verifies, api=settings.api)
+    return LoadCluster(
+        configuration,
+        choose,
+        verifies=settings.verifies,
+        api=settings.api,
+        changes_api=settings.churn_api,
+        kinds=settings.churn_kinds,
+        seed=settings.seed,
+    )
 
 
 def _questions(settings: LoadSettings, cluster: LoadCluster | None) -> Questions:
@@ -137,7 +149,15 @@ def _questions(settings: LoadSettings, cluster: LoadCluster | None) -> Questions
 
     if cluster is not None:
         return cluster.questions
+    if settings.replay is not None:
+        return _replayed(settings.replay)
     return Questions(_read_queries(settings.queries), seed=settings.seed)
+
+
+def _replayed(found: ReplaySettings) -> Questions:
+    from hsdns.load.questions import Questions
+
+    return Questions(found.replay.questions, recorded=found.replay.recorded)
 
 
 def _read_queries(path: str) -> list[Question]:
@@ -156,6 +176,7 @@ def _load(
     metrics: Metrics,
     generator: Generator,
 ) -> tuple[list[OfServer], PlanReport]:
+    from hsdns.cli.load_following import following_changes
     from hsdns.cli.load_live import live
     from hsdns.cli.load_streams import allow_connections
     from hsdns.load.in_flight import sockets_for
@@ -173,7 +194,8 @@ def _load(
     if settings.streams is not None:
         allow_connections(settings.streams, schedule.fastest, settings.timeout)
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
-    sockets = sockets_for(schedule.fastest, settings.timeout, settings.sockets)
+    fastest = schedule.fastest if settings.replay is None else settings.replay.replay.fastest
+    sockets = sockets_for(fastest, settings.timeout, settings.sockets)
     truth = cluster.truth if cluster is not None else None
     with ExitStack() as stack:
         loaded = []
@@ -190,6 +212,7 @@ def _load(
                 round(settings.timeout * 1e9),
                 sockets,
                 settings.verifies,
+                recorded=questions.recorded,
                 pods=questions.pods,
                 portion=generator.portion,
                 kinds=kind_numbers(questions.all),
@@ -198,6 +221,7 @@ def _load(
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))
             loaded.append(Loaded(target.name, sending, verifier))
+        following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, settings.live))
         stack.enter_context(_churning(settings, cluster))
 
@@ -211,6 +235,7 @@ def _load(
             settings.keeps_going,
             settings.limits,
             generator.begin,
+            following.take,
         )
         ended = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
@@ -219,11 +244,12 @@ def _load(
         OfServer(
             each.name,
             place_to_text(target.host, target.port),
-            each.why,
+            each.why or ("" if cluster is None else cluster.failure),
             round(each.seconds, 3),
             each.results,
+            following.report(number, questions.all, each.results.begin / 1e9, each.seconds),
         )
-        for each, target in zip(ended, settings.targets, strict=True)
+        for number, (each, target) in enumerate(zip(ended, settings.targets, strict=True))
     ]
     return servers, PlanReport(
         transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
@@ -238,6 +264,8 @@ def _load(
         settings.edns,
         settings.churn,
         generator.portion.to_text(),
+        settings.churn_kinds if settings.churn else {},
+        settings.probes,
         settings.streams,
     )
 
@@ -248,6 +276,8 @@ def _what(settings: LoadSettings, questions: Questions) -> str:
 
     if questions.pods is not None:
         return in_words(questions.pods)
+    if settings.replay is not None:
+        return settings.replay.what
     groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
     return f"{len(questions.all)} questions of {settings.queries or f'the cluster: {groups}'}"
 
@@ -260,8 +290,9 @@ def _find(
     from hsdns.load.stream_probe import probe_over
 
     family, address = find_target(target.host, target.port)
-    query = questions.first.query()
-    has_cluster = cluster is not None and cluster.api is not None
+    awaited = None if cluster is None else cluster.awaited
+    query = (awaited or questions.first).query()
+    has_cluster = cluster is not None and (cluster.api is not None or awaited is not None)
 
     def is_ready(reply: Reply) -> bool:
         return not has_cluster or bool(reply.answer)

@@ -14,9 +14,13 @@ from hsdns.cli.load_live import LINE, check_live
 from hsdns.cli.load_pods import FLAGS as POD_FLAGS
 from hsdns.cli.load_pods import SOCKETS as POD_SOCKETS
 from hsdns.cli.load_pods import PodSettings, longest_timeout, read_pods
+from hsdns.cli.load_replay import FLAGS as REPLAY_FLAGS
+from hsdns.cli.load_replay import ReplaySettings, read_replay_flags
 from hsdns.cli.load_streams import FLAGS as STREAM_FLAGS
 from hsdns.cli.load_streams import default_port, read_streams
 from hsdns.corefile.properties import parse_duration
+from hsdns.load.changes import DEFAULT, read_kinds
+from hsdns.load.changes import KINDS as CHANGES
 from hsdns.load.cluster_names import KINDS, read_mix
 from hsdns.load.portion import Portion, read_portion
 from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule
@@ -30,6 +34,7 @@ PORT: Final = 53
 RATE: Final = "1000"
 TIMEOUT: Final = 2.0  # seconds
 SOCKETS: Final = 4
+PROBES: Final = 0.1  # of the queries
 Flags = Mapping[str, str | int | bool | list[str]]
 
 _MIX: Final = ",".join(f"{kind}={share}" for kind, share in KINDS.items() if share)
@@ -41,6 +46,13 @@ _RATES: Final = (
 )
 _API: Final = (
     "serve the made-up cluster of -source synthetic as a Kubernetes API, for the server to watch"
+)
+_CHURN_API: Final = (
+    "make the changes at the API server of -conf, in a namespace that is made and removed again"
+)
+_KINDS: Final = f"shares of the kinds of changes: {', '.join(CHANGES)} (default renumber=1)"
+_PROBES: Final = (
+    "questions a second, at most, that follow changes (default with -churn: a tenth of -rate)"
 )
 _NUMBER: Final = "number"
 
@@ -56,6 +68,7 @@ FLAGS: Final = {
     "mix": Flag(str, f"shares of the kinds of names of the cluster (default {_MIX})", "KIND=SHARE,..."),
     "zipf": Flag(str, "exponent of Zipf's law, by which names of a kind are drawn (default 0: all alike)", "NUMBER"),
     **POD_FLAGS,
+    **REPLAY_FLAGS,
     "seed": Flag(int, "seed of all that is drawn (default 1)", "NUMBER", what=_NUMBER, high=999_999_999),
     "edns": Flag(int, "payload size of an EDNS record (default: without one)", "OCTETS", what=_NUMBER, low=512),
     "timeout": Flag(str, "when a query is lost (default 2s)", "TIME"),
@@ -67,7 +80,10 @@ FLAGS: Final = {
     "verify": Flag(bool, "judge each answer by a watch of the same cluster"),
     "slack": Flag(str, "how far apart the watches of server and generator may be (default 100ms)", "TIME"),
     "api": Flag(str, _API, "HOST:PORT"),
-    "churn": Flag(str, "changes a second of the cluster of -api", "RATE"),
+    "churn": Flag(str, "changes a second of the cluster of -api, or of -churn-api", "RATE"),
+    "churn-api": Flag(bool, _CHURN_API),
+    "churn-kinds": Flag(str, _KINDS, "KIND=SHARE,..."),
+    "probes": Flag(str, _PROBES, "RATE"),
     "wait": Flag(str, "how long to wait for the server to answer (default 0s: three queries)", "TIME"),
     "fail-if": Flag(str, "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,..."),
     "part": Flag(str, "the portion of the plan that this generator has, such as 0/4, the first of four", "INDEX/COUNT"),
@@ -105,6 +121,9 @@ class LoadSettings(NamedTuple):
     slack: float
     api: tuple[str, int] | None
     churn: float
+    churn_api: bool
+    churn_kinds: dict[str, int]
+    probes: float
     wait: float
     limits: list[Limit]
     mix: dict[str, int] | None
@@ -117,6 +136,7 @@ class LoadSettings(NamedTuple):
     job: str
     streams: StreamPlan | None = None  # over connections, all of it or what UDP truncates
     pods: PodSettings | None = None
+    replay: ReplaySettings | None = None
 
 
 def read_settings(flags: Flags) -> LoadSettings:
@@ -126,12 +146,16 @@ def read_settings(flags: Flags) -> LoadSettings:
     assert isinstance(owned, list), "the kind of the flag"
     targets = read_targets(servers, int(str(flags.get("p", default_port(flags)))), owned)
     _check_together(flags)
-    pods = read_pods(flags)
-    arrival, burst = read_arrival(str(flags.get("arrival", EVEN if pods is None else POISSON)))
-    seed = int(str(flags.get("seed", 1)))
     length = _time(flags, "time", None)
-    stages = read_stages(str(flags.get("rate", RATE)), length)
-    schedule = Schedule(stages, arrival, burst, seed)
+    replay = read_replay_flags(flags, length)
+    pods = read_pods(flags)
+    seed = int(str(flags.get("seed", 1)))
+    if replay is not None:
+        schedule = replay.schedule(seed)
+    else:
+        arrival, burst = read_arrival(str(flags.get("arrival", EVEN if pods is None else POISSON)))
+        stages = read_stages(str(flags.get("rate", RATE)), length)
+        schedule = Schedule(stages, arrival, burst, seed)
     longest = _time(flags, "max-time", MOST_SECONDS)
     assert longest is not None, "it has a default"
     check_schedule(schedule, float(str(flags.get("max-rate", MOST_RATE))), longest)
@@ -155,6 +179,9 @@ def read_settings(flags: Flags) -> LoadSettings:
         slack,
         _host_and_port(str(flags["api"])) if "api" in flags else None,
         _number(flags, "churn", 0.0, 100_000.0),
+        bool(flags.get("churn-api")),
+        read_kinds(str(flags["churn-kinds"])) if "churn-kinds" in flags else dict(DEFAULT),
+        _probes(flags, schedule),
         wait,
         read_limits(limits, verifies=verifies) if limits else [],
         read_mix(str(flags["mix"])) if "mix" in flags and pods is None else None,
@@ -167,13 +194,17 @@ def read_settings(flags: Flags) -> LoadSettings:
         str(flags.get("job", "")),
         read_streams(flags),
         pods,
+        replay,
     )
 
 
 # Flags that have no effect without another one, and which.
 _NEEDED: Final = (
     ("slack", ("verify",)),
-    ("churn", ("api",)),
+    ("churn", ("api", "churn-api")),
+    ("churn-api", ("churn",)),
+    ("churn-kinds", ("churn",)),
+    ("probes", ("verify",)),
     ("api", ("source", "conf")),
     ("verify", ("source", "conf")),
     ("mix", ("source", "conf")),
@@ -184,9 +215,9 @@ _NEEDED: Final = (
 
 def _check_together(flags: Flags) -> None:
     has_cluster = "source" in flags or "conf" in flags
-    if "queries" not in flags and not has_cluster:
+    if "queries" not in flags and "replay" not in flags and not has_cluster:
         raise FlagError(
-            "what is to be asked? add -queries FILE, or a cluster whose names are asked: -source or -conf"
+            "what is to be asked? add -queries FILE, -replay FILE, or a cluster whose names are asked: -source or -conf"
         )
     for name, needed in _NEEDED:
         if flags.get(name) and not any(flags.get(each) for each in needed):
@@ -199,10 +230,32 @@ def _check_together(flags: Flags) -> None:
             )
 
 
+def _probes(flags: Flags, schedule: Schedule) -> float:
+    """Questions a second that follow changes: those that are told, or a share of the load's."""
+    streams = read_streams(flags)
+    if streams is not None and not streams.for_truncated:
+        if flags.get("probes"):
+            raise FlagError(
+                "-probes asks over UDP, and this load is over connections; leave it out"
+            )
+        return 0.0
+    if "probes" in flags:
+        return _number(flags, "probes", 0.0, 100_000.0)
+    return schedule.fastest * PROBES if flags.get("churn") and flags.get("verify") else 0.0
+
+
 def _check_parts(flags: Flags) -> None:
     """Raise FlagError for what several generators cannot do."""
     if "part" in flags and "job" in flags:
         raise FlagError("-part: the Job of -job says which portion this is; leave one of them out")
+    if "churn-api" in flags and ("api" in flags or "conf" not in flags):
+        raise FlagError(
+            "-churn-api needs -conf, a Corefile that says which API server; -api serves a made-up cluster instead"
+        )
+    if "churn-api" in flags and ("part" in flags or "job" in flags):
+        raise FlagError(
+            "-churn-api: each generator would change a namespace of its own; leave -part and -job out"
+        )
     for name in ("part", "job"):
         if name in flags and "api" in flags:
             raise FlagError(

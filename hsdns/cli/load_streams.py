@@ -38,6 +38,7 @@ def _number(text: str, high: int) -> Flag:
 
 FLAGS: Final = {
     "transport": Flag(str, "how queries travel: udp (default), tcp, dot or doh", "NAME"),
+    "retry-tcp": Flag(bool, "ask again over TCP where an answer over UDP is truncated"),
     "connections": _number(f"connections at once at most (default {_DEFAULTS.connections})", 100_000),
     "queries-per-connection": _number("queries on a connection, 1 for a new one each (default: any number)", 10**9),
     "pipeline": _number(f"queries in flight on a connection (default {_DEFAULTS.pipeline})", 60_000),
@@ -79,7 +80,8 @@ def read_streams(flags: Flags) -> StreamPlan | None:
     for name, transports in _FOR.items():
         if flags.get(name) and used not in transports:
             needed = " or ".join(transports)
-            raise FlagError(f"-{name} needs -transport {needed}")
+            more = ", or -retry-tcp" if transports is _ANY else ""
+            raise FlagError(f"-{name} needs -transport {needed}{more}")
     if transport == UDP and not falls:
         return None
     insecure = bool(flags.get("tls-insecure"))

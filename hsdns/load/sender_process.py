@@ -28,8 +28,8 @@ from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan, read_plan, write_plan
 from hsdns.load.pod_process import pod_sender
 from hsdns.load.pods import PodPlan, Pods
-from hsdns.load.sender import Sender
-from hsdns.load.stream_process import stream_sender
+from hsdns.load.sender import Sender, Wire
+from hsdns.load.stream_process import FallsOverTcp, stream_sender
 from hsdns.load.udp import UdpWire
 
 _NOT_BEGUN: Final = "the process that sends has ended before it began; standard error says why"
@@ -142,8 +142,10 @@ def main() -> None:
         run = _pods(plan, plan.pods)
     elif plan.streams is not None and not plan.streams.for_truncated:
         run = _over_connections(plan, stdin, pipe)
+    elif available() and plan.streams is None:
+        run = _compiled(plan, first_ids)
     else:
-        run = _compiled(plan, first_ids) if available() else _in_python(plan, first_ids)
+        run = _in_python(plan, first_ids)
     pipe.emit(frame(READY))
     gc.collect()
     gc.freeze()
@@ -189,16 +191,19 @@ def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
     in_flight = InFlight(plan.sockets, plan.timeout, first_ids)
 
     def run(begin: int, stop: int, pipe: Pipe) -> None:
-        watched = [stop, *numbers]
+        falls = None if plan.streams is None else FallsOverTcp(plan, wires, pipe.emit)
+        watched = [stop, *numbers, *([] if falls is None else [falls.fileno()])]
 
         def wait(nanoseconds: int) -> list[int] | None:
             ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
             if stop in ready:
                 return None
-            return [numbers[each] for each in ready]
+            found = [numbers[each] for each in ready if each in numbers]
+            return found if falls is None else [*found, *falls.turn()]
 
+        used: Sequence[Wire] = wires if falls is None else falls.wires
         sender = Sender(
-            wires,
+            used,
             plan.queries,
             times,
             questions,
@@ -209,6 +214,8 @@ def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
             replies=plan.replies,
         )
         sender.run(begin)
+        if falls is not None:
+            falls.close()
         pipe.finish()
 
     return run

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hsdns.load.connection import Connection
+from hsdns.load.falls import Falls
 from hsdns.load.http2 import Http2Session
 from hsdns.load.http2_requests import Requests
 from hsdns.load.plan import Plan
 from hsdns.load.pool import Hears, Pool
+from hsdns.load.sender import Wire
 from hsdns.load.session import FramedSession
 from hsdns.load.stream_links import Links
 from hsdns.load.stream_plan import DOH, StreamPlan, authority
@@ -47,6 +49,34 @@ def make_pool(
 ) -> Pool:
     """The connections of a plan; `timeout` in nanoseconds."""
     return Pool(plan, timeout, maker(plan, links.address), links.open, hears, clock)
+
+
+class FallsOverTcp(Falls):
+    """What carries a plan's truncated answers over to TCP, with sockets."""
+
+    def __init__(self, plan: Plan, wires: Sequence[Wire], emit: Callable[[bytes], None]) -> None:
+        assert plan.streams is not None, "the caller has looked"
+        streams, timeout, clock = plan.streams, plan.timeout, time.monotonic_ns
+        self._links = links = Links(plan.family, plan.address)
+
+        def make(hears: Hears) -> Pool:
+            return make_pool(streams, timeout, links, hears, clock)
+
+        super().__init__(wires, make, emit, clock)
+
+    def fileno(self) -> int:
+        """What is readable if a connection is ready."""
+        return self._links.fileno()
+
+    def turn(self) -> list[int]:
+        """Do what is due; return the numbers of the wires that have a reply."""
+        self._links.serve(self.pool.can_read, self.pool.can_write)
+        return super().turn()
+
+    def close(self) -> None:
+        """Close the connections."""
+        super().close()
+        self._links.close()
 
 
 def stream_sender(plan: Plan, stdin: int, emit: Callable[[bytes], None]) -> StreamSender:

@@ -29,6 +29,7 @@ def streams(text: str) -> StreamPlan | None:
         ("-transport tcp", StreamPlan(TCP), 53),
         ("-transport dot", StreamPlan(DOT), 853),
         ("-transport doh", StreamPlan(DOH), 443),
+        ("-retry-tcp -connections 3", StreamPlan(TCP, 3, for_truncated=True), 53),
         (
             "-transport tcp -connections 3 -pipeline 1 -queries-per-connection 5 -idle 2s",
             StreamPlan(TCP, 3, 1, 5, 2 * SECOND),
@@ -52,9 +53,11 @@ def test_flags(text: str, plan: StreamPlan | None, port: int) -> None:
     [
         ("-transport doq", '-transport: "doq" is none; did you mean "dot"?'),
         ("-transport carrier", '-transport: "carrier" is none; there are udp, tcp, dot and doh'),
+        ("-retry-tcp -transport tcp", "-retry-tcp is for answers over UDP, and -transport is tcp; leave one of them out"),
+        ("-tls-insecure -retry-tcp", "-tls-insecure needs -transport dot or doh"),
         ("-sockets 2 -transport dot", "-sockets is for UDP, and -transport is dot; -connections says how many there are"),
-        ("-connections 2", "-connections needs -transport tcp or dot or doh"),
-        ("-idle 2s -transport udp", "-idle needs -transport tcp or dot or doh"),
+        ("-connections 2", "-connections needs -transport tcp or dot or doh, or -retry-tcp"),
+        ("-idle 2s -transport udp", "-idle needs -transport tcp or dot or doh, or -retry-tcp"),
         ("-tls-name a -transport tcp", "-tls-name needs -transport dot or doh"),
         ("-doh-path /q -transport dot", "-doh-path needs -transport doh"),
         ("-transport dot -tls-insecure -tls-ca a", "-tls-insecure trusts any certificate, -tls-ca only some; leave one of them out"),

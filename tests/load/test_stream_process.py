@@ -41,13 +41,13 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
 
 
 def load(
-    ports: Ports, streams: StreamPlan
+    ports: Ports, streams: StreamPlan, queries: list[Query] = QUERIES
 ) -> tuple[list[Outcome], dict[int, bytes], ConnectionCounts]:
     port = {TCP: ports.tcp, DOT: ports.dot, DOH: ports.doh}[streams.transport]
     plan = Plan(
         socket.AF_INET,
         ("127.0.0.1", port),
-        [encode_query(each, 0)[2:] for each in QUERIES],
+        [encode_query(each, 0)[2:] for each in queries],
         [],
         1,
         [(0.1, 200.0, 200.0)],
@@ -125,3 +125,15 @@ def test_another_path(ports: Ports) -> None:
 def test_files_are_read_at_once(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match=r"^-tls-ca: there is no file "):
         maker(StreamPlan(DOT, tls_ca=str(tmp_path / "none")), ("127.0.0.1", 853))
+
+
+def test_truncated_answers_are_asked_again_over_tcp(tmp_path: Path) -> None:
+    """A headless Service with 60 endpoints does not fit into 512 octets."""
+    with hsdns(tmp_path, "synthetic", "services=2", "endpoints=60", "headless=1") as ports:
+        name = Name.from_text("svc-1.ns-0.svc.cluster.local.")
+        truncated = [Query.ask(name, RRType.A)]
+        outcomes, _, counts = load(ports, StreamPlan(TCP, 2, queries=5, for_truncated=True), truncated)  # fmt: skip
+    assert len(outcomes) == 20
+    assert {each.flags for each in outcomes} == {0x8500}
+    assert all(each.planned <= each.sent < each.received for each in outcomes)
+    assert (counts.fell, counts.opened, counts.again, counts.not_opened) == (20, 4, 0, {})

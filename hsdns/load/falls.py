@@ -1,0 +1,109 @@
+"""Truncated answers over UDP, which are asked again over TCP, as a client does (RFC 7766 section 5).
+
+Path: sender.py -> here, in place of the sockets of udp.py -> pool.py; replies go back to the sender as datagrams.
+Rule 1: the sender knows nothing of it: for it, the reply over TCP is the reply, under the ID of its query.  So its
+        latency runs from when the query was due, the truncated answer and the connection included.
+Rule 2: a query that has no reply over TCP either is lost with its time, as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from hsdns.load.asked import Asked
+from hsdns.load.connection_facts import FELL, Fact
+from hsdns.load.pool import Hears, Pool
+from hsdns.load.sender import Wire
+from hsdns.load.telling import Telling
+
+HEADER_LEN: Final = 12
+IDS: Final = 65_536
+TRUNCATED: Final = 2  # TC, in the third octet of a message
+
+
+class Falls:
+    """Stands between `wires` and the connections of a pool, which `make_pool` makes for who hears of them."""
+
+    def __init__(
+        self,
+        wires: Sequence[Wire],
+        make_pool: Callable[[Hears], Pool],
+        emit: Callable[[bytes], None],
+        clock: Callable[[], int],
+    ) -> None:
+        self.wires = [FallingWire(wire, number, self) for number, wire in enumerate(wires)]
+        self.pool = make_pool(self)
+        self._clock = clock
+        self._telling = Telling(emit, replies=False)
+        self._ready: set[int] = set()
+
+    def take(self, number: int, query: bytes) -> None:
+        """Ask a query of a wire again."""
+        self._telling.fact(Fact(FELL))
+        place = number * IDS + int.from_bytes(query[:2], "big")
+        now = self._clock()
+        self.pool.ask(Asked(query[2:], place, now, now))
+
+    def turn(self) -> list[int]:
+        """Do what is due; return the numbers of the wires that have a reply."""
+        now = self._clock()
+        self.pool.tick(now)
+        self.pool.flush()
+        self._telling.tell_at(now)
+        found = sorted(self._ready)
+        self._ready.clear()
+        return found
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.pool.close()
+        self._telling.tell()
+
+    def fact(self, fact: Fact) -> None:
+        """Note what happens to connections."""
+        self._telling.fact(fact)
+
+    def reply(self, asked: Asked, message: bytes, now: int) -> None:
+        """Hand a reply to its wire."""
+        number, query_id = divmod(asked.question, IDS)
+        self.wires[number].replies.append(query_id.to_bytes(2, "big") + message[2:])
+        self._ready.add(number)
+
+    def without_reply(self, asked: Asked, why: int) -> None:
+        """Leave the query to its time."""
+
+
+class FallingWire:
+    """A UDP socket whose truncated answers are held back until there is one over TCP."""
+
+    def __init__(self, wire: Wire, number: int, falls: Falls) -> None:
+        self.replies: list[bytes] = []
+        self._wire = wire
+        self._number = number
+        self._falls = falls
+        self._queries: list[bytes | None] = [None] * IDS  # by ID
+
+    def send(self, queries: Sequence[bytes]) -> Sequence[int]:
+        """Send datagrams; return the places of those that could not be sent."""
+        for query in queries:
+            self._queries[query[0] << 8 | query[1]] = query
+        return self._wire.send(queries)
+
+    def receive(self) -> tuple[list[bytes], bool]:
+        """Return replies over TCP, and what came over UDP but truncated answers; and whether there may be more."""
+        found, self.replies = self.replies, []
+        datagrams, is_more = self._wire.receive()
+        found += [each for each in datagrams if not self._falls_back(each)]
+        self._falls.pool.flush()
+        return found, is_more
+
+    def _falls_back(self, octets: bytes) -> bool:
+        """Whether this is a truncated answer; its query is asked again, once."""
+        if len(octets) < HEADER_LEN or not octets[2] & TRUNCATED:
+            return False
+        query_id = octets[0] << 8 | octets[1]
+        query, self._queries[query_id] = self._queries[query_id], None
+        if query is not None:
+            self._falls.take(self._number, query)
+        return True

@@ -35,6 +35,7 @@ def test_defaults() -> None:
         portion=Portion(),
         start_at="",
         job="",
+        knee=None,
     )
 
 
@@ -65,6 +66,7 @@ def test_all() -> None:
         portion=Portion(),
         start_at="+30s",
         job="",
+        knee=None,
     )
 
 

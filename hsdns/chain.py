@@ -10,7 +10,7 @@ Rule 2: all handlers are async, but run without an event loop: eager.start() ste
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -50,6 +50,17 @@ class Resolver(Protocol):
 
     async def resolve(self, request: Request) -> Reply:
         """Answer."""
+
+
+class Nowhere:
+    """What a reply that is made before anybody asks is not made of: other lookups."""
+
+    async def resolve(self, request: Request) -> Reply:
+        """Answer nothing; a reply with a nested lookup is not stored."""
+        return unwritten(Rcode.SERVFAIL)
+
+
+NOWHERE: Final = Nowhere()
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
-from hsdns.chain import Request
+from hsdns.chain import Next, Request
 from hsdns.fastpath import ClusterNames, LogRecord
 from hsdns.fastpath import hit_counts as layout
+from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 
 
@@ -94,6 +95,24 @@ class AnswersFirst(Protocol):
         """Names in a zone at or below which it does so; None for any name of the zone.
 
         When the result changes, the handler calls Runtime.names_answered_first_changed().
+        """
+
+
+@runtime_checkable
+class NeedsNoRenewal(Protocol):
+    """A handler that does nothing to a reply that is made before anybody asks: it only counts, logs or reorders."""
+
+    needs_no_renewal: bool  # True
+
+
+@runtime_checkable
+class Renews(Protocol):
+    """A handler that takes part in making a reply before anybody asks (renewal.py)."""
+
+    async def renew(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """What handle() returns for a name of the cluster; counts, stores and waits for nothing.
+
+        It may be called in the thread of the watch, while handle() runs in another one.
         """
 
 

@@ -7,6 +7,7 @@ Rule 1: a hit counts in the same metrics as a query that the chain answers.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
@@ -37,6 +38,7 @@ class HitGroups:
         self._table = table
         self._numbers: dict[HitGroup, int] = {}
         self._groups: list[HitGroup] = []
+        self._adding = threading.Lock()
 
     def number(
         self, zone: Name, policy: BlockPolicy, qtype: int, rcode: int, kind: str | None
@@ -49,8 +51,12 @@ class HitGroups:
         )
         number = self._numbers.get(group)
         if number is None:
-            number = self._numbers[group] = len(self._groups)
-            self._groups.append(group)
+            with self._adding:  # replies are also made in the thread of the watch (writer.py)
+                number = self._numbers.get(group)
+                if number is None:
+                    number = len(self._groups)
+                    self._groups.append(group)
+                    self._numbers[group] = number
         return number
 
     def count(self) -> None:

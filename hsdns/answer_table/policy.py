@@ -24,6 +24,7 @@ from hsdns.answer_table.capabilities import (
     RotatesAddresses,
     SharesMemory,
 )
+from hsdns.answer_table.renewal import link_renewal
 from hsdns.block_choice import RequestFilter
 from hsdns.capability import has
 from hsdns.chain import Handler
@@ -70,6 +71,8 @@ class BlockPolicy:
         self.reason = self._find_reason()
         self.stores_cached = self._may_store_cached()
         self.stores_any = self.stores_cached or not self.reason
+        # What makes its replies again, None where only a query can.
+        self.renewal = None if self.reason else link_renewal(self._handlers, self.source)
 
     def may_store(self, query: Query, reply: Reply, dependencies: Dependencies) -> bool:
         """Whether a reply of this block may be stored."""

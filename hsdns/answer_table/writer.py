@@ -4,6 +4,7 @@ Path: beside step 2; server/processors.py makes one for each listener, query.py 
 server/udp.py and tcp.py have the queue stored once the replies are sent.
 Rule 1: policy.py says which replies are stored.
 Rule 2: names that cannot exist are stored as the template of their negative zone, where they are in one.
+Rule 3: what was asked for is made again when an event has ended it (renewal.py); server/renewals.py calls renew().
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import Final
 from hsdns.answer_table.hits import HitGroups, HitLog
 from hsdns.answer_table.negative_zones import NegativeZones
 from hsdns.answer_table.policy import BlockPolicy
+from hsdns.answer_table.renewal import RenewedNames, make
 from hsdns.block_choice import BlockChoice
+from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import Dependencies
 from hsdns.fastpath import AnswerTable, ClusterNames, Tap, Versions
 from hsdns.fastpath.records import MAX_STORED_LEN
+from hsdns.wire.decode import decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import AD, TC, Query, Reply
@@ -30,6 +34,7 @@ CAPACITY: Final = (
 LEAST: Final = CAPACITY // 4  # octets that are left to the table however much the caches store
 # Octets by which the room of the table changes at a time: to evict that much takes a millisecond or two.
 STEP: Final = 1024 * 1024
+_NOBODY: Final = Endpoint("", 0)
 
 
 class AnswerTableWriter:
@@ -57,6 +62,7 @@ class AnswerTableWriter:
         self._negative_zones = NegativeZones(self.table, self.hits, blocks)
         self._sharers = {each for policy in blocks.values() for each in policy.sharers}
         self._capacity = CAPACITY
+        self.renewed = RenewedNames()
         self._queue: list[tuple[bytes, Query, Reply, bytes, Dependencies]] = []
 
     def dependencies(self) -> Dependencies:
@@ -80,6 +86,30 @@ class AnswerTableWriter:
         while queue:
             self._store(*queue.pop())
 
+    def renew(self, wire: bytes, now: float) -> tuple[int, ...] | None:
+        """Make and store the reply to a query that nobody has asked at `now`, in monotonic seconds.
+
+        Return the counters that it depends on, None if it is left to who asks.  It may be called in the thread of the
+        watch, if the table may (the compiled one).
+        """
+        query = decode(wire)
+        found = self._blocks.match(query.qname, query.qtype)
+        policy = found.block if found is not None else None
+        if found is None or policy is None or policy.renewal is None:
+            return None
+        dependencies = Dependencies(self._versions)
+        request = Request(
+            query, _NOBODY, _NOBODY, "udp", self.server, found.zone, now, 0, dependencies
+        )
+        reply = make(policy.renewal, request)
+        if reply is None or not policy.may_store(query, reply, dependencies):
+            return None
+        out = encode(query, reply, MAX_TCP_LEN)
+        is_stored = self._put(
+            wire, query, reply, out, dependencies, policy, found.zone, renewed=True
+        )
+        return dependencies.counters if is_stored else None
+
     def _share_memory(self) -> None:
         """Leave to the caches what they use, step by step."""
         wanted = max(LEAST, CAPACITY - sum(each.stored_octets() for each in self._sharers))
@@ -96,6 +126,23 @@ class AnswerTableWriter:
         policy = found.block if found is not None else None
         if found is None or policy is None or not policy.may_store(query, reply, dependencies):
             return
+        cached = dependencies.cached
+        is_stored = self._put(wire, query, reply, out, dependencies, policy, found.zone)
+        if is_stored and not cached and policy.renewal and reply.rcode == Rcode.NOERROR:
+            self.renewed.add(query, wire, dependencies.counters)
+
+    def _put(
+        self,
+        wire: bytes,
+        query: Query,
+        reply: Reply,
+        out: bytes,
+        dependencies: Dependencies,
+        policy: BlockPolicy,
+        zone: Name,
+        *,
+        renewed: bool = False,
+    ) -> bool:
         kind: str | None
         names: ClusterNames | None = None
         cached = dependencies.cached
@@ -105,7 +152,7 @@ class AnswerTableWriter:
         if out[2] << 8 & TC:
             # A reply of `cache` comes here whenever it is asked for, and must not be encoded each time in vain.
             if size > (MAX_TCP_LEN if cached is None else MAX_STORED_LEN):
-                return
+                return False
             out = encode(query, reply, MAX_TCP_LEN)
         if cached is not None:
             kind, mark_ttl = cached.kind, -1
@@ -116,16 +163,16 @@ class AnswerTableWriter:
             if (
                 reply.rcode == Rcode.NXDOMAIN
                 and not errors
-                and self._negative_zones.store_template(query, found.zone, wire, out, size)
+                and self._negative_zones.store_template(query, zone, wire, out, size)
             ):
-                return
+                return False
             kind, mark_ttl = dependencies.mark or (None, -1)
             names = policy.source.names
-        self.table.store(
+        return self.table.store(
             wire,
             out,
             dependencies.pairs,
-            self.hits.number(found.zone, policy, query.qtype, reply.rcode, kind),
+            self.hits.number(zone, policy, query.qtype, reply.rcode, kind),
             size=size,
             rotate=policy.rotates_addresses,
             names=names,
@@ -134,4 +181,5 @@ class AnswerTableWriter:
             max_payload=policy.max_payload,
             timed=None if cached is None else cached.timing,
             errors=errors,
+            renewed=renewed,
         )

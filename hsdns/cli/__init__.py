@@ -19,6 +19,8 @@ SUBCOMMANDS: Final = {
     "top": "Show what goes on in a running server: failing names with the reason, changes, rates",
     "doctor": "Find what makes names fail in a cluster, and what will",
     "lint": "Find what will fail in DNS, in manifests and Corefiles",
+    "audit": "Ask DNS servers for every name of a cluster, and tell what is not right",
+    "wait": "Wait until DNS answers what it should, for scripts and CI",
     "rule": "Show what a rule of lint is about, or list them",
     "fault": "Make DNS misbehave on purpose: add, list, watch and remove rules",
     "record": "Record what happens in a running server, with times, into a file",

@@ -112,7 +112,7 @@ async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
     from hsdns.sources.api_access import ApiAccess, ConnectionOptions
     from hsdns.sources.cluster_dump import collect
 
-    kubeconfig = _kubeconfig(flags)
+    kubeconfig = find_kubeconfig(flags)
     access = ApiAccess(ConnectionOptions(kubeconfig=(kubeconfig, str(flags.get("context", "")))))
     missing = access.check()
     if missing:
@@ -135,7 +135,7 @@ async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
         await transport.close()
 
 
-def _kubeconfig(flags: dict[str, Any]) -> str:
+def find_kubeconfig(flags: dict[str, Any]) -> str:
     """The path of the kubeconfig, as kubectl finds it; of several in KUBECONFIG the first."""
     import os
 

@@ -161,17 +161,21 @@ def _load(
     generator: Generator,
 ) -> tuple[list[OfServer], PlanReport]:
     from hsdns.cli.load_live import live
+    from hsdns.cli.load_streams import allow_connections
     from hsdns.load.in_flight import sockets_for
     from hsdns.load.plan import Plan
     from hsdns.load.report import OfServer, PlanReport, StageReport
     from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, Watching, carry_out
     from hsdns.load.sender_process import SenderProcess
+    from hsdns.load.stream_plan import transport_words
     from hsdns.load.target import place_to_text
     from hsdns.load.verifier import Verifier
 
     schedule = settings.schedule
     queries = [each.query(settings.edns) for each in questions.all]
+    if settings.streams is not None:
+        allow_connections(settings.streams, schedule.fastest, settings.timeout)
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
     sockets = sockets_for(schedule.fastest, settings.timeout, settings.sockets)
     truth = cluster.truth if cluster is not None else None
@@ -192,6 +196,7 @@ def _load(
                 settings.verifies,
                 portion=generator.portion,
                 kinds=kind_numbers(questions.all),
+                streams=settings.streams,
             )
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))
@@ -226,7 +231,7 @@ def _load(
         for each, target in zip(ended, settings.targets, strict=True)
     ]
     return servers, PlanReport(
-        "UDP",
+        transport_words(settings.streams),
         [StageReport(*stage) for stage in schedule.stages],
         schedule.arrival,
         schedule.burst,
@@ -238,6 +243,7 @@ def _load(
         settings.edns,
         settings.churn,
         generator.portion.to_text(),
+        settings.streams,
     )
 
 
@@ -246,14 +252,16 @@ def _find(
 ) -> tuple[int, tuple[str | int, ...]]:
     """The family and address of a server that answers; one under a made-up cluster must have read that first."""
     from hsdns.load.cluster_names import ABSENT
-    from hsdns.load.probe import find_target, probe
+    from hsdns.load.probe import find_target
+    from hsdns.load.stream_probe import probe_over
 
     family, address = find_target(target.host, target.port)
     if cluster is not None and cluster.api is not None:
         first = next(each for each in questions.all if each.group != ABSENT)
-        probe(family, address, first.query(), settings.wait, lambda reply: bool(reply.answer))
+        query, is_ready = first.query(), lambda reply: bool(reply.answer)
     else:
-        probe(family, address, questions.all[0].query(), settings.wait)
+        query, is_ready = questions.all[0].query(), lambda reply: True
+    probe_over(settings.streams, family, address, query, settings.wait, is_ready)
     return family, address
 
 

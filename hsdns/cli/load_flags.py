@@ -12,11 +12,14 @@ from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError
 from hsdns.cli.load_knee import KneeSettings, knee_settings
 from hsdns.cli.load_live import LINE, check_live
+from hsdns.cli.load_streams import FLAGS as STREAM_FLAGS
+from hsdns.cli.load_streams import default_port, read_streams
 from hsdns.corefile.properties import parse_duration
 from hsdns.load.cluster_names import KINDS, read_mix
 from hsdns.load.portion import Portion, read_portion
 from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule
 from hsdns.load.schedule import Schedule, Stage, read_arrival, read_stages
+from hsdns.load.stream_plan import StreamPlan
 from hsdns.load.target import Target, read_targets
 from hsdns.load.thresholds import KNEE_LIMITS, Limit, read_limits
 from hsdns.load.verifier import SLACK
@@ -41,7 +44,7 @@ _NUMBER: Final = "number"
 
 FLAGS: Final = {
     "server": Flag(list, _SERVERS, "[NAME=]ADDRESS[:PORT]...", adds=True),
-    "p": Flag(int, f"port of servers that are given none (default {PORT})", "PORT", low=1),
+    "p": Flag(int, f"port of servers that are given none (default {PORT}; dot 853, doh 443)", "PORT", low=1),
     "rate": Flag(str, f"queries a second: {_RATES} (default {RATE})", "RATE"),
     "time": Flag(str, "how long (default 10s)", "TIME"),
     "arrival": Flag(str, "how queries arrive: even (default), poisson, or burst=COUNT", "WAY"),
@@ -54,6 +57,7 @@ FLAGS: Final = {
     "edns": Flag(int, "payload size of an EDNS record (default: without one)", "OCTETS", what=_NUMBER, low=512),
     "timeout": Flag(str, "when a query is lost (default 2s)", "TIME"),
     "sockets": Flag(int, f"UDP ports that ask (default {SOCKETS})", "NUMBER", what=_NUMBER, low=1, high=900),
+    **STREAM_FLAGS,
     "verify": Flag(bool, "judge each answer by a watch of the same cluster"),
     "slack": Flag(str, "how far apart the watches of server and generator may be (default 100ms)", "TIME"),
     "api": Flag(str, _API, "HOST:PORT"),
@@ -107,7 +111,8 @@ class LoadSettings(NamedTuple):
     portion: Portion
     start_at: str
     job: str
-    knee: KneeSettings | None
+    streams: StreamPlan | None = None  # over connections, all of it or what UDP truncates
+    knee: KneeSettings | None = None
 
 
 def read_settings(flags: Flags) -> LoadSettings:
@@ -115,7 +120,7 @@ def read_settings(flags: Flags) -> LoadSettings:
     servers, owned = flags.get("server", ["127.0.0.1"]), flags.get("i-own-this", [])
     assert isinstance(servers, list), "the kind of the flag"
     assert isinstance(owned, list), "the kind of the flag"
-    targets = read_targets(servers, int(str(flags.get("p", PORT))), owned)
+    targets = read_targets(servers, int(str(flags.get("p", default_port(flags)))), owned)
     arrival, burst = read_arrival(str(flags.get("arrival", "even")))
     seed = int(str(flags.get("seed", 1)))
     length = _time(flags, "time", None)
@@ -155,6 +160,7 @@ def read_settings(flags: Flags) -> LoadSettings:
         read_portion(str(flags["part"])) if "part" in flags else Portion(),
         str(flags.get("start-at", "")),
         str(flags.get("job", "")),
+        read_streams(flags),
         _knee(flags, targets, stages, length),
     )
 

@@ -53,18 +53,21 @@ class Problems(logging.Handler):
 
 
 def configure(
-    conf: object, objects: tuple[Token, ...] | None, forward: Sequence[str] = ()
+    conf: object,
+    objects: tuple[Token, ...] | None,
+    forward: Sequence[str] = (),
+    text: str | None = None,
 ) -> tuple[Configuration, Problems]:
     """Set up the Corefile that -conf names, or the built-in one; raise CorefileError or OSError.
 
-    `objects` are the words of -source, `forward` those of -forward.
+    `objects` are the words of -source, `forward` those of -forward; `text` replaces the built-in Corefile.
     """
     problems = Problems()
     log = logging.getLogger("hsdns")
     log.handlers, log.propagate = [problems], False
     log.setLevel(logging.WARNING)
     header = recorded_header(objects)
-    default = builtin.corefile(builtin.LOOPBACK[:1], forward=forward, header=header)
+    default = text or builtin.corefile(builtin.LOOPBACK[:1], forward=forward, header=header)
     corefile = builtin.corefile_source(conf, default).load()
     configuration = launch.build(corefile, PORT, warn=log.warning, objects=objects)
     check_sources(configuration)

@@ -150,7 +150,10 @@ class AnswerTable:
         max_payload: int = 65535,
         timed: tuple[float, int, float] | None = None,
         errors: bytes | None = None,
+        renewed: bool = False,
     ) -> bool: ...
+    def is_listed(self, query: bytes) -> bool: ...
+    def uses(self, query: bytes) -> int | None: ...
     def add_negative_zone(
         self,
         zone: bytes,
@@ -200,7 +203,11 @@ class MissQueue:
 class Worker:
     """One bound UDP socket, served by a thread that calls run()."""
 
-    def __new__(cls, fd: int, wildcard: bool, queue: MissQueue, index: int) -> Worker: ...
+    def __new__(
+        cls, fd: int, wildcard: bool, queue: MissQueue, index: int, first: MissQueue | None = None
+    ) -> Worker:
+        """Misses wait in `queue`; those for which AnswerTable.is_listed() is true in `first`, if there is one."""
+
     def exchange(self, table: AnswerTable | None) -> None:
         """Use another table from the next batch on; without one every query is a miss."""
 

@@ -148,6 +148,25 @@ class NegativeZone:
                     return LEFT_TO_CHAIN
         return kind + (template.size + end + len(zone) + 4 << SIZE_SHIFT)
 
+    def is_listed(self, key: bytes) -> bool:
+        """Whether a key is that of the name of a Service that exists, or of an endpoint of one."""
+        end = len(key) - 3 - len(self.zone)
+        if not 0 < end <= MAX_NAME_LEN - len(self.zone) or not key.startswith(self.zone, end):
+            return False
+        starts, at = [], 0
+        while at < end:
+            starts.append(at)
+            at += _STEPS[key[at]]
+        names = self._names
+        if at != end or len(starts) not in (3, 4) or key[starts[-1] : end] != _SERVICES:
+            return False
+        service, namespace, last = starts[-3:]
+        within = key[namespace + 1 : last]
+        if not names.open or within not in names.namespaces:
+            return False
+        hashes = names.services.get(within, {}).get(key[service + 1 : namespace])
+        return hashes is not None and (not service or has_label(hashes, key[:service]))
+
     def labels_left_to_chain(self, parent: bytes) -> Container[bytes]:
         """The labels right below a name that find() says LEFT_TO_CHAIN for, until CHANGES moves.
 

@@ -84,6 +84,7 @@ class AnswerTable:
         max_payload: int = MAX_PAYLOAD_SIZE,
         timed: tuple[float, int, float] | None = None,
         errors: bytes | None = None,
+        renewed: bool = False,
     ) -> bool:
         """Store the reply to a query; False if it cannot be stored.
 
@@ -97,6 +98,7 @@ class AnswerTable:
         reply of `cache`, (when that was stored, its TTL then, from when on it is no hit), in monotonic seconds; all
         records get the TTL that is left, or keep theirs if it is 0; AD is for clients that ask for it; each hit is a
         hit of `cache`, and `names` and `mark_ttl` do not apply.  `errors`: Extended DNS Errors for the OPT.
+        `renewed`: nobody has asked for it, so it is not marked; it keeps the mark of the reply that it replaces.
 
         Raise OverflowError for numbers that do not fit, ValueError for another `max_payload`.
         """
@@ -124,7 +126,8 @@ class AnswerTable:
         shared = self._shared_headers.acquire(shared_key)
         now = time.monotonic()
         # The first hit of a timed reply writes the TTL.
-        marked_until = now + mark_ttl if mark_ttl > 0 else NEVER if timing is None else ALWAYS
+        mark = 0.0 if renewed else now + mark_ttl
+        marked_until = mark if mark_ttl > 0 else NEVER if timing is None else ALWAYS
         key, indexes = plain.key, pack_indexes([index for index, _ in dependencies])
         entry = Entry(shared, outline.records, indexes, marked_until, timing)
         octets = octets_of(key, entry)
@@ -137,9 +140,11 @@ class AnswerTable:
         else:
             self.prepared_replies.forget(stored)
             before, last = octets_of(key, stored), stored.shared
-            if mark_ttl > 0 and last.mark_ttl > 0 and stored.marked_until > now:
+            if mark_ttl > 0 < last.mark_ttl and (renewed or stored.marked_until > now):
                 marked_until = stored.marked_until
             stored.update(shared, outline.records, indexes, marked_until, timing)
+            if stored.state & FREQUENCY == FREQUENCY:
+                stored.state -= 1  # so that a use can be seen
             self._shared_headers.release(last)
             self._queues.resize(stored, octets - before)
             self._make_room(0)
@@ -152,16 +157,9 @@ class AnswerTable:
         return True
 
     def add_negative_zone(
-        self,
-        zone: bytes,
-        names: ClusterNames,
-        exclusions: Sequence[bytes],
-        groups: Mapping[int, int],
-        mark_ttl: int,
-        log: bool = False,
-        max_payload: int = MAX_PAYLOAD_SIZE,
-        no_edns: bool = False,
-    ) -> int:
+        self, zone: bytes, names: ClusterNames, exclusions: Sequence[bytes], groups: Mapping[int, int],
+        mark_ttl: int, log: bool = False, max_payload: int = MAX_PAYLOAD_SIZE, no_edns: bool = False,
+    ) -> int:  # fmt: skip
         """Answer absent names below a zone, once set_template() was called; return the negative zone's number.
 
         `zone` and `exclusions` are lower-case wire names; `groups` maps each type that is answered to its group.
@@ -233,6 +231,17 @@ class AnswerTable:
             self.tap.push_hits(hits, [len(reply)], [kind], self.source, begin + duration, duration)
         return reply
 
+    def is_listed(self, query: bytes) -> bool:
+        """Whether a query is for the name of a Service that exists in a negative zone, or of an endpoint of one."""
+        plain = read_query(query)
+        return plain is not None and any(each.is_listed(plain.key) for each in self._by_length)
+
+    def uses(self, query: bytes) -> int | None:
+        """How often the entry of a query was used of late (0 to 3, below 3 when just replaced); None without entry."""
+        plain = read_query(query)
+        entry = None if plain is None else self._entries.get(plain.key)
+        return None if entry is None else entry.state & FREQUENCY
+
     def peek(self, query: bytes, *, now: float) -> Peeked | None:
         """What lookup() would find for a query, None for a miss; nothing is counted or changed."""
         plain = read_query(query)
@@ -265,18 +274,11 @@ class AnswerTable:
 
     def statistics(self) -> hit_counts.AnswerTableStatistics:
         """What the table holds and what it has done so far."""
+        octets = self._queues.octets + self._shared_headers.octets + self.prepared_replies.octets
         return hit_counts.AnswerTableStatistics(
-            entries=len(self._entries),
-            octets=self._queues.octets + self._shared_headers.octets + self.prepared_replies.octets,
-            hits=self.hits,
-            misses=self._misses,
-            negative_hits=self.negative_hits,
-            stored=self._stored,
-            refused=self._refused,
-            stale=self._stale,
-            evicted=self._evicted,
-            not_plain=self._not_plain,
-        )
+            len(self._entries), octets, self.hits, self._misses, self.negative_hits, self._stored,
+            self._refused, self._stale, self._evicted, self._not_plain,
+        )  # fmt: skip
 
     def answer(self, query: bytes, limit: int | None, now: float) -> tuple[bytes, int] | None:
         """The reply and what it counts as over UDP and IPv4, or None; `limit` None: what the query allows over UDP."""

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from hsdns.load.comparison import differences, shown_together
+from hsdns.load.connection_report import connection_counts
 from hsdns.load.errors import LoadError
 from hsdns.load.histogram import Histogram
 from hsdns.load.portion import read_portion
@@ -89,6 +90,8 @@ def results_of(server: ServerReport) -> Results:
             name = found.stale[number] = StaleName()
             name.count, name.first = stale.count, stale.first_s
             name.worst_age = stale.worst_age_ms / 1000
+    if server.connections is not None:
+        found.connections = connection_counts(server.connections)
     return found
 
 

@@ -27,6 +27,7 @@ COUNTS: Final = b"c"
 REPLY: Final = b"r"
 FORGET: Final = b"f"  # replies before are not referred to any more
 QUESTION: Final = b"q"  # one that was not known when the run began; before all outcomes of it
+CONNECTIONS: Final = b"n"  # facts of connections, as connection_facts.py packs them
 READY: Final = b"b"
 END: Final = b"e"
 

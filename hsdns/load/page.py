@@ -60,6 +60,11 @@ def _page(servers: Sequence[Shown], reports: Sequence[Report]) -> str:
         elif any(text for _, text in found):
             body.append(section(heading, "".join(part(name, text) for name, text in found if text)))
     body.append(section("Plan and machine", "".join(facts(_plan(each)) for each in reports)))
+    return document(title, body)
+
+
+def document(title: str, body: Sequence[str]) -> str:
+    """The file, with its style; what is empty in the body is left out."""
     template = (files("hsdns.load") / "page.html").read_text()
     return template.replace("{title}", escape(title)).replace(
         "{body}", "\n".join(filter(None, body))

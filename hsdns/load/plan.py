@@ -13,6 +13,7 @@ import msgspec
 from hsdns.load.portion import Portion
 from hsdns.load.questions import order
 from hsdns.load.schedule import Schedule, Stage
+from hsdns.load.stream_plan import StreamPlan
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -23,12 +24,13 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A run over UDP; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
+    """A run; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
 
     `weights` say how often each query is sent; empty: one after the other.  `replies`: whether they are wanted.
     `kinds` number the kind of each query, for a sender that can count (results.kind_numbers); empty: it is not to.
     `recorded` is what a recording says in place of schedule and order.  Of all that, `portion` is what is sent: its
     number, and how many there are.
+    `streams`: it goes over connections, all of it or what UDP truncates; None: over UDP.
     """
 
     family: int
@@ -45,6 +47,7 @@ class Plan(msgspec.Struct, frozen=True):
     recorded: Recorded | None = None
     portion: tuple[int, int] = (0, 1)
     kinds: list[int] = []
+    streams: StreamPlan | None = None
 
     @property
     def schedule(self) -> Schedule:

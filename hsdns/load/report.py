@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hsdns.load.connection_report import ConnectionsReport, connections_report
 from hsdns.load.errors import LoadError
 from hsdns.load.figures import (
     Figure,
@@ -23,6 +24,7 @@ from hsdns.load.figures import (
 )
 from hsdns.load.judge import VERDICTS
 from hsdns.load.results import Part, Results, Second, StaleName
+from hsdns.load.stream_plan import StreamPlan
 from hsdns.load.thresholds import Limit, Measured, figure_of, has_aborted, is_met
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 
@@ -61,6 +63,7 @@ class PlanReport(msgspec.Struct, frozen=True):
     edns: int
     churn: float
     part: str = ""  # of -part; "" for the whole
+    streams: StreamPlan | None = None  # over connections, or what UDP truncates
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -167,6 +170,7 @@ class ServerReport(msgspec.Struct, frozen=True):
     verdicts: VerdictReport | None
     limits: list[LimitReport]
     per_second: list[SecondReport]
+    connections: ConnectionsReport | None = None
 
 
 class KneeStep(msgspec.Struct, frozen=True):
@@ -302,6 +306,7 @@ def _server(run: Run, server: OfServer) -> ServerReport:
             for number, second in sorted(results.seconds.items())
             if second.sent or second.not_sent or second.changes
         ],
+        connections_report(results.connections),
     )
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from hsdns.load.connection_facts import ConnectionCounts
 from hsdns.load.histogram import Histogram, slot_of
 from hsdns.load.judge import BEHIND, STALE, UNDECIDED
 from hsdns.load.outcome import (
@@ -124,6 +125,7 @@ class Results:
         self.ages = Histogram()  # of stale answers, microseconds
         self.behind = Histogram()  # of answers that are behind by less than the slack
         self.stale: dict[int, StaleName] = {}  # by question
+        self.connections = ConnectionCounts()
         self._kinds = [self._kind(each) for each in questions]
         self._numbered = list(self.kinds.values())  # as kind_numbers() has them
 
@@ -225,5 +227,6 @@ class Results:
         self.reasons.update(other.reasons)
         self.ages.merge(other.ages)
         self.behind.merge(other.behind)
+        self.connections.merge(other.connections)
         for question, theirs in other.stale.items():
             self.stale.setdefault(question, StaleName()).merge(theirs)

@@ -15,6 +15,7 @@ from hsdns.load.abort import AbortWatch
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
     ANSWERS,
+    CONNECTIONS,
     COUNTS,
     END,
     FORGET,
@@ -228,6 +229,8 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
                 judged = verifier.judge(question, flags, reply, *times)
                 if judged is not None:
                     results.add_verdict(judged)
+    elif kind == CONNECTIONS:
+        results.connections.add(content)
     elif kind == QUESTION:
         _, asked = unpack_question(content)
         results.learn(asked)

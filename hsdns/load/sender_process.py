@@ -27,6 +27,7 @@ from hsdns.load.in_flight import IDS, InFlight
 from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan, read_plan, write_plan
 from hsdns.load.sender import Sender
+from hsdns.load.stream_process import stream_sender
 from hsdns.load.udp import UdpWire
 
 _NOT_BEGUN: Final = "the process that sends has ended before it began; standard error says why"
@@ -135,7 +136,10 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
     first_ids = [randbelow(IDS) for _ in range(plan.sockets)]
     pipe = _Pipe(stdout)
-    run = _compiled(plan, first_ids) if available() else _in_python(plan, first_ids)
+    if plan.streams is not None and not plan.streams.for_truncated:
+        run = _over_connections(plan, stdin, pipe)
+    else:
+        run = _compiled(plan, first_ids) if available() else _in_python(plan, first_ids)
     pipe.emit(frame(READY))
     gc.collect()
     gc.freeze()
@@ -151,6 +155,17 @@ _Run = Callable[[int, int, _Pipe], None]
 def _compiled(plan: Plan, first_ids: Sequence[int]) -> _Run:
     sender = CompiledSender(plan, first_ids)
     return lambda begin, stop, pipe: sender.run(begin, stop, pipe.number)
+
+
+def _over_connections(plan: Plan, stop: int, pipe: _Pipe) -> _Run:
+    sender = stream_sender(plan, stop, pipe.emit)
+
+    def run(begin: int, stop: int, pipe: _Pipe) -> None:
+        del stop  # the sender has it
+        sender.run(begin)
+        pipe.finish()
+
+    return run
 
 
 def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:

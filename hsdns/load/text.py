@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hsdns.load.comparison import Shown, comparison, differences, shown
+from hsdns.load.connection_report import ConnectionsReport, reasons
 from hsdns.load.report import Counts, KneeReport, Report, ServerReport, StaleReport, VerdictReport
 from hsdns.load.words import (
     answers,
@@ -103,6 +104,8 @@ def _server(server: ServerReport) -> list[str]:
             found.append(_row("" if number else "kinds", text))
     if server.verdicts is not None:
         found += _verdicts(server.verdicts)
+    if server.connections is not None:
+        found += _connections(server.connections)
     for limit in server.limits:
         word = {True: "FAILED", False: "held", None: "UNKNOWN"}[limit.met]
         found.append(_row("limit", f"{limit.limit}: {word}, {limited(limit)}"))
@@ -121,6 +124,32 @@ def _verdicts(found: VerdictReport) -> list[str]:
     if found.counts.get("stale"):
         rows.append(_row("STALE", f"by {percentiles(found.stale_age)}"))
         rows += [_row("", _stale(name)) for name in found.stale_names[:MOST_NAMES]]
+    return rows
+
+
+def _connections(found: ConnectionsReport) -> list[str]:
+    words = [f"{found.opened} opened, {found.most_open} at once at most"]
+    if found.fell:
+        words.append(f"for {found.fell} truncated answers")
+    words += [
+        f"{text} {count}"
+        for text, count in (
+            ("queries asked again", found.asked_again),
+            ("late replies", found.late),
+        )
+        if count
+    ]
+    rows = [_row("connected", ", ".join(words))]
+    setup = [f"{each.name} {us_to_text(each.us)}" for each in found.setup if each.us is not None]
+    if setup:
+        rows.append(_row("", f"set up in {'  '.join(setup)}"))
+    for text, counts in (
+        ("ended", found.ended),
+        ("NOT opened", found.not_opened),
+        ("queries without an answer", found.without_answer),
+    ):
+        if counts:
+            rows.append(_row("", f"{text}: {reasons(counts)}"))
     return rows
 
 

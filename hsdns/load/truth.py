@@ -7,7 +7,7 @@ Rule 2: what is right for a question is made of the state by what answers querie
 Rule 3: if questions may be learnt while the cluster changes, all Services are followed from the beginning: a question
         may be learnt after it was answered.
 Rule 4: what does not depend on one Service or one address has no truth here, and is not judged: names outside the
-        cluster, those of an ExternalName, pods that are verified, and names that fall through.
+        cluster, those of an ExternalName but for its CNAME, pods that are verified, and names that fall through.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
     for record in records:
         rdata = record.rdata
         if record.rrtype in _NAMES:
-            rdata = rdata.lower()
             if record.rrtype == RRType.SRV:
-                rdata = rdata[:2] + rdata[4:]
+                rdata = rdata[:2] + rdata[4:6] + rdata[6:].lower()
+            else:
+                rdata = rdata.lower()
         found.append((record.rrtype, rdata))
     return Answer(rcode, frozenset(found))
 
@@ -178,6 +179,11 @@ class Truth:
             found = self._expected[question, state] = self._make(question, state)
         return found
 
+    def latest(self, question: int) -> Answer | None:
+        """What is right for a question now; None if that is not known."""
+        found = self.states(question)
+        return None if found is None else self.expected(question, found[1] + len(found[0]) - 1)
+
     def _subject(self, question: Question, zone: Name | None) -> Subject:
         if zone is None:
             return None
@@ -255,8 +261,10 @@ class Truth:
                 return None
             value = found[state - base]
             if value is not None:
-                if value.kind == EXTERNAL_NAME or any(part.targets for part in value.slices):
-                    return None
+                if any(part.targets for part in value.slices) or (
+                    value.kind == EXTERNAL_NAME and qtype != RRType.CNAME
+                ):
+                    return None  # what the target has, the cluster does not say
                 values[subject] = value
         try:
             reply = _run(self._answers, name, qtype, zone)

@@ -49,3 +49,5 @@ class Bufsize(Plugin):
         lowered = query.edns.lowered(self.max_payload)
         reply = await next(request.replace(query=query.replace(edns=lowered)))
         return reply if reply.edns is not None else reply.replace(edns=lowered)
+
+    renew = handle  # which changes nothing but the reply

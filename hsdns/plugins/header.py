@@ -96,6 +96,8 @@ class Header(Plugin):
                 reply = reply.replace(rd=change.is_set)
         return reply
 
+    renew = handle  # which changes nothing but the reply
+
 
 def _in_lower_case(directive: Directive) -> Directive:
     """Return the directive with its property names in lower case: `Query SET AA` is valid, too."""

@@ -103,6 +103,7 @@ class Log(Plugin):
     """Logs queries."""
 
     name: ClassVar[str] = "log"
+    needs_no_renewal = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "class": Property(
             many(choice(*_CLASSES)), syntax="all|success|denial|error...", repeat="extend"

@@ -42,3 +42,5 @@ class Minimal(Plugin):
         if outcome(request.query, reply, self._runtime.wall) is not Outcome.POSITIVE:
             return reply
         return reply.replace(authority=(), additional=(), edns=None, edns_options=None)
+
+    renew = handle  # which changes nothing but the reply

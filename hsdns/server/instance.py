@@ -17,6 +17,7 @@ from enum import Enum, auto
 from itertools import groupby
 from typing import Any, Final
 
+from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.assemble import Configuration
 from hsdns.plugin import Plugin, inherit_plugins
 from hsdns.plugins.health import Health
@@ -78,7 +79,7 @@ class Instance:
 
     `make_processors` makes what answers at each server; `is_forced` tells whether the process ends without waiting;
     `settle` is called when listeners have exchanged their answer tables, or have closed; `in_thread` calls a function
-    in a thread.
+    in a thread; `warm` has an answer table begin with what another one was asked for.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Instance:
         is_forced: Callable[[], bool],
         settle: Callable[[], None],
         in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
+        warm: Callable[[AnswerTableWriter, AnswerTableWriter], Awaitable[None]] | None = None,
     ) -> None:
         runtime.configuration = configuration
         self.configuration = configuration
@@ -101,6 +103,7 @@ class Instance:
         self._is_forced = is_forced
         self._settle = settle
         self._in_thread = in_thread
+        self._warm = warm
         self._life = StateMachine(TRANSITIONS, State.PREPARING)
         self._task: asyncio.Task[object] | None = None  # what starts it
         self._started: list[Plugin] = []
@@ -131,6 +134,7 @@ class Instance:
         try:
             await self._prepare(predecessor, draining)
             self._life.fire(Event.PREPARED)
+            await self._warm_tables(predecessor)
             await self.listeners.start(self.runtime.processors)
         except BaseException:
             self._life.fire(Event.FAILED)
@@ -225,6 +229,15 @@ class Instance:
         self.runtime.processors = await self._in_thread(
             self._make_processors, self.configuration, self.runtime
         )
+
+    async def _warm_tables(self, predecessor: Instance | None) -> None:
+        """Begin with the answers that the predecessor was asked for lately."""
+        if predecessor is None or self._warm is None:
+            return
+        for server, processor in self.runtime.processors.items():
+            old = predecessor.runtime.processors.get(server)
+            if old is not None and old.writer is not None and processor.writer is not None:
+                await self._warm(old.writer, processor.writer)
 
     async def _release(self, predecessor: Instance | None) -> None:
         """End what a start has begun."""

@@ -41,6 +41,7 @@ from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.query_tap import QueryTap
+from hsdns.server.renewals import Renewals
 from hsdns.server.restarts import until_started
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.service_manager import ServiceManager
@@ -66,8 +67,7 @@ class Server:
     told of each change.  `control` is an address and its token as of Runtime.serve_control(), beside those that the
     Corefile names; with `keeps_queries` its pages have the last queries before anything asks for them, and
     with `faults` rules of faults may come through it.  The other arguments are edges that tests exchange: `clock`
-    gives monotonic seconds, `in_thread` calls a function in a thread, `opener` and `http` open sockets, `processors`
-    makes what answers.
+    gives monotonic seconds, `in_thread` calls a function in a thread, `opener`, `http`, `processors` make their parts.
     """
 
     def __init__(
@@ -106,8 +106,10 @@ class Server:
         self._opener = opener(self.metrics, self._tasks.spawn, clock, workers, shares.clients)
         self._watchdog = Watchdog(self.metrics, clock) if watches_apart else None
         self._watch_loop: WatchLoop | None = None
+        self._renewals = Renewals(self.counters, clock, apart=watches_apart)
         if self._watchdog is not None:
-            self._watch_loop = WatchLoop(self.counters.renew_lease, self._watchdog, clock)
+            lease, began = self.counters.renew_lease, self._renewals.attach_apart
+            self._watch_loop = WatchLoop(lease, self._watchdog, clock, began=began)
         self._life = StateMachine(TRANSITIONS, Phase.NEW)
         self._changing = asyncio.Lock()  # held by the start, a reload, or the end
         self._status: int | None = None
@@ -128,15 +130,9 @@ class Server:
             )
         rules = None if self.faults is None else self.faults.rules
         BehindGauge(self.metrics, clock, self._configurations, rules)
-        self._door = Door(
-            lambda: self.instance,
-            clock,
-            ServerRuntime.wall,
-            self._queries,
-            self.metrics,
-            self.faults,
-        )
-        self._tables = AnswerTables(self.metrics, self._listeners)
+        seen = self._queries, self.metrics, self.faults
+        self._door = Door(lambda: self.instance, clock, ServerRuntime.wall, *seen)
+        self._tables = AnswerTables(self.metrics, self._listeners, self._renewals)
 
     @property
     def phase(self) -> Phase:
@@ -390,7 +386,7 @@ class Server:
         apart = self._watch_loop
         runtime = ServerRuntime(
             self.metrics,
-            self.counters,
+            self._renewals,
             clock=self._clock,
             reload_if_changed=self._reload_if_changed,
             fail=self._fail,
@@ -411,6 +407,7 @@ class Server:
             self._make_processors,
             is_forced=lambda: self.phase is Phase.QUITTING,
             settle=self._tables.settle,
+            warm=self._renewals.warm,
             in_thread=self._in_thread,
         )
         return instance

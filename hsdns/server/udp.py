@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from hsdns import eager
@@ -33,8 +33,8 @@ class UdpServer(UdpListener):
         spawn: eager.Spawn,
         clock: Callable[[], float],
     ) -> None:
-        self._queue = MissQueue()
-        super().__init__([sock], processor, spawn, clock, self._queue)
+        self._first, self._others = MissQueue(), MissQueue()
+        super().__init__([sock], processor, spawn, clock, (self._first, self._others))
         self._has_next_turn = False
         self._batch = Batch(sock.fileno(), self.is_wildcard)
         self._senders = [self._batch]
@@ -53,7 +53,7 @@ class UdpServer(UdpListener):
             self._read_batch()
             if self._batch.statistics().received == before:
                 break
-        while len(self._queue):
+        while self._has_waiting():
             self._take()
 
     def close(self) -> None:
@@ -72,16 +72,25 @@ class UdpServer(UdpListener):
         end = self._clock() + READING
         misses = self._batch.serve(self._processor.table)
         while misses:
-            self._queue.offer(0, misses)
+            self._offer(misses)
             if len(misses) < BATCH_LEN // 2 or self._clock() >= end:
                 break
             misses = self._batch.serve(self._processor.table)
-        if len(self._queue) and not self._has_next_turn:
+        if not self._has_next_turn and self._has_waiting():
             self._take_some()
+
+    def _offer(self, misses: Sequence[tuple[bytes, bytes, bytes]]) -> None:
+        table = self._processor.table
+        first = [] if table is None else [miss for miss in misses if table.is_listed(miss[0])]
+        if not first:
+            self._others.offer(0, misses)
+            return
+        self._first.offer(0, first)
+        self._others.offer(0, [miss for miss in misses if miss not in first])
 
     def _take_some(self) -> None:
         """Answer what waits, for one turn; the rest in the next one."""
         self._take()
-        self._has_next_turn = len(self._queue) > 0 and not self._is_closed
+        self._has_next_turn = self._has_waiting() and not self._is_closed
         if self._has_next_turn:
             asyncio.get_running_loop().call_soon(self._take_some)

@@ -9,6 +9,8 @@ Rule 3: misses wait in a queue that is bounded and fair between clients (fastpat
         most; then TCP, timers, health checks and all else that the server does gets its turn.  What waits for an
         answer from elsewhere is bounded too (pending_queries.py).
         What is too much is dropped and counted, as by the network.
+        Names of Services have a queue of their own, and the two take turns: the cluster has so many and no more, and
+        the table knows each of them once it was answered, but what can be made up is endless.
 Rule 4: a miss that has waited is looked up again: after a change all who ask for a name miss until the first is
         answered, and the chain answers once for all of them.  What is known by then takes no turn from its client.
 """
@@ -68,7 +70,10 @@ class Queue(Protocol):
 
 
 class UdpListener:
-    """What answers at one UDP address; `faults` is what rules of faults do at it."""
+    """What answers at one UDP address; `faults` is what rules of faults do at it.
+
+    `queues` are those of the names of Services, and of all others.
+    """
 
     faults = NO_FAULTS
 
@@ -78,12 +83,13 @@ class UdpListener:
         processor: QueryProcessor,
         spawn: eager.Spawn,
         clock: Callable[[], float],
-        queue: Queue,
+        queues: tuple[Queue, Queue],
     ) -> None:
         self.sockets = list(sockets)
         self.local = Endpoint(*self.sock.getsockname()[:2])
-        self._waiting = queue
-        self._bound = QueueBound(clock())
+        self._waiting = queues
+        self._bounds = QueueBound(clock()), QueueBound(clock())
+        self._next = 0  # which of the queues
         self._pending = PendingQueries()
         self._refused = 0  # because too many were pending
         self._has_left = False  # misses at the end of the last turn
@@ -146,7 +152,11 @@ class UdpListener:
 
     def _count_drops(self) -> int:
         """How many queries were dropped because too many waited."""
-        return self._waiting.dropped + self._refused
+        return sum(each.dropped for each in self._waiting) + self._refused
+
+    def _has_waiting(self) -> bool:
+        """Whether any query waits."""
+        return any(len(each) for each in self._waiting)
 
     def _exchange_table(self) -> None:
         """Use the processor's table from the next batch on."""
@@ -156,25 +166,33 @@ class UdpListener:
         self._answer_all(self._turn())
 
     def _turn(self) -> Iterator[Miss]:
-        now = self._clock()
-        end, answered, known = now + TURN, 0, 0
-        while answered < BATCH_LEN and now < end:
-            taken = self._waiting.take(1)
+        now, queues = self._clock(), self._waiting
+        end, known = now + TURN, 0
+        answered = [0, 0]
+        while sum(answered) < BATCH_LEN and now < end:
+            which = self._next
+            taken = queues[which].take(1)
             if not taken:
-                break
+                which = 1 - which
+                taken = queues[which].take(1)
+                if not taken:
+                    break
+            self._next = 1 - which
             if self._has_left and self._answer_known(*taken[0], now):
                 known += 1
                 if known % KNOWN:
-                    self._waiting.give_turn_back()
+                    queues[which].give_turn_back()
             else:
                 yield taken[0]
-            answered += 1
+            answered[which] += 1
             now = self._clock()
-        left = len(self._waiting)
-        self._has_left = left > 0
-        capacity = self._bound.note(now, answered, left, self._waiting.dropped)
-        if capacity is not None:
-            self._waiting.set_capacity(capacity)
+        self._has_left = False
+        for queue, bound, count in zip(queues, self._bounds, answered, strict=True):
+            left = len(queue)
+            self._has_left |= left > 0
+            capacity = bound.note(now, count, left, queue.dropped)
+            if capacity is not None:
+                queue.set_capacity(capacity)
 
     def _answer_all(self, misses: Iterable[Miss]) -> None:
         """Have queries answered that the table did not know, and send at once what is known at once."""

@@ -1,7 +1,8 @@
 """The thread that follows the cluster, with an event loop of its own, and the lease of the answer table.
 
 Path: runtime.py spawns here what watches (plugins/kubernetes/watch.py): sources, stores, snapshots, store checks.
-Rule 1: nothing but that runs here, so that no query, log line, reload or transfer is in front of an event.
+Rule 1: nothing but that runs here, so that no query, log line, reload or transfer is in front of an event; and after
+        an event, for half a millisecond at a time, what makes the answers again that it has ended (renewals.py).
 Rule 2: what depends on the store is valid in the answer table for LEASE seconds after a turn of this loop
         (fastpath/versions.py).  A turn that comes late does not count: what has arrived meanwhile comes first.
 Rule 3: queries that are not answered from the table wait for the next turn that counts, at most PATIENCE seconds; then
@@ -51,14 +52,20 @@ class WatchTask:
 
 
 class WatchLoop:
-    """The thread; it starts with the first coroutine.  `renew_lease` is that of the counters of all answer tables."""
+    """The thread; it starts with the first coroutine.  `renew_lease` is that of the counters of all answer tables.
+
+    `began` is called in it when it begins.
+    """
 
     def __init__(
         self,
         renew_lease: Callable[[float], None],
         watchdog: Watchdog,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        began: Callable[[], None] = lambda: None,
     ) -> None:
+        self._began = began
         self._renew_lease = renew_lease
         self._watchdog = watchdog
         self._clock = clock
@@ -116,6 +123,7 @@ class WatchLoop:
         self._end = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._watchdog.listen("watch", self.beaten)
+        self._began()
         self._has_started.set()
         await self._end.wait()
         await self._tasks.cancel()

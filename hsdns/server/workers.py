@@ -2,7 +2,7 @@
 
 Path: steps 1, 2 and 7 for UDP where there is a compiled fast path; udp.py does the same on the loop without it.
 Rule 1: a thread is one call into compiled code that needs no Python: it receives, looks up, sends, in batches.
-Rule 2: what a thread does not know waits in one queue, from which the loop takes it turn by turn (udp_listener.py).
+Rule 2: what a thread does not know waits in two queues, from which the loop takes it turn by turn (udp_listener.py).
 Rule 3: the table can be exchanged between two batches (a reload); sockets and threads stay.
 Rule 4: workers whose number changes drain to a successor at their address: it answers what they do not know, so that
         they close as soon as they have answered what they have begun, and lose nothing.
@@ -33,11 +33,12 @@ class UdpWorkers(UdpListener):
         spawn: eager.Spawn,
         clock: Callable[[], float],
     ) -> None:
-        self._queue = MissQueue()
-        super().__init__(sockets, processor, spawn, clock, self._queue)
+        self._first, self._others = MissQueue(), MissQueue()
+        queues = self._first, self._others
+        super().__init__(sockets, processor, spawn, clock, queues)
         self.successor: UdpWorkers | None = None
         self._workers = [
-            Worker(sock.fileno(), self.is_wildcard, self._queue, index)
+            Worker(sock.fileno(), self.is_wildcard, self._others, index, self._first)
             for index, sock in enumerate(sockets)
         ]
         self._senders = self._workers
@@ -51,7 +52,8 @@ class UdpWorkers(UdpListener):
         """Begin to answer."""
         for thread in self._threads:
             thread.start()
-        asyncio.get_running_loop().add_reader(self._queue.fileno(), self._take)
+        for queue in (self._first, self._others):
+            asyncio.get_running_loop().add_reader(queue.fileno(), self._take)
 
     def drain_to(self, successor: UdpListener) -> None:
         """Have the workers that succeed these answer each query that these have not begun."""
@@ -65,14 +67,15 @@ class UdpWorkers(UdpListener):
             return
         for index, sock in enumerate(self.sockets):
             self._empty(index, sock)
-        while len(self._queue):
+        while self._has_waiting():
             self._take()
 
     def close(self) -> None:
         """End the threads and release the port; what is still being answered is lost."""
         self._end_threads()
         self._is_closed = True
-        asyncio.get_running_loop().remove_reader(self._queue.fileno())
+        for queue in (self._first, self._others):
+            asyncio.get_running_loop().remove_reader(queue.fileno())
         for sock in self.sockets:
             sock.close()
 

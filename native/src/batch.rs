@@ -104,6 +104,8 @@ pub struct Batch {
     replies: Vec<u8>,
     hits: Vec<Hit>,
     missed: Vec<usize>,
+    /// Those of the missed that are for names of Services.
+    listed: Vec<usize>,
     logged: Vec<Logged>,
 }
 
@@ -132,6 +134,7 @@ impl Batch {
             replies: Vec::new(),
             hits: Vec::new(),
             missed: Vec::new(),
+            listed: Vec::new(),
             logged: Vec::new(),
         }
     }
@@ -155,6 +158,7 @@ impl Batch {
         self.replies.clear();
         self.hits.clear();
         self.missed.clear();
+        self.listed.clear();
         self.logged.clear();
         match self.receiver.receive(self.fd, wait) {
             Err(error) if is_nothing(&error) => Ok(0),
@@ -203,10 +207,25 @@ impl Batch {
         self.missed.iter().map(|&index| self.receiver.packet(index))
     }
 
+    /// Those of them that are for names of Services that exist, and the others.
+    #[must_use]
+    pub fn missed_apart(&self) -> [Vec<Packet<'_>>; 2] {
+        let (listed, others) = self
+            .missed
+            .iter()
+            .partition::<Vec<usize>, _>(|index| self.listed.contains(index));
+        [listed, others].map(|some| {
+            some.iter()
+                .map(|&index| self.receiver.packet(index))
+                .collect()
+        })
+    }
+
     /// Discard a batch that a panic interrupted.
     pub fn reset(&mut self) {
         self.counts = BatchCounts::default();
         self.missed.clear();
+        self.listed.clear();
     }
 
     /// Look up all datagrams; return the duration in nanoseconds.
@@ -261,8 +280,17 @@ impl Batch {
                 });
             } else {
                 self.missed.push(*datagram);
+                if reading.is_listed(query) {
+                    self.listed.push(*datagram);
+                }
             }
         }
+    }
+
+    /// Tell whether any of the missed is for the name of a Service.
+    #[must_use]
+    pub fn has_listed(&self) -> bool {
+        !self.listed.is_empty()
     }
 
     fn log(&self, table: &AnswerTable, elapsed: u64) {

@@ -238,6 +238,11 @@ impl Entry {
         .write(query, limit, out);
     }
 
+    /// Have the first hit count as a miss of `cache`, as nobody has asked for it yet.
+    pub fn unmark(&mut self) {
+        *self.marked_until.get_mut() = 0;
+    }
+
     /// Tell whether a hit counts as hit of `cache`, or as miss, which marks the entry again; None: neither.
     pub fn cache_outcome(&self, now: u64) -> Option<bool> {
         if self.timing.is_some() {
@@ -293,13 +298,15 @@ impl Entry {
     }
 
     /// Take mark, rotation, frequency and queue from the entry of the same key that this one replaces.
-    pub fn inherit(&mut self, old: &Self, now: u64) {
+    ///
+    /// The frequency is below the highest one then, so that a use can be seen; a `renewed` one takes an ended mark too.
+    pub fn inherit(&mut self, old: &Self, renewed: bool, now: u64) {
         let until = old.marked_until.load(Ordering::Relaxed);
-        if self.mark_ttl > 0 && until > now {
+        if self.mark_ttl > 0 && old.mark_ttl > 0 && (renewed || until > now) {
             *self.marked_until.get_mut() = until;
         }
         *self.turns.get_mut() = old.turns.load(Ordering::Relaxed);
-        *self.frequency.get_mut() = old.frequency();
+        *self.frequency.get_mut() = old.frequency().min(MAX_FREQUENCY - 1);
         self.is_in_main = old.is_in_main;
     }
 }

@@ -199,6 +199,17 @@ impl NegativeZone {
         })
     }
 
+    /// Tell whether a query is for a Service that exists, or for an endpoint of one.
+    #[must_use]
+    pub fn is_listed(&self, query: &Query<'_>) -> bool {
+        query.labels_left_of(&self.zone).is_some_and(|left| {
+            (3..=4).contains(&left)
+                && query.qname()[query.label(left - 1)] == *b"\x03svc"
+                && self.names.is_open()
+                && !self.is_absent(query, left)
+        })
+    }
+
     /// Rule 3.
     fn is_absent(&self, query: &Query<'_>, left: usize) -> bool {
         let qname = query.qname();

@@ -57,6 +57,12 @@ struct Inner {
     negative_zones: Vec<NegativeZone>,
 }
 
+/// The memory of a new entry, and that of all.
+struct Room {
+    octets: usize,
+    capacity: usize,
+}
+
 /// The entries by number, for the index and the queues.
 struct Slots {
     entries: Vec<Option<Entry>>,
@@ -160,7 +166,18 @@ impl AnswerTable {
 
     /// Store a reply; tell whether it was.
     pub fn store(&self, query: &[u8], reply: &[u8], terms: Terms) -> bool {
-        let (is_stored, evicted) = self.try_store(query, reply, terms).unwrap_or((false, 0));
+        self.put(query, reply, terms, false)
+    }
+
+    /// Store a reply that nobody has asked for; tell whether it was.
+    pub fn renew(&self, query: &[u8], reply: &[u8], terms: Terms) -> bool {
+        self.put(query, reply, terms, true)
+    }
+
+    fn put(&self, query: &[u8], reply: &[u8], terms: Terms, renewed: bool) -> bool {
+        let (is_stored, evicted) = self
+            .try_store(query, reply, terms, renewed)
+            .unwrap_or((false, 0));
         let mut changes = lock(&self.changes);
         changes.evicted += evicted;
         if is_stored {
@@ -172,7 +189,13 @@ impl AnswerTable {
     }
 
     /// None: refused; else whether it was stored, and how many others were evicted.
-    fn try_store(&self, query: &[u8], reply: &[u8], terms: Terms) -> Option<(bool, u64)> {
+    fn try_store(
+        &self,
+        query: &[u8],
+        reply: &[u8],
+        terms: Terms,
+        renewed: bool,
+    ) -> Option<(bool, u64)> {
         let mut reader = Reader::default();
         let query = reader.read(query)?;
         let outline = outline(&query, reply)?;
@@ -195,7 +218,18 @@ impl AnswerTable {
         if !entry.is_valid(&self.versions) {
             return None;
         }
-        Some((true, inner.put(entry, hash, octets, capacity, now)))
+        let room = Room { octets, capacity };
+        Some((true, inner.put(entry, hash, room, renewed, now)))
+    }
+
+    /// How often the entry of a query was used of late, valid or not; None if there is no entry.
+    #[must_use]
+    pub fn uses(&self, query: &[u8]) -> Option<u8> {
+        let mut reader = Reader::default();
+        let query = reader.read(query)?;
+        let reading = self.open();
+        let entry = reading.find(query.key(), reading.locate(&query))?;
+        Some(entry.frequency())
     }
 
     /// Add a negative zone; return its number.
@@ -267,7 +301,7 @@ impl AnswerTable {
                 query,
                 address,
                 source,
-                is_tcp: true,
+                is_tcp,
                 is_hit: true,
                 flags: Some(u16_at(&out, 2)),
                 size: out.len(),
@@ -285,6 +319,15 @@ impl AnswerTable {
         let mut reader = Reader::default();
         let query = reader.read(query)?;
         self.open().peek(&query, now)
+    }
+
+    /// Tell whether a query is for the name of a Service that exists in a negative zone, or of an endpoint of one.
+    #[must_use]
+    pub fn is_listed(&self, query: &[u8]) -> bool {
+        let mut reader = Reader::default();
+        reader
+            .read(query)
+            .is_some_and(|query| self.open().is_listed(&query))
     }
 
     /// Add the counts of a batch, each of whose hits has this duration.
@@ -425,6 +468,13 @@ impl Reading<'_> {
         Some(negative.summary)
     }
 
+    /// See `AnswerTable::is_listed`.
+    #[must_use]
+    pub fn is_listed(&self, query: &Query<'_>) -> bool {
+        let zones = &self.inner.negative_zones;
+        zones.iter().any(|zone| zone.is_listed(query))
+    }
+
     fn peek(&self, query: &Query<'_>, now: u64) -> Option<Peeked> {
         let versions = &self.table.versions;
         let is_leased = versions.is_leased(now);
@@ -496,15 +546,18 @@ impl Inner {
         &mut self,
         mut entry: Entry,
         hash: u64,
-        octets: usize,
-        capacity: usize,
+        Room { octets, capacity }: Room,
+        renewed: bool,
         now: u64,
     ) -> u64 {
+        if renewed {
+            entry.unmark();
+        }
         let same = |&slot: &u32| self.slots.is_of(slot, entry.key());
         if let Some(slot) = self.index.find(hash, same) {
             let place = &mut self.slots.entries[slot as usize];
             if let Some(old) = place {
-                entry.inherit(old, now);
+                entry.inherit(old, renewed, now);
                 self.queues.resize(old.is_in_main, old.memory_len(), octets);
             }
             *place = Some(entry);

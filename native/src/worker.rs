@@ -31,6 +31,8 @@ pub struct Worker {
     wildcard: bool,
     index: usize,
     queue: Arc<MissQueue>,
+    /// For names of Services that exist, which are not many; without it they wait with the others.
+    first: Option<Arc<MissQueue>>,
     table: Mutex<Option<Arc<AnswerTable>>>,
     stopped: AtomicBool,
     meter: Arc<Meter>,
@@ -46,11 +48,18 @@ impl Worker {
             wildcard,
             index,
             queue,
+            first: None,
             table: Mutex::new(None),
             stopped: AtomicBool::new(false),
             meter: Arc::default(),
             sender: Mutex::default(),
         }
+    }
+
+    /// Have names of Services that exist wait in a queue of their own.
+    #[must_use]
+    pub fn with_first(self, first: Option<Arc<MissQueue>>) -> Self {
+        Self { first, ..self }
     }
 
     /// Use another table, or none; a batch received before is answered from the previous one.
@@ -101,7 +110,14 @@ impl Worker {
                 // Read after the wait: the table may have been exchanged meanwhile.
                 let table = lock(&self.table).clone();
                 batch.answer(table.as_deref(), received);
-                self.queue.offer(self.index, batch.missed());
+                match &self.first {
+                    Some(first) if batch.has_listed() => {
+                        let [listed, others] = batch.missed_apart();
+                        first.offer(self.index, listed.into_iter());
+                        self.queue.offer(self.index, others.into_iter());
+                    }
+                    _ => self.queue.offer(self.index, batch.missed()),
+                }
             }
             Err(error) if is_final(&error) => return Err(error),
             Err(_) => thread::sleep(PAUSE),

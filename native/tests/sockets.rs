@@ -439,3 +439,38 @@ fn sockaddr(address: SocketAddr) -> Vec<u8> {
     }
     octets
 }
+
+#[test]
+fn names_of_services_wait_in_a_queue_of_their_own() {
+    let (_, table) = table();
+    let names = cluster_names();
+    table.add_negative_zone(negative_zone("cluster.local", &names, &[]));
+    let queues = [(); 2].map(|()| Arc::new(MissQueue::new(16).unwrap()));
+    let [first, others] = [&queues[0], &queues[1]].map(Arc::clone);
+    let socket = server();
+    let worker = Worker::new(socket.as_raw_fd(), false, others, 0).with_first(Some(first));
+    let worker = Arc::new(worker);
+    worker.exchange(Some(Arc::new(table)));
+    let runner = Arc::clone(&worker);
+    let thread = thread::spawn(move || runner.run());
+    let client = client_of(&socket);
+    let asked = [
+        "web.default.svc.cluster.local",
+        "1-2-3-4.default.pod.cluster.local",
+        "www.example.org",
+    ];
+    for name in asked {
+        client.send(&query(name, A)).unwrap();
+    }
+    while queues[0].len() + queues[1].len() < 3 {
+        thread::yield_now();
+    }
+    worker.stop();
+    thread.join().unwrap().unwrap();
+    let [first, others] = queues.map(|queue| queue.take(9));
+    let queries = |taken: &[hsdns_native::queue::Waiting]| -> Vec<Vec<u8>> {
+        taken.iter().map(|each| each.query().to_vec()).collect()
+    };
+    assert_eq!(queries(&first), [query(asked[0], A)]);
+    assert_eq!(queries(&others), [query(asked[1], A), query(asked[2], A)]);
+}

@@ -369,3 +369,48 @@ def test_queries_with_edns_can_be_left_to_the_chain(twin: ModuleType) -> None:
     for _ in range(3):
         assert under_test.lookup(ask(name)) is not None
         assert under_test.lookup(ask(name, edns=Edns(1232))) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "web.default.svc.cluster.local.",
+        "WEB.Default.svc.Cluster.local.",
+        "pod-0.web.default.svc.cluster.local.",
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"qtype": RRType.MX}, {"edns": Edns(1232, do=True)}])
+def test_names_of_services_are_listed(twin: ModuleType, text: str, options: dict[str, Any]) -> None:
+    under_test = table_with_zone(twin)
+    assert under_test.table.is_listed(ask(text, **options))
+    under_test.names.open = False
+    assert not under_test.table.is_listed(ask(text, **options))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *ABSENT,
+        "cluster.local.",
+        "svc.cluster.local.",
+        "default.svc.cluster.local.",
+        "_http._tcp.web.default.svc.cluster.local.",
+        "_._tcp.web.default.svc.cluster.local.",
+        "zone-a.prefer._zone.web.default.svc.cluster.local.",
+        "10-0-0-1.default.pod.cluster.local.",
+        "x.10-0-0-1.default.pod.cluster.local.",
+        "ns.dns.cluster.local.",
+        "www.example.org.",
+        ".",
+    ],
+)
+def test_no_other_name_is_listed(twin: ModuleType, text: str) -> None:
+    """What can be made up without end, above all."""
+    assert not table_with_zone(twin).table.is_listed(ask(text))
+
+
+def test_what_is_no_query_is_not_listed(twin: ModuleType) -> None:
+    under_test, query = table_with_zone(twin), ask()
+    for other in (b"", query[:-1], query[:2] + b"\x29\x00" + query[4:]):
+        assert not under_test.table.is_listed(other)
+    assert not TableUnderTest(twin).table.is_listed(query), "without a zone"

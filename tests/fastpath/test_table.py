@@ -286,6 +286,31 @@ def test_a_mark_passes_to_the_next_entry(twin: ModuleType) -> None:
         assert outcomes(under_test) == expected, seconds
 
 
+def test_a_reply_that_nobody_has_asked_for_is_not_marked(twin: ModuleType) -> None:
+    """It keeps the mark of the one before, also one that has ended."""
+    under_test, query = TableUnderTest(twin), ask()
+    now = time.monotonic()
+    for seconds, expected in ((0, [0, 1]), (29, [1, 0]), (31, [0, 1]), (32, [1, 0])):
+        assert under_test.store(query, addresses(query), mark_ttl=30, renewed=True)
+        assert under_test.lookup(query, now=now + seconds) == to_wire(query, addresses(query))
+        assert outcomes(under_test) == expected, seconds
+
+
+def test_uses_are_seen_however_many_there_were(twin: ModuleType) -> None:
+    under_test, query = TableUnderTest(twin), ask()
+    assert under_test.table.uses(query) is None
+    assert under_test.table.uses(b"no query") is None
+    assert under_test.store(query, addresses(query), dependencies=[(1, 0)])
+    assert under_test.table.uses(query) == 0
+    for event in range(1, 4):
+        for _ in range(OFTEN):
+            assert under_test.lookup(query) is not None
+        under_test.versions.bump(1)
+        assert under_test.table.uses(query) == 3, "of one that is stale, too"
+        assert under_test.store(query, addresses(query), dependencies=[(1, event)], renewed=True)
+        assert under_test.table.uses(query) == 2
+
+
 def test_an_entry_without_mark_leaves_none(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
     for mark_ttl in (-1, 30, 0, 30):

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hsdns.load.connection_facts import AGAIN, ENDED, OPENED, RESET, Fact, pack_facts
+from hsdns.load.connection_report import connections_report
 from hsdns.load.errors import LoadError
 from hsdns.load.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
 from hsdns.load.merge import merge, results_of
@@ -125,6 +127,19 @@ def test_what_is_said_of_generators() -> None:
     assert (server.counts.sent, server.seconds, server.ended) == (400, 3.0, "")
     assert server.verdicts is not None
     assert server.verdicts.changes == 2, "both saw the same"
+
+
+def test_connections_are_added() -> None:
+    facts = [Fact(OPENED, 2_000_000), Fact(OPENED, 3_000_000), Fact(ENDED, 0, RESET), Fact(AGAIN)]
+    found = results()
+    found.connections.add(pack_facts(facts))
+    other = results()
+    other.connections.add(pack_facts(facts[:3]))
+    (server,) = merge([("a", part(0, 2, found)), ("b", part(1, 2, other))]).servers
+    found.connections.merge(other.connections)
+    assert server.connections == connections_report(found.connections)
+    assert server.connections is not None
+    assert (server.connections.opened, server.connections.ended) == (4, {RESET: 2})
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ class Udp(UdpListener):
         self.waiting: list[bool] = []
         self.has_started = self.is_reading = self.is_closed = False
         self.dropped = 0
-        super().__init__(sockets, processor, spawn, world.loop.time, MissQueue())
+        super().__init__(sockets, processor, spawn, world.loop.time, (MissQueue(), MissQueue()))
         self._senders = [SimpleNamespace(send=lambda replies: None) for _ in sockets]
         world.udp.append(self)
 

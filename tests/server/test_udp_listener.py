@@ -340,7 +340,7 @@ def test_a_turn_ends_when_its_time_is_up(kind: str) -> None:
     async def test() -> list[int]:
         found = []
         async with serving(take_long, clock=lambda: now, kind=kind) as server:
-            server._queue.offer(0, misses("192.0.2.1", 7))
+            server._others.offer(0, misses("192.0.2.1", 7))
             for _ in range(4):
                 server._take()
                 found.append(asked)
@@ -360,7 +360,7 @@ def test_a_turn_has_a_batch_at_most(kind: str) -> None:
 
     async def test() -> None:
         async with serving(count, kind=kind) as server:
-            server._queue.offer(0, misses("192.0.2.1", BATCH_LEN + 1))
+            server._others.offer(0, misses("192.0.2.1", BATCH_LEN + 1))
             server._take()
             assert asked == BATCH_LEN
 
@@ -377,8 +377,8 @@ def test_who_asks_little_does_not_wait_for_who_asks_much(kind: str) -> None:
 
     async def test() -> int:
         async with serving(note, kind=kind) as server:
-            server._queue.offer(0, misses("192.0.2.1", 20_000))
-            server._queue.offer(0, misses("192.0.2.2", 5))
+            server._others.offer(0, misses("192.0.2.1", 20_000))
+            server._others.offer(0, misses("192.0.2.2", 5))
             server._take()
             return int(server.statistics()[0])
 
@@ -386,6 +386,64 @@ def test_who_asks_little_does_not_wait_for_who_asks_much(kind: str) -> None:
     assert seen[:10] == ["192.0.2.1", "192.0.2.2"] * 5
     assert set(seen[10:]) == {"192.0.2.1"}
     assert dropped == 20_005 - 16_384
+
+
+@each_kind
+def test_names_of_services_and_others_take_turns(kind: str) -> None:
+    """A flood of other names delays a Service's by one of them, and names of Services cannot stop the others."""
+    seen: list[str] = []
+    now = 0.0
+
+    async def note(request: Request) -> Reply:
+        nonlocal now
+        now += TURN
+        seen.append(request.client.address)
+        return Reply(dropped=True)
+
+    async def test() -> None:
+        async with serving(note, clock=lambda: now, kind=kind) as server:
+            server._others.offer(0, misses("192.0.2.1", 100))
+            server._take()
+            server._first.offer(0, misses("192.0.2.2", 3))
+            for _ in range(6):
+                server._take()
+            server._first.offer(0, misses("192.0.2.2", 1))
+            server._take()
+            assert server.statistics()[0] == 0
+
+    run(test())
+    assert [address[-1] for address in seen] == ["1", "2", "1", "2", "1", "2", "1", "2"]
+
+
+@each_kind
+def test_queries_wait_in_the_queue_of_their_names(kind: str) -> None:
+    twin = twin_of(kind)
+    names = twin.ClusterNames()
+
+    async def silent(request: Request) -> Reply:
+        return Reply(dropped=True)
+
+    async def test() -> list[int]:
+        answering = with_table(kind, silent)
+        assert answering.table is not None
+        names.open = True
+        names.add_namespace(b"default")
+        names.add_service(b"default", b"web")
+        answering.table.add_negative_zone(b"\7cluster\5local\0", names, [], {1: 0}, -1)
+        async with serving(answering, kind=kind) as server:
+            server._take_some = bool  # nothing takes them
+            if kind == "workers":
+                for queue in (server._first, server._others):
+                    asyncio.get_running_loop().remove_reader(queue.fileno())
+            with UdpClient() as client:
+                for name in ("web.default.svc.cluster.local", "x.default.pod.cluster.local", "a.b"):
+                    client.sock.sendto(query(name).to_wire(), ("127.0.0.1", server.local.port))
+                await until(
+                    lambda: len(server._first) + len(server._others) == 3, "all of them wait"
+                )
+            return [len(server._first), len(server._others)]
+
+    assert run(test()) == [1, 2]
 
 
 def with_table(kind: str, answer: Answer) -> QueryProcessor:
@@ -422,12 +480,12 @@ def test_what_has_waited_is_looked_up_again(kind: str) -> None:
         async with serving(with_table(kind, take_long), clock=lambda: now, kind=kind) as server:
             one, other = (write_address(socket.AF_INET, (f"127.0.0.{host}", 9)) for host in (2, 3))
             same, *others = (query(name).to_wire() for name in ("hot.test", "b.test", "c.test"))
-            server._queue.offer(
+            server._others.offer(
                 0, [(same, one, b"")] * 40 + [(each, other, b"") for each in others]
             )
             for _ in range(4):
                 server._take()
-                left.append(len(server._queue))
+                left.append(len(server._others))
         return left
 
     assert run(test()) == [41, 40, 39 - KNOWN, 0], (
@@ -452,7 +510,7 @@ def test_what_waits_is_bounded_and_shared(kind: str) -> None:
                 ("192.0.2.2", 1, 5, 5),
                 ("192.0.2.1", 1, 5, 6),
             ):
-                server._queue.offer(0, misses(host, count))
+                server._others.offer(0, misses(host, count))
                 server._take()
                 assert (server.pending, server.statistics()[0]) == (pending, dropped)
 

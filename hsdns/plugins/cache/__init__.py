@@ -29,7 +29,7 @@ from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.cache.counts import Counts
-from hsdns.plugins.cache.half import Half, Judgement, judge, ttls
+from hsdns.plugins.cache.half import Half, Judgement, below, for_client, judge, ttls
 from hsdns.plugins.cache.lent import LentEntries
 from hsdns.plugins.cache.options import (
     DENIAL,
@@ -46,7 +46,7 @@ from hsdns.plugins.cache.refresh import wait_for
 from hsdns.plugins.cache.store import Entry, Key, Store
 from hsdns.turns import another_turn
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import AD, Query, Reply
+from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.packed import with_ttl
 from hsdns.wire.size import is_big
@@ -176,13 +176,13 @@ class Cache(Plugin):
             if reply.fresh and request.dependencies is not None:
                 request.dependencies.mark = self.mark(query, reply)
         else:
-            reply = await next(_below(request))
+            reply = await next(below(request))
             if not reply.written or reply.dropped:
                 # The server writes it for the query of the client, not for one that a later plugin has changed.
                 return reply if reply.rd is None else reply.replace(rd=None)
             if request.earlier is not None and reply.still_holds is not None:
                 # Whether it holds is told by the newest state of the cluster, not by the one that it is from.
-                return _for_client(
+                return for_client(
                     self._with_ttl(reply, judge(query, reply, self._runtime.wall))[0], query
                 )
             if is_big(reply):  # an upstream's has just been decoded
@@ -192,7 +192,22 @@ class Cache(Plugin):
             if reply.fresh and request.dependencies is not None:
                 half = self._half(judgement)
                 request.dependencies.mark = half.mark(query, reply, judgement.kind)
-        return _for_client(reply, query)
+        return for_client(reply, query)
+
+    async def renew(self, request: Request, next: Next) -> Reply:  # noqa: A002 - as above
+        """The reply of the cluster as handle() passes it on; counts and stores nothing."""
+        query = request.query
+        if not self._covers(query.qname):
+            return await next(request)
+        reply = await next(below(request))
+        if not reply.fresh:
+            return reply
+        judgement = judge(query, reply, self._runtime.wall)
+        reply, _ = self._with_ttl(reply, judgement)
+        if request.dependencies is not None:
+            half = self._half(judgement)
+            request.dependencies.mark = half.mark(query, reply, judgement.kind)
+        return for_client(reply, query)
 
     async def look(self, request: Request, next: Next) -> tuple[Reply, str]:  # noqa: A002 - as above
         """The reply of handle(), and a phrase where it is that of an entry; counts, stores and refreshes nothing."""
@@ -206,11 +221,11 @@ class Cache(Plugin):
             ttl = entry.ttl(now)
             left = f"{ttl} s left" if ttl > 0 else "stale"
             told = f"answered from its half {half}: stored {now - entry.stored:.0f} s ago, {left}"
-            return _for_client(self._show(entry, ttl), query), told
-        reply = await next(_below(request))
+            return for_client(self._show(entry, ttl), query), told
+        reply = await next(below(request))
         if reply.written and not reply.dropped:
             reply, _ = self._with_ttl(reply, judge(query, reply, self._runtime.wall))
-        return _for_client(reply, query), ""
+        return for_client(reply, query), ""
 
     def _lookup(self, key: Key, now: float) -> tuple[str, Entry] | None:
         """Find the entry of a key and its half; a SERVFAIL does not hide an answer that may still be served."""
@@ -350,7 +365,7 @@ class Cache(Plugin):
         self, request: Request, key: Key, entry: Entry, following: Next, is_stale: bool
     ) -> tuple[Reply, Entry | None] | None:
         """Pass on and store the reply; return both, None if the reply does not replace the entry."""
-        reply = await following(_below(request))
+        reply = await following(below(request))
         if not reply.written or reply.dropped:
             return None
         judgement = judge(request.query, reply, self._runtime.wall)
@@ -429,14 +444,3 @@ def _is_of_newest(entry: Entry, request: Request) -> bool:
     """Whether an entry depends on the newest state of the cluster, and a request is about an earlier one."""
     frame = entry.frame
     return request.earlier is not None and frame is not None and frame.still_holds is not None
-
-
-def _below(request: Request) -> Request:
-    """The request to pass on: with AD set, the upstream tells whether the data are authentic (RFC 6840 section 5.7)."""
-    query = request.query
-    return request.replace(query=query.replace(flags=query.flags | AD))
-
-
-def _for_client(reply: Reply, query: Query) -> Reply:
-    """Clear AD for a client that did not ask for it by DO or AD (RFC 6840 sections 5.7 and 5.8)."""
-    return reply.replace(ad=False) if reply.ad and not query.do and not query.flags & AD else reply

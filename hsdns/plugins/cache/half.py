@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from hsdns.chain import Request
 from hsdns.plugins.cache.options import MIN_TTL
 from hsdns.plugins.cache.store import Store
 from hsdns.wire.alias import is_answered
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import Query, Reply
+from hsdns.wire.message import AD, Query, Reply
 from hsdns.wire.name import Name
 from hsdns.wire.outcome import Outcome, outcome
 
@@ -101,3 +102,14 @@ class Half:
 
 def _has_soa(reply: Reply) -> bool:
     return any(rr.rrtype == RRType.SOA for rr in reply.authority)
+
+
+def below(request: Request) -> Request:
+    """The request to pass on: with AD set, the upstream tells whether the data are authentic (RFC 6840 section 5.7)."""
+    query = request.query
+    return request.replace(query=query.replace(flags=query.flags | AD))
+
+
+def for_client(reply: Reply, query: Query) -> Reply:
+    """Clear AD for a client that did not ask for it by DO or AD (RFC 6840 sections 5.7 and 5.8)."""
+    return reply.replace(ad=False) if reply.ad and not query.do and not query.flags & AD else reply

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.authority.outgoing import ZoneTransfer
-from hsdns.chain import Next, Request
+from hsdns.chain import NOWHERE, Next, Request
 from hsdns.cluster.answer import ClusterAnswers, ResolveOutside
 from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.changes import Changes
@@ -58,10 +58,12 @@ from hsdns.plugins.kubernetes.options import (
     IGNORABLE,
     api_server,
     check_together,
+    lines_of,
     named_source,
     read_ignore,
     read_selector,
     read_zones,
+    words_of,
 )
 from hsdns.plugins.kubernetes.state import ClusterState
 from hsdns.plugins.kubernetes.watch import ClusterWatch
@@ -175,8 +177,8 @@ class Kubernetes(Plugin):
         options["source"] = source
         options["position"] = directive.name.position
         options["pod_labels"] = "metadata" in block.plugins and options["pods"] == "verified"
-        options["words"] = _words(directive, zones, block)
-        options["lines"] = _lines(directive)
+        options["words"] = words_of(directive, zones, block)
+        options["lines"] = lines_of(directive)
         return cls(zones, options, block.servers)
 
     @property
@@ -286,6 +288,17 @@ class Kubernetes(Plugin):
         if zone is None:
             return await next(request)
         await self.catch_up(request)
+        return await self._handle(request, zone, next)
+
+    async def renew(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """What handle() returns; the writer of the store itself need not catch up."""
+        zone = request.query.qname.longest_of(self.zones)
+        if zone is None:
+            return await next(request)
+        return await self._handle(request.replace(resolver=NOWHERE), zone, next)
+
+    async def _handle(self, request: Request, zone: Name, following: Next) -> Reply:
+        query = request.query
         shared = self.answers.lookup.is_multicluster(zone)
         answers = self.answers_for(request)
         found, errors = await self._answer(request, zone, answers)
@@ -294,7 +307,7 @@ class Kubernetes(Plugin):
                 request.dependencies.mark_uncacheable()
             return found
         if any(query.qname.is_at_or_below(through) for through in self._fallthrough):
-            reply = await next(request)
+            reply = await following(request)
             # `cache` before this plugin stores the reply only while the name does not exist in the cluster.
             still_missing = partial(self.answers.is_missing, query.qname, query.qtype, zone)
             return reply.held(still_missing)
@@ -426,19 +439,3 @@ def _show(changes: Changes, show: Callable[[list[str]], None]) -> None:
 def _has_serial(query: Query, reply: Reply) -> bool:
     """Whether a reply contains an SOA record."""
     return bool(reply.authority) or query.qtype == RRType.SOA
-
-
-def _words(directive: Directive, zones: tuple[Name, ...], block: Block) -> tuple[object, ...]:
-    """The configuration of a block: blocks with the same one can share a watch."""
-    return (
-        zones,
-        tuple(token.text for token in directive.args),
-        _lines(directive),
-        tuple(token.text for token in block.source or ()),
-        block.corefile_dir,
-        "metadata" in block.plugins,
-    )
-
-
-def _lines(directive: Directive) -> tuple[tuple[str, ...], ...]:
-    return tuple((line.name.text, *(token.text for token in line.args)) for line in directive.lines)

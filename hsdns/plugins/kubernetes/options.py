@@ -119,3 +119,20 @@ def read_zones(line: Line) -> tuple[Name, ...]:
     if not line.args:
         raise line.error(f'property "{line.name.text}" takes at least 1 argument, found 0')
     return zones_from_args(line.args)
+
+
+def words_of(directive: Directive, zones: tuple[Name, ...], block: Block) -> tuple[object, ...]:
+    """The configuration of a block: blocks with the same one can share a watch."""
+    return (
+        zones,
+        tuple(token.text for token in directive.args),
+        lines_of(directive),
+        tuple(token.text for token in block.source or ()),
+        block.corefile_dir,
+        "metadata" in block.plugins,
+    )
+
+
+def lines_of(directive: Directive) -> tuple[tuple[str, ...], ...]:
+    """The properties of a block in the Corefile, word by word."""
+    return tuple((line.name.text, *(token.text for token in line.args)) for line in directive.lines)

@@ -394,7 +394,7 @@ impl AnswerTable {
     /// Store the reply to a query; False if it cannot be stored.
     #[pyo3(signature = (
         query, reply, dependencies, group, *, size, rotate, names, mark_ttl, log = false, max_payload = 65_535,
-        timed = None, errors = None
+        timed = None, errors = None, renewed = false
     ))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn store(
@@ -411,6 +411,7 @@ impl AnswerTable {
         max_payload: u16,
         timed: Option<(f64, u32, f64)>,
         errors: Option<&[u8]>,
+        renewed: bool,
     ) -> PyResult<bool> {
         refuse_payload(max_payload)?;
         let dependencies = dependencies.into_iter().map(|(index, value)| Dependency {
@@ -433,7 +434,21 @@ impl AnswerTable {
             }),
             errors: errors.unwrap_or_default().into(),
         };
-        Ok(self.inner.store(query, reply, terms))
+        Ok(if renewed {
+            self.inner.renew(query, reply, terms)
+        } else {
+            self.inner.store(query, reply, terms)
+        })
+    }
+
+    /// Tell whether a query is for the name of a Service that exists, or of an endpoint of one.
+    fn is_listed(&self, query: &[u8]) -> bool {
+        self.inner.is_listed(query)
+    }
+
+    /// Return how often the entry of a query was used of late, None if there is no entry.
+    fn uses(&self, query: &[u8]) -> Option<u8> {
+        self.inner.uses(query)
     }
 
     /// Add a negative zone; return its number.

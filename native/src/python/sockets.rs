@@ -98,10 +98,18 @@ pub(super) struct Worker {
 #[pymethods]
 impl Worker {
     #[new]
-    fn new(fd: i32, wildcard: bool, queue: &MissQueue, index: usize) -> Self {
+    #[pyo3(signature = (fd, wildcard, queue, index, first = None))]
+    fn new(
+        fd: i32,
+        wildcard: bool,
+        queue: &MissQueue,
+        index: usize,
+        first: Option<&MissQueue>,
+    ) -> Self {
         let queue = Arc::clone(&queue.inner);
+        let first = first.map(|first| Arc::clone(&first.inner));
         Self {
-            inner: worker::Worker::new(fd, wildcard, queue, index),
+            inner: worker::Worker::new(fd, wildcard, queue, index).with_first(first),
         }
     }
 

@@ -1,0 +1,158 @@
+"""What one server has answered: a verdict for each question, its latency and its TTL.
+
+Path: run.py hands on what the sending process tells -> here, with load/verifier.py -> report.py.
+Rule 1: every question has one result in the end; one without a reply is LOST, one with another rcode than NOERROR and
+        NXDOMAIN is an ERROR.
+Rule 2: a truncated answer is not judged here: run.py asks for it over TCP, and hands in what comes.
+Rule 3: the TTL of an answer is that of its first record: those of an RRset are equal (RFC 2181 section 5.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from hsdns.load.judge import RIGHT, TRUNCATED, UNDECIDED, Verdict
+from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, unpack_outcomes
+from hsdns.load.questions import Question
+from hsdns.load.schedule import SECOND
+from hsdns.load.verifier import JUDGED, Judged, Verifier
+from hsdns.wire.decode_reply import HEADER_LEN, BadReply, decode_reply
+from hsdns.wire.message import RR, TC
+
+LOST: Final = "lost"
+ERROR: Final = "error"
+_POINTER: Final = b"\xc0\x0c"  # to the name of the question
+_TTL_AT: Final = 6  # octets after the begin of a record whose owner is a pointer
+
+
+class Result(NamedTuple):
+    """What became of a question.
+
+    `word` is one of load/judge.py or of this file; `age` and `latency` in seconds, the latency None without a reply;
+    `rcode` -1 without one; `ttl` None without records.
+    """
+
+    word: str
+    age: float = 0.0
+    latency: float | None = None
+    rcode: int = -1
+    ttl: int | None = None
+    reason: str = ""
+
+
+class Answers:
+    """The results of one server; the order is that of the questions.  `edns` is the payload size that was told."""
+
+    def __init__(self, questions: Sequence[Question], verifier: Verifier, edns: int) -> None:
+        self.results: list[Result] = [Result(LOST)] * len(questions)
+        self.asked = 0  # questions that have a reply or none, so far
+        self._questions = questions
+        self._verifier = verifier
+        self._edns = edns
+        self._ends = [HEADER_LEN + len(each.name.wire) + 4 for each in questions]
+        self._replies: dict[int, bytes] = {}
+        self._content: dict[int, bytes] = {}  # of replies that are not right, by question
+        self._next_reply = -1
+
+    @property
+    def truncated(self) -> list[int]:
+        """The questions whose answers were truncated."""
+        return [
+            question
+            for question, result in enumerate(self.results)
+            if result.word == UNDECIDED and result.reason == TRUNCATED
+        ]
+
+    @property
+    def waits(self) -> bool:
+        """Whether answers wait to be judged."""
+        return self._verifier.waits
+
+    def take(self, kind: bytes, content: bytes) -> None:
+        """Take what the sending process tells."""
+        if kind == REPLY:
+            number, question = (int.from_bytes(content[at : at + 4], "big") for at in (0, 4))
+            self._replies[number] = content[8:]
+            self._verifier.remember(number, question, content[8:])
+        elif kind == FORGET:
+            self._replies.clear()
+            self._verifier.forget()
+        elif kind == OUTCOMES:
+            for outcome in unpack_outcomes(content):
+                self._answered(*outcome)
+
+    def take_again(self, question: int, octets: bytes, asked: float, received: float) -> None:
+        """Take an answer that came over TCP, `octets` with its ID; times in monotonic seconds."""
+        number, self._next_reply = self._next_reply, self._next_reply - 1
+        content = octets[2:]
+        self._replies[number] = content
+        self._verifier.remember(number, question, content)
+        self.asked -= 1
+        flags = int.from_bytes(octets[2:4], "big")
+        times = (round(asked * SECOND), round(asked * SECOND), round(received * SECOND))
+        self._answered(question, flags, number, *times)
+
+    def settle(self, now: float) -> None:
+        """Judge what has waited long enough."""
+        for judged in self._verifier.settled(now):
+            self._judged(judged)
+
+    def records(self, question: int) -> Sequence[RR]:
+        """The records of an answer that is not right; empty if there are none."""
+        content = self._content.get(question)
+        if content is None:
+            return ()
+        try:
+            query = self._questions[question].query(self._edns)
+            return decode_reply(b"\0\0" + content, query).answer
+        except BadReply:
+            return ()
+
+    def _answered(
+        self, question: int, flags: int, reply: int, planned: int, sent: int, received: int
+    ) -> None:
+        self.asked += 1
+        if received <= 0:
+            return
+        rcode, content = flags & 15, self._replies[reply]
+        latency = (received - planned) / SECOND
+        if rcode not in JUDGED:
+            self.results[question] = Result(ERROR, 0.0, latency, rcode)
+            return
+        ttl = None if flags & TC else self._ttl(question, content)
+        self.results[question] = Result(UNDECIDED, 0.0, latency, rcode, ttl)
+        self._content[question] = content
+        times = planned / SECOND, sent / SECOND, received / SECOND
+        judged = self._verifier.judge(question, flags, reply, *times)
+        if judged is not None:
+            self._judged(judged)
+
+    def _judged(self, judged: Judged) -> None:
+        verdict: Verdict = judged.verdict
+        before = self.results[judged.question]
+        self.results[judged.question] = before._replace(
+            word=verdict.word, age=verdict.age, reason=verdict.reason
+        )
+        if verdict.word == RIGHT:
+            self._content.pop(judged.question, None)
+
+    def _ttl(self, question: int, content: bytes) -> int | None:
+        if not int.from_bytes(content[4:6], "big"):
+            return None
+        at = self._ends[question] - 2  # `content` has no ID
+        if content[at : at + 2] == _POINTER:
+            return int.from_bytes(content[at + _TTL_AT : at + _TTL_AT + 4], "big")
+        try:
+            query = self._questions[question].query(self._edns)
+            return decode_reply(b"\0\0" + content, query).answer[0].ttl
+        except (BadReply, IndexError):
+            return None
+
+
+def words(results: Iterable[Result]) -> dict[str, int]:
+    """How many results have each word."""
+    found: dict[str, int] = {}
+    for result in results:
+        found[result.word] = found.get(result.word, 0) + 1
+    return found

@@ -1,0 +1,147 @@
+"""The report of an audit as one HTML file, with everything in it.
+
+Path: report.py -> here -> load/markup.py, load/svg.py; cli/audit.py writes it (-html).
+Rule 1: no script, no font and nothing from elsewhere: the file can be sent and opened without a network.
+Rule 2: what the bars show is in the table of servers, for a screen reader, a printer, and who wants the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Final
+
+from hsdns.audit.answers import ERROR, LOST
+from hsdns.audit.report import SLOW, TTL, WORDS, AuditReport, ServerReport
+from hsdns.audit.text import latency, seconds, what_is_wrong
+from hsdns.load import svg
+from hsdns.load.judge import RIGHT
+from hsdns.load.markup import figure, legend, notes, paragraph, section, table
+from hsdns.load.page import document
+
+# The classes of load/page.html that have the colours of verdicts.
+_STYLES: Final = {
+    RIGHT: "rcode noerror",
+    ERROR: "rcode servfail",
+    LOST: "rcode lost",
+    SLOW: "rcode nxdomain",
+    TTL: "rcode other",
+}
+_BAR: Final = 16.0
+_STEP: Final = 26.0
+_LEFT: Final = 170.0
+_RIGHT: Final = 790.0
+
+
+def page(reports: Sequence[AuditReport]) -> str:
+    """The page; one table has the servers of all clusters."""
+    title = f"Audit of {reports[0].cluster if len(reports) == 1 else f'{len(reports)} clusters'}"
+    servers = [(each, server) for each in reports for server in each.servers]
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        *(paragraph(_subtitle(each), "soft") for each in reports),
+        notes(_notes(reports)),
+        section("Servers", _bars(servers) + _servers(servers, len(reports) > 1)),
+    ]
+    for report, server in servers:
+        if server.findings:
+            name = server.server if len(reports) == 1 else f"{report.cluster}: {server.server}"
+            body.append(section(name, _findings(server)))
+    return document(title, body)
+
+
+def _subtitle(report: AuditReport) -> str:
+    return (
+        f"{report.cluster}: {report.started}, {report.seconds:.1f} s; {report.names} names that exist, "
+        f"{report.absent} that must not"
+    )
+
+
+def _notes(reports: Sequence[AuditReport]) -> Iterator[tuple[str, str, str]]:
+    for report in reports:
+        if report.ended:
+            yield (
+                "bad",
+                "Not whole",
+                f"{report.cluster}: {report.ended}; {report.skipped} names were not asked everywhere",
+            )
+        for server in report.servers:
+            if server.bad:
+                yield (
+                    "bad",
+                    server.server,
+                    f"{server.bad} findings"
+                    + (
+                        f", behind by {seconds(server.worst_age_ms)} at most"
+                        if server.worst_age_ms
+                        else ""
+                    ),
+                )
+    if not any(each.bad or each.ended for each in reports):
+        yield "good", "Right", "every answer is what the cluster's objects say"
+
+
+def _bars(servers: Sequence[tuple[AuditReport, ServerReport]]) -> str:
+    """Shares of the verdicts: a bar for each server."""
+    drawn: list[str] = []
+    seen: dict[str, None] = {}
+    for row, (_, server) in enumerate(servers):
+        top = row * _STEP + 4
+        name = escape(server.server)
+        drawn.append(f'<text class="label" x="0" y="{top + 12:g}">{name}</text>')
+        x = _LEFT
+        for word, count in _exclusive(server):
+            width = count / max(1, sum(each for _, each in _exclusive(server))) * (_RIGHT - _LEFT)
+            seen[word] = None
+            drawn.append(svg.rectangles([(x, top, max(width, 1.5), _BAR)], _style(word)))
+            x += width
+    told = "; ".join(
+        f"{server.server}: {', '.join(f'{count} {word}' for word, count in server.counts.items())}"
+        for _, server in servers
+    )
+    drawing = svg.drawing(len(servers) * _STEP + 8, "Verdicts", told, drawn)
+    return figure(
+        "Verdicts", drawing, legend((_style(word), word) for word in WORDS if word in seen)
+    )
+
+
+def _exclusive(server: ServerReport) -> list[tuple[str, int]]:
+    """Counts without overlap: what is slow or has a high TTL is right as well."""
+    counts = dict(server.counts)
+    for word in (SLOW, TTL):
+        if word in counts:
+            counts[RIGHT] = counts.get(RIGHT, 0) - counts[word]
+    return [(word, counts[word]) for word in WORDS if counts.get(word, 0) > 0]
+
+
+def _style(word: str) -> str:
+    return _STYLES.get(word, f"verdict {word}")
+
+
+def _servers(servers: Sequence[tuple[AuditReport, ServerReport]], has_clusters: bool) -> str:
+    words = [word for word in WORDS if any(word in server.counts for _, server in servers)]
+    head = ["server", *words, "only here", "worst age", "p50", "p99", "max"]
+
+    def rows() -> Iterable[Sequence[object]]:
+        for report, server in servers:
+            row: list[object] = [server.server, *(server.counts.get(word, 0) for word in words)]
+            row += [server.alone, seconds(server.worst_age_ms) if server.worst_age_ms else "-"]
+            row += [latency(server.latency_us.get(name)) for name in ("p50", "p99", "max")]
+            yield [report.cluster, *row] if has_clusters else row
+
+    caption = (
+        "Answers by verdict; “only here” are those that another server of the cluster answers right"
+    )
+    return table(caption, ["cluster", *head] if has_clusters else head, rows())
+
+
+def _findings(server: ServerReport) -> str:
+    found = notes(
+        (
+            "warn" if each.word in (SLOW, TTL) else "bad",
+            f"{each.name} {each.type}",
+            what_is_wrong(each),
+        )
+        for each in server.findings
+    )
+    return found + (paragraph(f"and {server.more} more") if server.more else "")

@@ -1,0 +1,83 @@
+"""The questions of an audit: every RRset of a cluster's zones, and names beside them that must not exist.
+
+Path: cluster/answer_set.py -> here -> run.py.
+Rule 1: each RRset is asked for once, by its owner and type.  What the server says of itself (SOA, NS and the address of
+        its name server) is left out: it is the server's own.
+Rule 2: absent names are drawn from those that exist, with a seed: a Service with another name, and an endpoint that
+        a headless Service does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Final
+
+from hsdns.cluster.answer_set import AnswerSet
+from hsdns.cluster.question import SVC
+from hsdns.cluster.reverse import is_reverse
+from hsdns.cluster.value import HEADLESS
+from hsdns.load.cluster_names import ABSENT
+from hsdns.load.questions import Question
+from hsdns.wire.iana import RRType
+from hsdns.wire.name import MAX_LABEL_LEN, Name
+
+SUFFIX: Final = b"-absent"
+ENDPOINT: Final = b"absent"
+_ASKED: Final = (RRType.A, RRType.AAAA, RRType.SRV, RRType.PTR, RRType.CNAME)
+
+
+def audit_questions(
+    answer_sets: Sequence[AnswerSet], absent: int, random: Random
+) -> list[Question]:
+    """Questions about all names of some kubernetes blocks, and about `absent` names that they do not have."""
+    found: dict[tuple[Name, int], Question] = {}
+    for answer_set in answer_sets:
+        for question in _present(answer_set):
+            found.setdefault((question.name, question.qtype), question)
+    beside: list[Question] = []
+    for answer_set in answer_sets:
+        beside += _absent(answer_set, absent, random)
+    return [*found.values(), *beside[:absent]]
+
+
+def _present(answer_set: AnswerSet) -> Iterator[Question]:
+    for zone in answer_set.zones:
+        server = Name.from_labels((b"ns", b"dns", *zone.labels))
+        for rrset in answer_set.of_zone(zone):
+            owner, qtype = rrset[0].owner, rrset[0].rrtype
+            if qtype in _ASKED and owner != server:
+                yield Question(owner, qtype, _group(owner, qtype, zone))
+
+
+def _group(owner: Name, qtype: int, zone: Name) -> str:
+    if is_reverse(owner):
+        return "reverse"
+    labels = owner.below(zone)
+    if qtype == RRType.SRV:
+        return "srv"
+    if not labels or labels[-1] != SVC:
+        return "pod"
+    return "service" if len(labels) == 3 else "endpoint"
+
+
+def _absent(answer_set: AnswerSet, number: int, random: Random) -> list[Question]:
+    found: list[Question] = []
+    for zone in answer_set.forward_zones:
+        exposed = answer_set.exposed(zone)
+        keys = sorted(exposed)
+        for namespace, label in random.sample(keys, min(number, len(keys))):
+            below = (namespace, SVC, *zone.labels)
+            if exposed[namespace, label].kind == HEADLESS and random.random() < 0.5:
+                labels = (ENDPOINT, label, *below)
+                if any(
+                    ENDPOINT in (part.labels or ()) for part in exposed[namespace, label].slices
+                ):
+                    continue
+            else:
+                other = label[: MAX_LABEL_LEN - len(SUFFIX)] + SUFFIX
+                if (namespace, other) in exposed:
+                    continue
+                labels = (other, *below)
+            found.append(Question(Name.from_labels(labels), RRType.A, ABSENT))
+    return found

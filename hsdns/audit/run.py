@@ -1,0 +1,85 @@
+"""One pass of an audit: all servers are asked at the same time, and what they answer is judged as it comes.
+
+Path: cli/audit.py -> here -> load/sender_process.py for each server -> answers.py.
+Rule 1: an answer is asked for once over UDP; if it is truncated once more over TCP.
+Rule 2: a pass that is interrupted keeps what it has; questions that were not asked are left out of the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from hsdns.audit.answers import Answers
+from hsdns.load.outcome import END
+from hsdns.load.run import AHEAD, Sending
+from hsdns.load.schedule import SECOND
+
+TURN: Final = 0.01  # seconds to wait for one server, before the others are looked at
+TICK: Final = 0.1  # seconds between two looks at what waits to be judged
+
+
+# Asks for a question over TCP: the reply, and when it was asked for and came, or None.
+AskAgain = Callable[[int], tuple[bytes, float, float] | None]
+
+
+class Asking(NamedTuple):
+    """A server that is asked."""
+
+    sending: Sending
+    answers: Answers
+    ask_again: AskAgain
+
+
+def carry_out(
+    servers: Sequence[Asking],
+    show: Callable[[int], None],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> bool:
+    """Ask all servers; return whether the pass is whole.
+
+    `show` gets how many questions are through, of all servers; `clock` is monotonic seconds.
+    """
+    is_whole = True
+    for each in servers:
+        each.sending.prepare()
+    begin = round(clock() * SECOND) + AHEAD
+    for each in servers:
+        each.sending.start(begin)
+    open_ = list(servers)
+    while open_:
+        try:
+            for each in list(open_):
+                for kind, content in each.sending.messages(TURN):
+                    if kind == END and each in open_:
+                        open_.remove(each)
+                    each.answers.take(kind, content)
+                each.answers.settle(clock())
+            show(sum(each.answers.asked for each in servers))
+        except KeyboardInterrupt:
+            is_whole = False
+            for each in servers:
+                each.sending.stop()
+    if is_whole:
+        try:
+            _over_tcp(servers)
+        except KeyboardInterrupt:
+            is_whole = False
+    while any(each.answers.waits for each in servers):
+        try:
+            sleep(TICK)
+            now = clock()
+        except KeyboardInterrupt:
+            is_whole, now = False, float("inf")
+        for each in servers:
+            each.answers.settle(now)
+    return is_whole
+
+
+def _over_tcp(servers: Sequence[Asking]) -> None:
+    for each in servers:
+        for question in each.answers.truncated:
+            found = each.ask_again(question)
+            if found is not None:
+                each.answers.take_again(question, *found)

@@ -1,0 +1,230 @@
+"""The servers of an audit, and the clusters that say what is right.
+
+Path: cli/audit.py -> here -> load_cluster.py (what is right), load/sender_process.py (asks) -> audit/run.py.
+Rule 1: the clusters are read anew for each pass, so names that came meanwhile are asked for.
+Rule 2: all servers of a cluster are asked at the same time: what differs between them differs at one moment.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from hsdns.audit.answers import Answers
+from hsdns.audit.questions import audit_questions
+from hsdns.audit.replicas import replicas
+from hsdns.audit.report import AuditReport, Limits, Pass, make_report
+from hsdns.audit.run import AskAgain, Asking, carry_out
+from hsdns.cli.builtin import quoted
+from hsdns.cli.exchange import NoReply, over_tcp
+from hsdns.cli.load_cluster import LoadCluster
+from hsdns.cli.offline import configure
+from hsdns.cli.source_flag import source_objects
+from hsdns.corefile.tree import Token
+from hsdns.load.errors import LoadError
+from hsdns.load.in_flight import sockets_for
+from hsdns.load.plan import Plan
+from hsdns.load.probe import find_target, probe
+from hsdns.load.questions import Question, Questions
+from hsdns.load.schedule import EVEN, SECOND, Stage
+from hsdns.load.sender_process import SenderProcess
+from hsdns.load.target import Target, place_to_text
+from hsdns.load.truth import Truth
+from hsdns.load.verifier import Verifier
+from hsdns.plugins.kubernetes import Kubernetes
+
+TIMEOUT: Final = 2.0  # seconds until a query is lost
+EDNS: Final = 1232  # octets, the default of most servers
+SOCKETS: Final = 4
+INTERRUPTED: Final = "interrupted"
+_ZONES: Final = "in-addr.arpa ip6.arpa"
+_SHOWN_EVERY: Final = 0.1  # seconds
+
+
+class Settings(NamedTuple):
+    """Queries a second to each server, names that must not exist, and a seed.
+
+    `slow` in seconds; `ttl` None for the Corefile's.
+    """
+
+    rate: int
+    absent: int
+    seed: int
+    slow: float
+    ttl: int | None
+
+
+class Asked(NamedTuple):
+    """A cluster, by its context of the kubeconfig ("" for the only one), and its servers.
+
+    `services` are namespaces and names of Services whose endpoints are servers too.
+    """
+
+    context: str
+    servers: list[Target]
+    services: tuple[tuple[str, str], ...] = ()
+
+
+class Targets:
+    """All clusters; `flags` say how they are read."""
+
+    def __init__(self, asked: Sequence[Asked], flags: Mapping[str, object]) -> None:
+        self._asked = asked
+        self._flags = flags
+        self._objects = source_objects(flags)
+
+    def audit(self, settings: Settings) -> list[AuditReport]:
+        """One pass over all clusters, one after the other; raise LoadError, CannotTell, CorefileError or OSError."""
+        return [self._audit(each, settings) for each in self._asked]
+
+    def _audit(self, asked: Asked, settings: Settings) -> AuditReport:
+        conf = self._flags.get("conf")
+        text = self.corefile(asked.context) if asked.context else None
+        configuration, _ = configure(conf, self._objects, text=text)
+        ttl, servers = settings.ttl, list(asked.servers)
+
+        def choose(blocks: Sequence[Kubernetes]) -> Questions:
+            nonlocal ttl
+            if ttl is None:
+                ttl = max(block.answers.lookup.ttl for block in blocks)
+            for service in asked.services:
+                servers.extend(
+                    each
+                    for each in _behind(service, blocks)
+                    if each[1:] not in {(at.host, at.port) for at in servers}
+                )
+            sets = [block.answer_set() for block in blocks]
+            drawn = random.Random(settings.seed)
+            return Questions(audit_questions(sets, settings.absent, drawn), seed=settings.seed)
+
+        with LoadCluster(configuration, choose, verifies=True) as cluster:
+            truth = cluster.truth
+            assert truth is not None, "it verifies"
+            name = asked.context or _source_name(self._objects, conf)
+            limits = Limits(settings.slow, ttl)
+            return _pass(servers, list(cluster.questions.all), truth, settings, name, limits)
+
+    def corefile(self, context: str) -> str:
+        """The Corefile by which the cluster of a context is read."""
+        zone = str(self._flags.get("zone", "cluster.local"))
+        access = [context]
+        if "kubeconfig" in self._flags:
+            access.insert(0, str(self._flags["kubeconfig"]))
+        else:
+            from hsdns.cli.doctor import find_kubeconfig
+
+            access.insert(0, find_kubeconfig({}))
+        line = " ".join(map(quoted, access))
+        zones = f"{quoted(zone)} {_ZONES}"
+        return f"{zones} {{\n    kubernetes {zones} {{\n        kubeconfig {line}\n    }}\n}}\n"
+
+
+def _source_name(objects: Sequence[Token] | None, conf: object) -> str:
+    return " ".join(token.text for token in objects) if objects else str(conf)
+
+
+def _behind(service: tuple[str, str], blocks: Sequence[Kubernetes]) -> list[Target]:
+    namespace, name = (each.encode().lower() for each in service)
+    values = [block.store.services.values.get((namespace, name)) for block in blocks]
+    found = [
+        Target(place_to_text(*each), *each)
+        for value in values
+        if value is not None
+        for each in replicas(value)
+    ]
+    if not found:
+        text = "/".join(service)
+        why = "has no ready endpoint with a port over UDP" if any(values) else "does not exist"
+        raise LoadError(f"-service {text}: the Service {why}, so there is no server to ask")
+    return found
+
+
+def _pass(
+    servers: Sequence[Target],
+    questions: list[Question],
+    truth: Truth,
+    settings: Settings,
+    cluster: str,
+    limits: Limits,
+) -> AuditReport:
+    started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    began = time.monotonic()
+    queries = [each.query(EDNS) for each in questions]
+    wires = [each.octets(EDNS) for each in questions]
+    found: list[tuple[str, Answers]] = []
+    asking: list[Asking] = []
+    with ExitStack() as stack:
+        for name, host, port in servers:
+            family, address = find_target(host, port)
+            probe(family, address, queries[0], 0.0)
+            answers = Answers(questions, Verifier(truth, queries), EDNS)
+            plan = _plan(family, address, wires, settings)
+            sending = stack.enter_context(SenderProcess(plan))
+            asking.append(Asking(sending, answers, _over_tcp(host, port, questions)))
+            found.append((name, answers))
+        with _progress(len(questions) * len(asking)) as show:
+            is_whole = carry_out(asking, show, time.monotonic, time.sleep)
+    seconds = time.monotonic() - began
+
+    ended = "" if is_whole else INTERRUPTED
+    return make_report(
+        questions, found, Pass(started, ended, seconds, cluster, truth.latest, limits)
+    )
+
+
+def _plan(
+    family: int, address: tuple[str | int, ...], wires: list[bytes], settings: Settings
+) -> Plan:
+    stage = schedule_of(len(wires), settings)
+    sockets = sockets_for(stage.first, TIMEOUT, SOCKETS)
+    stages = [(stage.seconds, stage.first, stage.last)]
+    timeout = round(TIMEOUT * SECOND)
+    return Plan(family, address, wires, [], settings.seed, stages, EVEN, 1, timeout, sockets, True)
+
+
+def schedule_of(count: int, settings: Settings) -> Stage:
+    """A stage with so many queries, at the rate of the settings."""
+    # The last query is due half an interval before the end: so there is exactly one for each question.
+    return Stage((count - 0.5) / settings.rate, float(settings.rate), float(settings.rate))
+
+
+def _over_tcp(host: str, port: int, questions: Sequence[Question]) -> AskAgain:
+    def ask(question: int) -> tuple[bytes, float, float] | None:
+        asked = time.monotonic()
+        try:
+            octets = over_tcp(host, port, questions[question].query(EDNS), TIMEOUT, drawn)
+        except NoReply:
+            return None
+        return octets, asked, time.monotonic()
+
+    drawn = random.Random()
+    return ask
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A line on a terminal that says how far the pass is; nothing elsewhere."""
+    stream, shown = sys.stderr, 0.0
+    is_shown = stream.isatty()
+
+    def show(asked: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if is_shown and now - shown >= _SHOWN_EVERY:
+            shown = now
+            share = asked / total if total else 1.0
+            bar = ("#" * round(share * 30)).ljust(30, ".")
+            stream.write(f"\r\x1b[K[{bar}] {asked:,} of {total:,} answers")
+            stream.flush()
+
+    try:
+        yield show
+    finally:
+        if is_shown:
+            stream.write("\r\x1b[K")
+            stream.flush()

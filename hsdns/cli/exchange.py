@@ -1,0 +1,82 @@
+"""One question to a DNS server: the reply as it came, over UDP, and over TCP where it does not fit.
+
+Path: cli/wait.py, cli/audit_servers.py -> here -> a DNS server.
+Rule: what is no reply to the question is ignored until the time is over, as a resolver does (RFC 5452 section 9.1).
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from random import Random
+from typing import Final
+
+from hsdns.wire.decode_reply import HEADER_LEN, BadReply, decode_reply
+from hsdns.wire.encode import encode_query
+from hsdns.wire.message import Query, Reply
+
+_LONGEST: Final = 65_535
+_TC: Final = 0x02  # in the third octet
+
+
+class NoReply(Exception):
+    """Why a server gave no reply, as a sentence about it."""
+
+
+def ask(host: str, port: int, query: Query, timeout: float, random: Random) -> Reply:
+    """The reply, within so many seconds for each transport; raise NoReply."""
+    octets = over_udp(host, port, query, timeout, random)
+    if octets[2] & _TC:
+        octets = over_tcp(host, port, query, timeout, random)
+    try:
+        return decode_reply(octets, query)
+    except BadReply as error:
+        raise NoReply(f"what it sends is no reply: {error}") from None
+
+
+def over_udp(host: str, port: int, query: Query, timeout: float, random: Random) -> bytes:
+    """The octets of the reply to one datagram; raise NoReply."""
+    wire = encode_query(query, random.randrange(1 << 16))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    deadline = time.monotonic() + timeout
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect((host, port))
+            sock.send(wire)
+            while (left := deadline - time.monotonic()) > 0:
+                sock.settimeout(left)
+                octets = sock.recv(_LONGEST)
+                if len(octets) >= HEADER_LEN and octets[:2] == wire[:2]:
+                    return octets
+    except TimeoutError:
+        pass
+    except ConnectionRefusedError:
+        raise NoReply(f"nothing listens on UDP at {host} port {port}") from None
+    except OSError as error:
+        raise NoReply(f"{host} port {port} cannot be reached: {error.strerror}") from None
+    raise NoReply(f"no reply came from {host} port {port} within {timeout:g} s")
+
+
+def over_tcp(host: str, port: int, query: Query, timeout: float, random: Random) -> bytes:
+    """The octets of the reply over a connection of its own; raise NoReply."""
+    wire = encode_query(query, random.randrange(1 << 16))
+    try:
+        with socket.create_connection((host, port), timeout) as connection:
+            connection.sendall(len(wire).to_bytes(2, "big") + wire)
+            octets = _read(connection, int.from_bytes(_read(connection, 2), "big"))
+    except OSError as error:
+        why = error.strerror or f"no reply within {timeout:g} s"
+        raise NoReply(f"{host} port {port} does not answer over TCP: {why}") from None
+    if len(octets) < HEADER_LEN or octets[:2] != wire[:2]:
+        raise NoReply(f"what {host} port {port} sends over TCP is no reply")
+    return octets
+
+
+def _read(connection: socket.socket, length: int) -> bytes:
+    found = b""
+    while len(found) < length:
+        octets = connection.recv(length - len(found))
+        if not octets:
+            raise ConnectionResetError(0, "the connection was closed")
+        found += octets
+    return found

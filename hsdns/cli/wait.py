@@ -1,0 +1,308 @@
+"""`hsdns wait NAME [TYPE]`: returns when DNS answers what it should, for scripts and CI.
+
+Path: argv -> here -> exchange.py (asks) against wait_cluster.py (what the objects say) -> standard output.
+Rule 1: with -source or -conf it waits until each server answers what the objects say; with -count for that number of
+        records; without any of them for one record or more.
+Rule 2: exit status 0: they do; 1: they did not in time; 2: bad input, or the cluster could not be read.
+Rule 3: at the time-out it says what each server answers, and why, as `hsdns explain` has it in its first line.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from hsdns.cli import builtin
+from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.source_flag import source_objects
+from hsdns.corefile.properties import parse_duration
+from hsdns.corefile.tree import CorefileError
+from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
+from hsdns.wire.message import Query, Reply
+from hsdns.wire.text import rdata_to_text
+
+if TYPE_CHECKING:
+    from hsdns.load.judge import Answer
+    from hsdns.wire.name import Name
+
+PORT: Final = 53
+TIMEOUT: Final = 60.0  # seconds
+PAUSE: Final = 0.1  # seconds between two looks
+EACH: Final = 2.0  # seconds for a reply
+BAD: Final = 2
+
+FLAGS: Final = {
+    "server": Flag(list, "servers that must answer it (default: the first one in /etc/resolv.conf)", "ADDRESS..."),
+    "p": Flag(int, f"their port (default {PORT})", "PORT", low=1),
+    "count": Flag(str, "records: 3, 3+ for at least so many, 0 for none (default 1+, or the objects')", "NUMBER"),
+    "timeout": Flag(str, "how long to wait (default 60s)", "TIME"),
+    "source": builtin.SOURCE,
+    "conf": Flag(str, "Corefile whose kubernetes block says what is right, as the servers' does", "FILE"),
+    "o": Flag(str, "format: text (default) or json", "FORMAT"),
+    "h": Flag(bool, "show this help"),
+    "help": Flag(bool, "show this help", alias_of="h"),
+}  # fmt: skip
+
+
+class Count(NamedTuple):
+    """How many records are waited for."""
+
+    least: int
+    most: int | None
+
+    def __str__(self) -> str:
+        if self.most is None:
+            return f"{self.least} or more"
+        return str(self.least) if self.most else "none"
+
+    def holds(self, number: int) -> bool:
+        """Whether a number of records is right."""
+        return self.least <= number and (self.most is None or number <= self.most)
+
+
+class Seen(NamedTuple):
+    """What a server answered last: `reply` None for none, `why` then says why; `is_right` whether it is waited for."""
+
+    server: str
+    reply: Reply | None
+    why: str = ""
+    is_right: bool = False
+
+
+# Asks a server for a question: the reply, or a sentence.
+Ask = Callable[[str], Reply | str]
+# What the objects say now; None if they do not say.
+Expected = Callable[[], "Answer | None"]
+
+
+def wait_until_right(
+    servers: Sequence[str],
+    ask: Ask,
+    qtype: int,
+    count: Count | None,
+    expected: Expected | None,
+    timeout: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> tuple[list[Seen], float]:
+    """Ask until all servers answer right or the time is over; return what they said last, and the seconds it took."""
+    began = clock()
+    while True:
+        seen = [_look(each, ask(each), qtype, count, expected) for each in servers]
+        now = clock()
+        if all(each.is_right for each in seen) or now - began >= timeout:
+            return seen, now - began
+        sleep(min(PAUSE, timeout - (now - began)))
+
+
+def run(words: list[str]) -> int:
+    """Run `hsdns wait`; return the exit status."""
+    from hsdns.cli.offline import CannotTell
+    from hsdns.load.errors import LoadError
+
+    plain, rest = leading_words(words)
+    try:
+        flags = parse_flags(rest, FLAGS, command="hsdns wait")
+        if flags.get("h"):
+            print(f"Usage: hsdns wait NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+            return 0
+        output = output_format(flags)
+        qname, qtype = _question(plain)
+        count, timeout = _count(flags), _timeout(flags)
+        servers, port = _servers(flags), int(str(flags.get("p", PORT)))
+        objects = source_objects(flags)
+        cluster = None
+        if "conf" in flags or objects is not None:
+            from hsdns.cli.wait_cluster import expecting
+
+            cluster = expecting(flags.get("conf"), objects, qname, qtype)
+        seen, seconds = _wait(Query.ask(qname, qtype), servers, port, count, timeout, cluster)
+    except (FlagError, CorefileError, CannotTell, LoadError, OSError) as error:
+        print(error, file=sys.stderr)
+        return BAD
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return BAD
+    met = all(each.is_right for each in seen)
+    why = "" if met else _why(flags.get("conf"), objects, qname, qtype)
+    if count is not None:
+        wanted = str(count)
+    else:
+        wanted = str(Count(1, None)) if cluster is None else "what the objects say"
+    tell = _json if output == "json" else _text
+    print(tell(qname, qtype, seen, seconds, wanted, why))
+    return 0 if met else 1
+
+
+def _wait(
+    query: Query,
+    servers: Sequence[str],
+    port: int,
+    count: Count | None,
+    timeout: float,
+    cluster: AbstractContextManager[Expected] | None,
+) -> tuple[list[Seen], float]:
+    from hsdns.cli.exchange import NoReply, ask
+
+    drawn = random.Random()
+    names = {f"{each} port {port}": each for each in servers}
+
+    def question(server: str) -> Reply | str:
+        try:
+            return ask(names[server], port, query, min(EACH, timeout), drawn)
+        except NoReply as error:
+            return str(error)
+
+    with ExitStack() as stack:
+        expected = None if cluster is None else stack.enter_context(cluster)
+        if count is None and expected is None:
+            count = Count(1, None)
+        return wait_until_right(
+            list(names), question, query.qtype, count, expected, timeout, time.monotonic, time.sleep
+        )
+
+
+def _look(
+    server: str, found: Reply | str, qtype: int, count: Count | None, expected: Expected | None
+) -> Seen:
+    if isinstance(found, str):
+        return Seen(server, None, found)
+    if found.rcode not in (Rcode.NOERROR, Rcode.NXDOMAIN):
+        return Seen(server, found)
+    is_right = count is None or count.holds(len(_records(found, qtype)))
+    if is_right and expected is not None:
+        from hsdns.load.truth import answer_of
+
+        right = expected()
+        # Where the objects do not say (an ExternalName's target, say), only the number counts.
+        if right is None:
+            is_right = count is not None
+        else:
+            is_right = right == answer_of(found.rcode, found.answer)
+    return Seen(server, found, is_right=is_right)
+
+
+def _records(reply: Reply, qtype: int) -> list[str]:
+    return [rdata_to_text(each.rrtype, each.rdata) for each in reply.answer if each.rrtype == qtype]
+
+
+def _text(
+    qname: Name, qtype: int, seen: Sequence[Seen], seconds: float, wanted: str, why: str
+) -> str:
+    name = f"{qname.to_text()} {type_to_text(qtype)}"
+    lines = []
+    for each in seen:
+        word = "" if each.is_right else f", wanted {wanted}"
+        lines.append(
+            f"{name} of {each.server}: {_answer(each, qtype)}{word}, after {seconds:.1f} s"
+        )
+    if why:
+        lines.append(why)
+    return "\n".join(lines)
+
+
+def _answer(seen: Seen, qtype: int) -> str:
+    if seen.reply is None:
+        return seen.why
+    records = _records(seen.reply, qtype)
+    if not records:
+        return rcode_to_text(seen.reply.rcode) if seen.reply.rcode else "no record"
+    return f"{len(records)} record{'s' * (len(records) > 1)}"
+
+
+def _json(
+    qname: Name, qtype: int, seen: Sequence[Seen], seconds: float, wanted: str, why: str
+) -> str:
+    servers: list[dict[str, Any]] = [
+        {
+            "server": each.server,
+            "met": each.is_right,
+            "rcode": None if each.reply is None else rcode_to_text(each.reply.rcode),
+            "records": [] if each.reply is None else _records(each.reply, qtype),
+            "why": each.why,
+        }
+        for each in seen
+    ]
+    value = {
+        "name": qname.to_text(),
+        "type": type_to_text(qtype),
+        "wanted": wanted,
+        "met": all(each.is_right for each in seen),
+        "seconds": round(seconds, 3),
+        "servers": servers,
+        "why": why,
+    }
+    return json.dumps(value, indent=2)
+
+
+def _why(conf: object, objects: Any, qname: Name, qtype: int) -> str:
+    """The first line of an explanation, and whose it is; "" if there is none."""
+    from hsdns.cli.running_server import ServerError, find_by
+    from hsdns.explanation.asking import AskingError
+
+    try:
+        if conf is None and objects is None:
+            from hsdns.cli.explain_running import explain_running
+
+            parameters = {"name": qname.to_text(), "type": type_to_text(qtype)}
+            return (
+                f"the server that runs here says: {explain_running(find_by({}), parameters).cause}"
+            )
+        from hsdns.cli.explain_offline import explain_offline
+
+        return f"the objects say: {explain_offline(conf, objects, qname, qtype)[0].cause}"
+    except (ServerError, AskingError, CorefileError, OSError):
+        return ""
+
+
+def _question(plain: list[str]) -> tuple[Name, int]:
+    from hsdns.explanation.asked import read_question
+
+    if len(plain) not in (1, 2):
+        raise FlagError("hsdns wait needs a name, and may have a type: hsdns wait NAME [TYPE]")
+    try:
+        return read_question(*plain)
+    except ValueError as error:
+        raise FlagError(str(error)) from None
+
+
+def _count(flags: Mapping[str, object]) -> Count | None:
+    if "count" not in flags:
+        return None
+    text = str(flags["count"])
+    digits = text.removesuffix("+")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 7):
+        raise FlagError(
+            f'-count needs a number such as 3, or 3+ for at least so many, found "{text}"'
+        )
+    return Count(int(digits), None if text.endswith("+") else int(digits))
+
+
+def _timeout(flags: Mapping[str, object]) -> float:
+    if "timeout" not in flags:
+        return TIMEOUT
+    seconds = parse_duration(str(flags["timeout"]))
+    if seconds is None or seconds <= 0:
+        raise FlagError(f'-timeout needs a time such as 30s, found "{flags["timeout"]}"')
+    return seconds
+
+
+def _servers(flags: Mapping[str, object]) -> list[str]:
+    from ipaddress import ip_address
+
+    from hsdns.cli.lookup import first_server
+
+    found = flags.get("server")
+    if not isinstance(found, list):
+        return [first_server()]
+    for each in found:
+        try:
+            ip_address(each)
+        except ValueError:
+            raise FlagError(f'-server needs an IP address, found "{each}"') from None
+    return found

@@ -1,0 +1,34 @@
+"""What the objects of a cluster say about one question, while it changes.
+
+Path: cli/wait.py -> here -> load_cluster.py (the watch), load/truth.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from hsdns.cli.load_cluster import LoadCluster
+from hsdns.cli.offline import configure
+from hsdns.corefile.tree import Token
+from hsdns.load.judge import Answer
+from hsdns.load.questions import Question, Questions
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.name import Name
+
+
+@contextmanager
+def expecting(
+    conf: object, objects: tuple[Token, ...] | None, qname: Name, qtype: int
+) -> Iterator[Callable[[], Answer | None]]:
+    """Watch a cluster, and give what is right now; raise CorefileError, CannotTell, LoadError or OSError."""
+
+    def choose(blocks: Sequence[Kubernetes]) -> Questions:
+        return Questions([Question(qname, qtype, "waited for")])
+
+    configuration, _ = configure(conf, objects)
+    with LoadCluster(configuration, choose, verifies=True) as cluster:
+        truth = cluster.truth
+        assert truth is not None, "it verifies"
+
+        yield lambda: truth.latest(0)

@@ -1,0 +1,189 @@
+"""The life of a connection, sans I/O: set-up, queries, end.
+
+Path: pool.py -> here -> tls_layer.py (DoT, DoH), session.py or http2.py.
+Rule 1: a query that is given to it before it is set up waits in it, and is sent with the end of the set-up.
+Rule 2: nothing is raised for what a server sends: `broken` says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from hsdns.load.asked import Asked, Heard
+from hsdns.load.session import Session
+from hsdns.load.tls_layer import TlsFailure, TlsLayer
+
+
+class Link(Protocol):
+    """The socket of a connection."""
+
+    def fault(self) -> str:
+        """Why it could not be connected; "" if it is."""
+
+    def send(self, octets: bytes) -> int:
+        """Send what there is room for; return how much; raise OSError."""
+
+    def receive(self) -> bytes | None:
+        """Take what has come: empty at the end, None for nothing; raise OSError."""
+
+    def watch_writing(self, *, is_on: bool) -> None:
+        """Say when there is room, or no more."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class Client:
+    """A place for a connection; `is_listed` while it is among those that take queries."""
+
+    __slots__ = ("connection", "is_listed")
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.is_listed = True
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it takes a query now."""
+        return self.connection is None or self.connection.has_room
+
+
+class Connection:
+    """A connection; `most` queries at once and `in_all` in its life (0: any number).  Times are nanoseconds."""
+
+    __slots__ = (
+        "began", "broken", "client", "given", "heard", "in_all", "is_dirty", "is_linked", "is_up", "link", "most",
+        "session", "tls", "unsent", "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self, session: Session, tls: TlsLayer | None, most: int, in_all: int, now: int
+    ) -> None:
+        self.session = session
+        self.tls = tls
+        self.most = most
+        self.in_all = in_all
+        self.began = now
+        self.heard = 0  # when the last reply came
+        self.given = 0  # queries so far
+        self.is_up = False
+        self.broken = ""
+        self.waiting: deque[Asked] = deque()
+        # For pool.py: who has it; its socket, if that is connected, and what it did not take; whether there is more.
+        self.client: Client
+        self.link: Link
+        self.is_linked = False
+        self.unsent = b""
+        self.is_dirty = False
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it takes no more queries, ever."""
+        return bool(self.in_all and self.given >= self.in_all) or not self.session.takes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it takes another query now."""
+        return (
+            not self.is_spent
+            and len(self.session.in_flight) + len(self.waiting) < self.most
+            and (not self.is_up or self.session.has_room)
+        )
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no query waits for a reply."""
+        return not self.session.in_flight and not self.waiting
+
+    def ask(self, asked: Asked) -> None:
+        """Take a query."""
+        self.given += 1
+        asked.connection, asked.key = self, -1
+        if self.is_up and not self.waiting and self.session.has_room:
+            self._send(asked)
+        else:
+            self.waiting.append(asked)
+
+    def connect(self) -> None:
+        """The socket is connected."""
+        if self.tls is None:
+            self._rise()
+        else:
+            self._shielded(self.tls.shake)
+
+    def receive(self, octets: bytes) -> list[Heard]:
+        """Take octets of the server; say what they are for the queries."""
+        if self.tls is not None:
+            plain = b""
+            try:
+                plain = self.tls.feed(octets)
+            except TlsFailure as error:
+                self.broken = str(error)
+            if not self.is_up and self.tls.is_shaken:
+                self._rise()
+            octets = plain
+        found = self.session.feed(octets) if octets else []
+        self.broken = self.broken or self.session.broken
+        while self.waiting and self.session.has_room:
+            self._send(self.waiting.popleft())
+        return found
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the server has said that it sends nothing more."""
+        return self.tls is not None and self.tls.is_over
+
+    def take(self) -> bytes:
+        """Take the octets that are to be sent."""
+        out, tls = self.session.out, self.tls
+        if tls is None:
+            if not self.is_up:
+                return b""
+            octets = bytes(out)
+            out.clear()
+            return octets
+        if out and tls.is_shaken and not self.broken:
+            self._shielded(lambda: tls.write(out))
+            out.clear()
+        return tls.take()
+
+    def forget(self, asked: Asked) -> None:
+        """Wait no longer for a reply."""
+        if asked.key >= 0:
+            self.session.forget(asked.key)
+        else:
+            self.waiting.remove(asked)
+
+    def rest(self) -> list[Asked]:
+        """Take all queries that wait for a reply, in order."""
+        found = [*self.session.in_flight.values(), *self.waiting]
+        self.session.in_flight.clear()
+        self.waiting.clear()
+        return found
+
+    def end(self) -> bytes:
+        """Say that nothing more follows; return the last octets to send."""
+        if not self.is_up or self.broken:
+            return b""
+        self.session.end()
+        octets = self.take()
+        if self.tls is not None:
+            self.tls.end()
+            octets += self.tls.take()
+        return octets
+
+    def _rise(self) -> None:
+        self.is_up = True
+        while self.waiting and self.session.has_room:
+            self._send(self.waiting.popleft())
+
+    def _send(self, asked: Asked) -> None:
+        asked.key = self.session.ask(asked)
+
+    def _shielded(self, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except TlsFailure as error:
+            self.broken = str(error)

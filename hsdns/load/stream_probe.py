@@ -1,0 +1,125 @@
+"""One query over a connection before the load, to see that there is a DNS server at all.
+
+Path: cli/load.py -> here -> stream_process.py.  probe.py does the same over UDP.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from hsdns.load import probe
+from hsdns.load.asked import Asked
+from hsdns.load.connection_facts import AT_END, CLOSED, RESET, SILENT, Fact
+from hsdns.load.errors import LoadError
+from hsdns.load.outcome import NOT_SENT
+from hsdns.load.stream_links import Links
+from hsdns.load.stream_plan import TCP, TRANSPORTS, StreamPlan
+from hsdns.load.stream_process import make_pool
+from hsdns.wire.decode_reply import BadReply, decode_reply
+from hsdns.wire.encode import encode_query
+from hsdns.wire.message import Query, Reply
+
+REFUSED: Final = "connection refused"
+_REMEDY: Final = "; check -server and -p, or give it more time with -wait"
+
+
+def probe_over(
+    streams: StreamPlan | None,
+    family: int,
+    address: tuple[str | int, ...],
+    query: Query,
+    wait: float,
+    is_ready: Callable[[Reply], bool] = lambda reply: True,
+) -> Reply:
+    """Ask as the load will; see probe.probe()."""
+    if streams is None or streams.for_truncated:
+        return probe.probe(family, address, query, wait, is_ready)
+    return probe_streams(streams, family, address, query, wait, is_ready)
+
+
+def probe_streams(
+    plan: StreamPlan,
+    family: int,
+    address: tuple[str | int, ...],
+    query: Query,
+    wait: float,
+    is_ready: Callable[[Reply], bool] = lambda reply: True,
+) -> Reply:
+    """Ask until there is a reply that is ready, for `wait` seconds, but a few times at least; raise LoadError."""
+    over = f"over {TRANSPORTS[plan.transport]}"
+    target = f"{address[0]} port {address[1]}"
+    deadline, tries, why = time.monotonic() + wait, 0, ""
+    while tries < probe.TRIES or time.monotonic() < deadline:
+        if tries:
+            time.sleep(probe.PAUSE)
+        tries += 1
+        ear = _ask(plan, family, address, query)
+        if ear.message:
+            try:
+                reply = decode_reply(ear.message, query)
+            except BadReply as error:
+                raise LoadError(f"what answers at {target} is no DNS server: {error}") from None
+            if is_ready(reply):
+                return reply
+            why = f"{target} answers, but not with the names of this cluster ({query.qname.to_text()})"
+        elif ear.why.startswith("TLS: "):
+            raise LoadError(
+                f"{target} {over}: {ear.why.removeprefix('TLS: ')}; check -tls-ca and -tls-name, "
+                "or trust any certificate with -tls-insecure"
+            )
+        elif ear.why.startswith("HTTP "):
+            raise LoadError(
+                f"{target} {over} answers with {ear.why}; check -doh-path and -doh-method"
+            )
+        elif ear.why == REFUSED:
+            why = f"nothing listens on TCP at {target}"
+        elif ear.why in (CLOSED, RESET):
+            why = f"{target} ends connections {over} without a reply to {query.qname.to_text()}"
+        elif ear.why in ("", SILENT):
+            why = f"no reply came from {target} {over} to {query.qname.to_text()}"
+        else:
+            why = f"{target} {over}: {ear.why}"
+    raise LoadError(f"{why}{_REMEDY}")
+
+
+class _Ear:
+    """Keeps what becomes of the query."""
+
+    def __init__(self) -> None:
+        self.message = b""
+        self.why = ""
+
+    def fact(self, fact: Fact) -> None:
+        """Keep the last reason."""
+        if fact.why != AT_END:
+            self.why = fact.why or self.why
+
+    def reply(self, asked: Asked, message: bytes, now: int) -> None:
+        """Keep the reply."""
+        self.message = message
+
+    def without_reply(self, asked: Asked, why: int) -> None:
+        """Say that this machine was the obstacle."""
+        if why == NOT_SENT:
+            self.why = "this machine cannot open a connection"
+
+
+def _ask(plan: StreamPlan, family: int, address: tuple[str | int, ...], query: Query) -> _Ear:
+    ear, links = _Ear(), Links(family, address)
+    only = msgspec.structs.replace(plan, connections=1, queries=0)
+    timeout = round(probe.EACH * (1 if plan.transport == TCP else 2) * 1e9)
+    pool = make_pool(only, timeout, links, ear, time.monotonic_ns)
+    pool.ask(Asked(encode_query(query, 0)[2:], 0, 0, time.monotonic_ns()))
+    while pool.waits:
+        pool.flush()
+        select.select([links.fileno()], [], [], 0.01)
+        links.serve(pool.can_read, pool.can_write)
+        pool.tick(time.monotonic_ns())
+    pool.close()
+    links.close()
+    return ear

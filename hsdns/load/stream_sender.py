@@ -1,0 +1,85 @@
+"""Sends queries over connections when they are due and notes what becomes of them: open loop, as sender.py over UDP.
+
+Path: stream_process.py runs it in a process of its own -> here -> pool.py; telling.py has what is told.
+Rule 1: what is due is given to the connections at the next turn, whatever has been answered so far.
+Rule 2: a query counts as sent when it is given to the connections: what it waits for there, the set-up or room, is the
+        transport's and a part of its latency.  Only what it waited for before was the generator's.
+Rule 3: queries in one turn are few, so that the first of them does not wait for the last one to be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from hsdns.load.asked import Asked
+from hsdns.load.pool import Pool
+from hsdns.load.telling import Telling
+
+MOST: Final = 16  # queries in a turn
+SPIN: Final = 60_000  # nanoseconds before a query is due from which nothing is waited for
+LONGEST: Final = 50_000_000  # nanoseconds that are waited for at once
+
+
+class StreamSender:
+    """Sends `queries` (without IDs) at `times`, in an `order` of their numbers.
+
+    `wait` waits at most so many nanoseconds, tells the pool what has happened on its connections, and returns False if
+    the sender is to end.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        telling: Telling,
+        queries: Sequence[bytes],
+        times: Iterator[int],
+        order: Iterator[int],
+        *,
+        clock: Callable[[], int],
+        wait: Callable[[int], bool],
+    ) -> None:
+        self._pool = pool
+        self._telling = telling
+        self._queries = queries
+        self._times = times
+        self._order = order
+        self._clock = clock
+        self._wait = wait
+
+    def run(self, begin: int) -> None:
+        """Send everything, and wait for the last replies; `begin` is the time at which the schedule begins."""
+        pool, clock = self._pool, self._clock
+        due = next(self._times, None)
+        while True:
+            now = clock()
+            if due is not None and begin + due <= now:
+                due = self._send(begin, due, now)
+                left = 0
+            elif due is not None:
+                left = begin + due - now - SPIN
+            elif not pool.waits:
+                break
+            else:
+                left = LONGEST
+            if not self._wait(min(max(left, 0), LONGEST)):
+                break
+            now = clock()
+            pool.tick(now)
+            pool.flush()
+            self._telling.tell_at(now)
+        pool.close()
+        self._telling.tell()
+
+    def _send(self, begin: int, due: int, now: int) -> int | None:
+        """Give what is due to the connections; return when the next query is."""
+        following: int | None = due
+        for _ in range(MOST):
+            if following is None or begin + following > now:
+                break
+            question = next(self._order)
+            planned = begin + following
+            self._pool.ask(Asked(self._queries[question], question, planned, self._clock()))
+            following = next(self._times, None)
+        self._pool.flush()
+        return following

@@ -1,0 +1,72 @@
+"""Outcomes of queries over connections, and facts of these, as messages for the process that counts.
+
+Path: stream_sender.py -> here -> outcome.py and connection_facts.py pack them -> a pipe.
+Rule 1: replies are told once, under a number, before the outcomes that refer to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from hsdns.load.asked import Asked
+from hsdns.load.connection_facts import Fact, pack_facts
+from hsdns.load.outcome import CONNECTIONS, FORGET, OUTCOMES, REPLY, frame, pack_outcomes
+
+REPORT_EVERY: Final = 20_000_000  # nanoseconds
+MOST_REPLIES: Final = 100_000  # different ones that are remembered
+
+
+class Telling:
+    """Collects what is to be told, for `emit`; `replies`: whether they are wanted."""
+
+    def __init__(self, emit: Callable[[bytes], None], *, replies: bool) -> None:
+        self._emit = emit
+        self._wants_replies = replies
+        self._outcomes: list[tuple[int, int, int, int, int, int]] = []
+        self._facts: list[Fact] = []
+        self._numbers: dict[bytes, int] = {}
+        self._count = 0
+        self._told = 0
+
+    def fact(self, fact: Fact) -> None:
+        """Note a fact."""
+        self._facts.append(fact)
+
+    def reply(self, asked: Asked, message: bytes, now: int) -> None:
+        """Note a reply, which has any ID."""
+        flags = message[2] << 8 | message[3]
+        number = self._number(asked.question, message[2:]) if self._wants_replies else 0
+        self._outcomes.append((asked.question, flags, number, asked.planned, asked.sent, now))
+
+    def without_reply(self, asked: Asked, why: int) -> None:
+        """Note a query that has no reply; `why` is LOST or NOT_SENT."""
+        self._outcomes.append((asked.question, 0, 0, asked.planned, asked.sent, why))
+
+    def tell_at(self, now: int) -> None:
+        """Tell all if it is time."""
+        if now - self._told >= REPORT_EVERY:
+            self._told = now
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell all."""
+        if self._outcomes:
+            self._emit(frame(OUTCOMES, pack_outcomes(self._outcomes)))
+            self._outcomes.clear()
+        if self._facts:
+            self._emit(frame(CONNECTIONS, pack_facts(self._facts)))
+            self._facts.clear()
+
+    def _number(self, question: int, content: bytes) -> int:
+        number = self._numbers.get(content)
+        if number is None:
+            self.tell()
+            if len(self._numbers) == MOST_REPLIES:
+                self._numbers.clear()
+                self._emit(frame(FORGET))
+            self._count += 1
+            number = self._numbers[content] = self._count
+            head = number.to_bytes(4, "big") + question.to_bytes(4, "big")
+            self._emit(frame(REPLY, head + content))
+        return number

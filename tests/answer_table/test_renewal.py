@@ -1,0 +1,210 @@
+"""Replies that are made again before anybody asks: the same as those of the chain, and only where somebody has asked."""
+
+from __future__ import annotations
+
+import time
+from types import ModuleType
+from typing import Any
+
+import dns.message
+import pytest
+
+from hsdns.answer_table import renewal
+from hsdns.answer_table.renewal import RenewedNames, key_of
+from hsdns.cluster.freshness import ANYTHING
+from hsdns.cluster.objects import Deleted, Upserted
+from hsdns.wire.decode import decode
+from hsdns.wire.edns import Edns
+from tests.answer_table.corefiles import CACHED, OBJECTS, STOCK, block, hosts, kubernetes
+from tests.support.cluster.objects import endpoint_slice, service
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
+
+WEB, DB = "web.default.svc.cluster.local.", "db.default.svc.cluster.local."
+CHANGES = {
+    "another-address": Upserted(service("default/web", "10.96.0.9", version="2")),
+    "endpoints": Upserted(
+        endpoint_slice(
+            "default/db-1", "db", "10.0.0.1 host=db-0", "10.0.0.7 host=db-2", version="2"
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(KUBERNETES, id="alone"),
+        pytest.param("cache 30\nloadbalance\nerrors\nlog\nprometheus\n" + KUBERNETES, id="stock"),
+        pytest.param("cache 3\n" + KUBERNETES, id="ttl"),
+        pytest.param(CACHED + KUBERNETES, id="denial-disabled"),
+        pytest.param("bufsize 600\nminimal\nany\nheader {\nresponse set ra\n}\n" + KUBERNETES, id="changed"),
+        pytest.param("cache\n" + hosts("192.0.2.1 other.example"), id="hosts"),
+        pytest.param("metadata\n" + KUBERNETES, id="metadata"),
+        pytest.param(kubernetes("cluster.local", "explain", "ttl 7"), id="explain"),
+        pytest.param(kubernetes("cluster.local", "fallthrough") + "\nforward . 192.0.2.1", id="fallthrough"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        (WEB, {}),
+        (WEB, {"edns": Edns(1232, do=True)}),
+        (WEB + " AAAA", {}),
+        (DB, {}),
+        (DB + " SRV", {"edns": Edns(4096)}),
+        ("db-0." + DB, {}),
+    ],
+)
+def test_it_is_what_the_chain_answers(
+    twin: ModuleType, text: str, change: str, question: str, options: dict[str, Any]
+) -> None:
+    memory_server = MemoryServer(block(text), twin, OBJECTS)
+    memory_server.runtime.now = time.monotonic()  # storing looks at the real clock
+    wire = ask(question, **options)
+    memory_server.from_chain(wire)
+    assert memory_server.from_table(wire) is not None
+    memory_server.apply(CHANGES[change])
+    is_ended = memory_server.from_table(wire) is None
+    assert is_ended is (question.startswith("web") is (change == "another-address"))
+    assert memory_server.writer.renew(wire, memory_server.runtime.now) is not None
+    found, expected = (
+        memory_server.from_table(wire),
+        memory_server.from_chain(wire, stores=False),
+    )
+    assert found is not None
+    assert expected is not None
+    assert found[:12] == expected[:12]
+    # In any order: `loadbalance` draws lots, the table turns.
+    messages = dns.message.from_wire(found), dns.message.from_wire(expected)
+    assert messages[0] == messages[1]
+    assert messages[0].ednsflags == messages[1].ednsflags
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"prometheus\ncache 30\nlog\n{KUBERNETES}", id="cached"),
+        pytest.param(f"prometheus\nlog\n{KUBERNETES}", id="not-cached"),
+    ],
+)
+def test_nothing_is_counted_or_logged(
+    twin: ModuleType, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "hsdns.plugin.log")
+    memory_server = MemoryServer(block(text), twin, OBJECTS)
+    memory_server.runtime.now = time.monotonic()
+    memory_server.from_chain(ask(WEB))
+    memory_server.apply(CHANGES["another-address"])
+    before = memory_server.runtime.metrics.to_text(), len(caplog.records)
+    memory_server.writer.renew(ask(WEB), memory_server.runtime.now)
+    assert (memory_server.runtime.metrics.to_text(), len(caplog.records)) == before
+
+
+def test_the_first_one_who_asks_counts_as_if_the_chain_had_answered(twin: ModuleType) -> None:
+    """A mark of `cache` that has ended is not set by a reply that nobody has asked for."""
+    counted = []
+    for renews in (True, False):
+        memory_server = MemoryServer(block(f"cache 30\n{KUBERNETES}"), twin, OBJECTS)
+        memory_server.runtime.now = time.monotonic()
+        if not renews:
+            memory_server.from_chain(ask(WEB))
+        else:
+            assert memory_server.writer.renew(ask(WEB), memory_server.runtime.now) is not None
+            assert memory_server.from_table(ask(WEB)) is not None
+        for _ in range(3):
+            assert memory_server.from_table(ask(WEB)) is not None
+        memory_server.writer.hits.count()
+        text = memory_server.runtime.metrics.to_text().decode()
+        counted.append([line for line in text.splitlines() if "cache_hits" in line or "misses" in line])  # fmt: skip
+    assert counted[0] == counted[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "change"),
+    [
+        pytest.param(KUBERNETES, WEB, Deleted(service("default/web")), id="gone"),
+        pytest.param(
+            KUBERNETES,
+            WEB,
+            Upserted(service("default/web", external="www.example.org", version="2")),
+            id="leads-out",
+        ),
+        pytest.param(
+            f"rewrite ttl {WEB} 9\n{KUBERNETES}",
+            WEB,
+            CHANGES["another-address"],
+            id="another-handler",
+        ),
+        pytest.param(hosts(f"192.0.2.1 {WEB}"), WEB, CHANGES["another-address"], id="before-it"),
+        pytest.param("whoami\n" + KUBERNETES, WEB, CHANGES["another-address"], id="not-stored"),
+        pytest.param("forward . 192.0.2.1", "www.example.org.", None, id="no-cluster"),
+    ],
+)
+def test_what_is_left_to_who_asks(
+    twin: ModuleType, text: str, question: str, change: Upserted | Deleted | None
+) -> None:
+    memory_server = MemoryServer(block("cache\n" + text if "whoami" in text else text) if change else block("cache\n" + text), twin, OBJECTS)  # fmt: skip
+    if change is not None:
+        memory_server.apply(change)
+    if memory_server.has_table:
+        assert memory_server.writer.renew(ask(question), memory_server.runtime.now) is None
+        assert memory_server.from_table(ask(question)) is None
+
+
+def test_stock_names_are_found_by_their_counters(twin: ModuleType) -> None:
+    memory_server = MemoryServer(STOCK, twin, OBJECTS)
+    names = memory_server.writer.renewed
+    for question in (WEB, WEB + " AAAA", DB, "cluster.local. NS", "nope.default.svc.cluster.local."):  # fmt: skip
+        memory_server.from_chain(ask(question))
+        memory_server.from_chain(ask(question))
+    assert sorted(names.queries()) == sorted([ask(WEB), ask(WEB + " AAAA"), ask(DB)])
+
+
+QUERIES = [ask(f"{number}.example.") for number in range(6)]
+KEYS = [key_of(decode(wire)) for wire in QUERIES]
+
+
+def named(*counters: tuple[int, ...]) -> RenewedNames:
+    names = RenewedNames()
+    for wire, each in zip(QUERIES, counters, strict=False):
+        names.add(decode(wire), wire, each)
+    return names
+
+
+def test_names_end_with_any_of_their_counters() -> None:
+    names = named((1, 2), (2, 3), (4,), (), (5, ANYTHING))
+    assert len(names) == 3
+    assert names.ended([]) == []
+    assert names.ended([2]) == KEYS[:2]
+    assert names.ended([3, 4, 2]) == [KEYS[1], KEYS[2], KEYS[0]]
+    assert names.ended([ANYTHING]) == []
+    names.forget(KEYS[1])
+    names.forget(KEYS[1])
+    assert names.ended([2, 3]) == KEYS[:1]
+    assert names.query(KEYS[1]) is None
+
+
+def test_asked_or_not() -> None:
+    names = named((1,))
+    assert not names.was_asked(KEYS[0], 0), "not taken in yet"
+    assert names.ended([1]) == KEYS[:1]
+    assert names.was_asked(KEYS[0], 0), "it was made for one who asked"
+    assert not names.was_asked(KEYS[0], None), "it was evicted"
+    names.renew(KEYS[0], (2,), 1)
+    assert (names.ended([1]), names.ended([2])) == ([], KEYS[:1])
+    assert not names.was_asked(KEYS[0], 1)
+    assert names.was_asked(KEYS[0], 2)
+    names.renew(KEYS[1], (2,), 1)
+    assert names.ended([2]) == KEYS[:1], "unknown names stay so"
+    assert not names.was_asked(KEYS[1], 3)
+
+
+def test_the_newest_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renewal, "MOST", 3)
+    names = named((1,), (1,), (1,), (1,))
+    assert names.queries() == QUERIES[1:4]
+    names.add(decode(QUERIES[1]), QUERIES[1], (2,))
+    names.add(decode(QUERIES[4]), QUERIES[4], (1,))
+    assert names.queries() == [QUERIES[3], QUERIES[1], QUERIES[4]]
+    assert names.ended([1, 2]) == [KEYS[3], KEYS[4], KEYS[1]]

@@ -1,0 +1,88 @@
+"""A pass over scripted servers: what they tell is taken, truncated answers are asked for again, Ctrl-C keeps what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hsdns.audit.answers import Answers, words
+from hsdns.audit.run import Asking, carry_out
+from hsdns.load.outcome import END, OUTCOMES, REPLY, pack_outcomes
+from hsdns.load.questions import Question
+from hsdns.load.schedule import SECOND
+from hsdns.load.verifier import Verifier
+from hsdns.wire.iana import RRType
+from tests.load.test_verifier import NAME, QUERY, Said, reply
+
+TC = 0x200
+Message = tuple[bytes, bytes] | None  # None is Ctrl-C
+
+
+class Sends:
+    """Tells one message a turn."""
+
+    def __init__(self, *messages: Message) -> None:
+        self._messages = [*messages, (END, b"")]
+        self.stopped = False
+
+    def prepare(self) -> None:
+        """Nothing is to be told."""
+
+    def start(self, begin: int) -> None:
+        assert begin > 0
+
+    def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
+        message = self._messages.pop(0)
+        if message is None:
+            raise KeyboardInterrupt
+        yield message
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def new_reply(content: bytes) -> Message:
+    return REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + content
+
+
+def outcome(flags: int = 0x8400) -> Message:
+    at = 15 * SECOND
+    return OUTCOMES, pack_outcomes([(0, flags, 1, at, at, at + SECOND // 4)])
+
+
+def carried_out(
+    *servers: Sends, over_tcp: bytes | None = None
+) -> tuple[bool, list[dict[str, int]], list[int]]:
+    shown: list[int] = []
+    asking = [
+        Asking(
+            each,
+            Answers([Question(NAME, RRType.A, "service")], Verifier(Said(), [QUERY]), 0),
+            lambda question: None if over_tcp is None else (over_tcp, 16.0, 16.25),
+        )
+        for each in servers
+    ]
+    is_whole = carry_out(asking, shown.append, lambda: 1e9, lambda seconds: None)
+    return is_whole, [words(each.answers.results) for each in asking], shown
+
+
+def test_two_servers_at_once() -> None:
+    right = Sends(new_reply(reply(2)), outcome())
+    stale = Sends(new_reply(reply(1)), outcome())
+    assert carried_out(right, stale) == (True, [{"right": 1}, {"stale": 1}], [0, 2, 2])
+
+
+def test_a_truncated_answer_is_asked_for_over_tcp() -> None:
+    truncated = reply(flags=0x8400 | TC)
+    sends = Sends(new_reply(truncated), outcome(0x8400 | TC))
+    assert carried_out(sends, over_tcp=b"\0\0" + reply(2))[1] == [{"right": 1}]
+
+
+def test_a_truncated_answer_that_does_not_come_over_tcp() -> None:
+    sends = Sends(new_reply(reply(flags=0x8400 | TC)), outcome(0x8400 | TC))
+    assert carried_out(sends)[1] == [{"undecided": 1}]
+
+
+def test_ctrl_c_keeps_what_there_is() -> None:
+    sends = Sends(new_reply(reply(2)), outcome(), None)
+    assert carried_out(sends) == (False, [{"right": 1}], [0, 1, 1])
+    assert sends.stopped

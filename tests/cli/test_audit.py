@@ -1,0 +1,208 @@
+"""The command against hsdns itself, on loopback: a server that is right, one that is frozen, and bad input."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hsdns import cli
+from hsdns.audit.replicas import replicas
+from hsdns.cli import audit, audit_servers
+from hsdns.load import probe
+from hsdns.testing import Cluster
+from loadtest.ports import free_port
+
+WEB = """
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec:
+  clusterIP: None
+  selector: {app: web}
+  ports: [{name: http, port: 80}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: http, port: 80, protocol: TCP}]
+endpoints:
+- addresses: [10.0.0.1]
+- addresses: [10.0.0.2]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: mail, namespace: shop}
+spec: {type: ExternalName, externalName: mail.example.org}
+"""
+DNS = """
+apiVersion: v1
+kind: Service
+metadata: {name: kube-dns, namespace: kube-system}
+spec: {clusterIP: 10.96.0.10, ports: [{name: dns, port: 53, protocol: UDP}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: kube-dns-1, namespace: kube-system, labels: {kubernetes.io/service-name: kube-dns}}
+addressType: IPv4
+ports: [{name: dns, port: 53, protocol: UDP}]
+endpoints: [{addresses: [10.244.0.2]}]
+"""
+RATE = ("-rate", "100", "-absent", "2", "-slow", "60s")  # the machine may be busy
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(probe, "EACH", 0.5)
+    monkeypatch.setattr(audit_servers, "TIMEOUT", 20.0)
+    Path("web.yaml").write_text(WEB)
+
+
+@pytest.fixture
+def server() -> Iterator[Cluster]:
+    with Cluster("web.yaml") as cluster:
+        yield cluster
+
+
+def words(*clusters: Cluster) -> list[str]:
+    servers = [f"127.0.0.1:{each.port}" for each in clusters]
+    return ["audit", "-server", *servers, "-source", "manifests", "web.yaml", *RATE]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_server_that_is_right(server: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*words(server), "-o", "json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert (report["format"], report["ended"], report["cluster"]) == (
+        "hsdns audit 1",
+        "",
+        "manifests web.yaml",
+    )
+    (found,) = report["servers"]
+    assert found["counts"] == {"right": report["names"] + report["absent"]}
+    assert found["findings"] == []
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_server_that_is_not(server: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster() as other:
+        other.service("web", namespace="shop", headless=True, ports={"http": 80}).endpoints(
+            "10.0.0.1"
+        )
+        first, second = (f"127.0.0.1 port {each.port}" for each in (server, other))
+        assert cli.main(words(server, other)) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1].startswith(f"{first}  ")
+    assert "missing" not in printed[1]
+    assert any(line.startswith(f"{second}  ") and "missing" in line for line in printed)
+    assert "  web.shop.svc.cluster.local. A: missing; lacks A 10.0.0.2" in printed
+    assert any(
+        line.startswith(
+            "  mail.shop.svc.cluster.local. CNAME: missing; NXDOMAIN instead of NOERROR"
+        )
+        for line in printed
+    )
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_big_answer_comes_over_tcp(capsys: pytest.CaptureFixture[str]) -> None:
+    endpoints = "".join(f"- addresses: [10.0.1.{at}]\n" for at in range(1, 91))
+    text = WEB.replace("- addresses: [10.0.0.1]\n- addresses: [10.0.0.2]\n", endpoints)
+    assert text != WEB
+    Path("web.yaml").write_text(text)
+    with Cluster("web.yaml") as big:
+        assert cli.main([*words(big), "-o", "json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert report["servers"][0]["counts"].keys() == {"right"}
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_the_replicas_of_a_service(
+    server: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An EndpointSlice has no address of loopback, so that of its endpoint is led there."""
+    monkeypatch.setattr(
+        audit_servers,
+        "replicas",
+        lambda value: [("127.0.0.1", server.port) for _ in replicas(value)],
+    )
+    Path("dns.yaml").write_text(DNS)
+    line = "audit -service kube-system/kube-dns -source manifests web.yaml dns.yaml -o json"
+    assert cli.main([*line.split(), *RATE]) == 1  # it does not have the Service itself
+    (report,) = json.loads(capsys.readouterr().out)
+    (found,) = report["servers"]
+    assert found["server"] == f"127.0.0.1 port {server.port}"
+    assert found["counts"].keys() == {"right", "missing"}
+    assert "kube-dns.kube-system.svc.cluster.local." in {each["name"] for each in found["findings"]}
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_again_and_again(
+    server: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two passes; then Ctrl-C, while the metrics are read."""
+    port, metrics = free_port(), []
+    passes = iter((None, None))
+
+    def pause(seconds: float) -> None:
+        if seconds > 1:  # the pause between two passes
+            if next(passes, "over") == "over":
+                raise KeyboardInterrupt
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+                metrics.append(page.read().decode())
+        else:
+            threading.Event().wait(seconds)
+
+    monkeypatch.setattr(time, "sleep", pause)
+    assert cli.main([*words(server), "-watch", "-metrics", f"127.0.0.1:{port}"]) == 0
+    assert capsys.readouterr().out.count(" right; p50 ") == 3
+    assert len(metrics) == 2
+    assert 'verdict="right"' in metrics[0]
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("-source manifests web.yaml", "which servers? add -server ADDRESS..., or -service NAMESPACE/NAME"),
+        ("-server 127.0.0.1", "which cluster? add -source, -conf, or -contexts"),
+        ("-server dns.test -source manifests web.yaml", '"dns.test" is no IP address; -server takes one, such as 127.0.0.1'),
+        ("-server 192.0.2.1 -source manifests web.yaml", "192.0.2.1 is neither loopback nor private: load there is an attack unless the server is yours; if it is, add -i-own-this 192.0.2.1"),
+        ("-server ::1 ::1 -source manifests web.yaml", '-server: "::1 port 53" is given twice; give each server a name of its own, as NAME=ADDRESS'),
+        ("-service kube-dns -source manifests web.yaml", '-service needs NAMESPACE/NAME such as kube-system/kube-dns, found "kube-dns"'),
+        ("-service shop/none -source manifests web.yaml", "-service shop/none: the Service does not exist, so there is no server to ask"),
+        ("-service shop/web -source manifests web.yaml", "-service shop/web: the Service has no ready endpoint with a port over UDP, so there is no server to ask"),
+        ("-server ::1 -contexts a=::1", "-server and -contexts exclude each other; leave one out"),
+        ("-contexts east", '-contexts needs CONTEXT=ADDRESS,..., found "east"'),
+        ("-contexts a=::1 a=::1", '-contexts: "a" is given twice; list its servers with commas'),
+        ("-server ::1 -source manifests web.yaml -zone x", "-zone needs -contexts"),
+        ("-server ::1 -source manifests web.yaml -every 5s", "-every needs -watch"),
+        ("-server ::1 -source manifests web.yaml -slow never", '-slow needs a time such as 100ms, found "never"'),
+        ("-server ::1 -source manifests web.yaml -watch -metrics here", '-metrics needs an address such as :9154, found "here"'),
+        ("-server 127.0.0.1:{port} -source manifests web.yaml", "nothing listens on UDP at 127.0.0.1 port {port}; check -server and -p, or give it more time with -wait"),
+        ("-server ::1 -source manifests none.yaml", 'source manifests: there is no file or folder "none.yaml"; correct the path or create it'),
+    ],
+)  # fmt: skip
+def test_bad_input(line: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port()
+    assert cli.main(["audit", *line.format(port=port).split()]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[-1] == sentence.format(port=port)
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit.run(["-h"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: hsdns audit -server ADDRESS...")

@@ -1,0 +1,45 @@
+"""The page of metrics of an audit that goes on."""
+
+from __future__ import annotations
+
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+
+from hsdns.audit.gauges import Gauges
+from hsdns.cli.audit_metrics import CONTENT_TYPE, serve_metrics
+from hsdns.cli.flags import FlagError
+
+
+@pytest.mark.sockets
+def test_the_page() -> None:
+    gauges = Gauges()
+    with serve_metrics("127.0.0.1:0", gauges) as address:
+        gauges.failed()
+        with urllib.request.urlopen(f"http://{address}/metrics?x") as page:
+            assert page.headers["Content-Type"] == CONTENT_TYPE
+            assert b"\nhsdns_audit_failures_total 1.0\n" in page.read()
+        with pytest.raises(urllib.error.HTTPError) as error:
+            urllib.request.urlopen(f"http://{address}/")
+        assert error.value.code == 404
+        error.value.close()
+
+
+def test_without_an_address_nothing_listens() -> None:
+    with serve_metrics("", Gauges()) as address:
+        assert address == ""
+
+
+@pytest.mark.sockets
+def test_bad_addresses() -> None:
+    with pytest.raises(FlagError), serve_metrics("here", Gauges()):
+        pass
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        sentence = f"-metrics {address}: Address already in use"
+        with pytest.raises(OSError, match=sentence), serve_metrics(address, Gauges()):
+            pass

@@ -66,7 +66,7 @@ def test_the_knee_is_found(capsys: pytest.CaptureFixture[str]) -> None:
         "400/s for 3 s: held, p50 1.00 ms  p99 1.00 ms  p99.9 1.00 ms, lost 0, generator late by p99 0 us"
     )
     assert lines[2] == (
-        "1600/s for 1 s: broken, p50 9.00 ms  p99 9.00 ms  p99.9 lost, lost 1 (0.500%), generator late by p99 0 us"
+        "1600/s for 1 s: broken, p50 9.01 ms  p99 9.01 ms  p99.9 lost, lost 1 (0.500%), generator late by p99 0 us"
     )
     assert lines[-1] == knee.said
 

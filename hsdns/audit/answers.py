@@ -3,7 +3,8 @@
 Path: run.py hands on what the sending process tells -> here, with load/verifier.py -> report.py.
 Rule 1: every question has one result in the end; one without a reply is LOST, one with another rcode than NOERROR and
         NXDOMAIN is an ERROR.
-Rule 2: a truncated answer is not judged here: run.py asks for it over TCP, and hands in what comes.
+Rule 2: a truncated answer is not judged here: run.py asks for it over TCP, and hands in what comes.  What is lost is
+        asked for once more as well.
 Rule 3: the TTL of an answer is that of its first record: those of an RRset are equal (RFC 2181 section 5.2).
 """
 
@@ -65,6 +66,11 @@ class Answers:
         ]
 
     @property
+    def lost(self) -> list[int]:
+        """The questions without a reply."""
+        return [at for at, result in enumerate(self.results) if result.word == LOST]
+
+    @property
     def waits(self) -> bool:
         """Whether answers wait to be judged."""
         return self._verifier.waits
@@ -83,7 +89,7 @@ class Answers:
                 self._answered(*outcome)
 
     def take_again(self, question: int, octets: bytes, asked: float, received: float) -> None:
-        """Take an answer that came over TCP, `octets` with its ID; times in monotonic seconds."""
+        """Take an answer that was asked for again, `octets` with its ID; times in monotonic seconds."""
         number, self._next_reply = self._next_reply, self._next_reply - 1
         content = octets[2:]
         self._replies[number] = content

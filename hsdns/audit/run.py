@@ -1,7 +1,8 @@
 """One pass of an audit: all servers are asked at the same time, and what they answer is judged as it comes.
 
 Path: cli/audit.py -> here -> load/sender_process.py for each server -> answers.py.
-Rule 1: an answer is asked for once over UDP; if it is truncated once more over TCP.
+Rule 1: an answer is asked for once over UDP; if it is truncated once more over TCP, and if it is lost once more, as a
+        resolver does.  Where a server has lost many, or IN_A_ROW of these again, the others are not asked for again.
 Rule 2: a pass that is interrupted keeps what it has; questions that were not asked are left out of the report.
 """
 
@@ -19,8 +20,10 @@ TURN: Final = 0.01  # seconds to wait for one server, before the others are look
 TICK: Final = 0.1  # seconds between two looks at what waits to be judged
 
 
-# Asks for a question over TCP: the reply, and when it was asked for and came, or None.
-AskAgain = Callable[[int], tuple[bytes, float, float] | None]
+MOST_AGAIN: Final = 1000  # lost queries of a server that are sent again, one by one
+IN_A_ROW: Final = 3
+# Asks for a question again, over TCP if True: the reply, and when it was asked for and came, or None.
+AskAgain = Callable[[int, bool], tuple[bytes, float, float] | None]
 
 
 class Asking(NamedTuple):
@@ -63,7 +66,7 @@ def carry_out(
                 each.sending.stop()
     if is_whole:
         try:
-            _over_tcp(servers)
+            _again(servers)
         except KeyboardInterrupt:
             is_whole = False
     while any(each.answers.waits for each in servers):
@@ -77,9 +80,17 @@ def carry_out(
     return is_whole
 
 
-def _over_tcp(servers: Sequence[Asking]) -> None:
+def _again(servers: Sequence[Asking]) -> None:
     for each in servers:
-        for question in each.answers.truncated:
-            found = each.ask_again(question)
+        lost = each.answers.lost
+        questions = [(question, True) for question in each.answers.truncated]
+        if len(lost) <= MOST_AGAIN:
+            questions += [(question, False) for question in lost]
+        failures = 0
+        for question, is_truncated in questions:
+            found = each.ask_again(question, is_truncated)
             if found is not None:
                 each.answers.take_again(question, *found)
+            failures = failures + 1 if found is None else 0
+            if failures == IN_A_ROW:
+                break

@@ -21,7 +21,7 @@ from hsdns.audit.replicas import replicas
 from hsdns.audit.report import AuditReport, Limits, Pass, make_report
 from hsdns.audit.run import AskAgain, Asking, carry_out
 from hsdns.cli.builtin import quoted
-from hsdns.cli.exchange import NoReply, over_tcp
+from hsdns.cli.exchange import NoReply, over_tcp, over_udp
 from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import configure
 from hsdns.cli.source_flag import source_objects
@@ -37,6 +37,7 @@ from hsdns.load.target import Target, place_to_text
 from hsdns.load.truth import Truth
 from hsdns.load.verifier import Verifier
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.message import TC
 
 TIMEOUT: Final = 2.0  # seconds until a query is lost
 EDNS: Final = 1232  # octets, the default of most servers
@@ -165,7 +166,7 @@ def _pass(
             answers = Answers(questions, Verifier(truth, queries), EDNS)
             plan = _plan(family, address, wires, settings)
             sending = stack.enter_context(SenderProcess(plan))
-            asking.append(Asking(sending, answers, _over_tcp(host, port, questions)))
+            asking.append(Asking(sending, answers, _asks_again(host, port, questions)))
             found.append((name, answers))
         with _progress(len(questions) * len(asking)) as show:
             is_whole = carry_out(asking, show, time.monotonic, time.sleep)
@@ -193,11 +194,13 @@ def schedule_of(count: int, settings: Settings) -> Stage:
     return Stage((count - 0.5) / settings.rate, float(settings.rate), float(settings.rate))
 
 
-def _over_tcp(host: str, port: int, questions: Sequence[Question]) -> AskAgain:
-    def ask(question: int) -> tuple[bytes, float, float] | None:
-        asked = time.monotonic()
+def _asks_again(host: str, port: int, questions: Sequence[Question]) -> AskAgain:
+    def ask(question: int, is_truncated: bool) -> tuple[bytes, float, float] | None:
+        asked, query = time.monotonic(), questions[question].query(EDNS)
         try:
-            octets = over_tcp(host, port, questions[question].query(EDNS), TIMEOUT, drawn)
+            octets = b"" if is_truncated else over_udp(host, port, query, TIMEOUT, drawn)
+            if not octets or octets[2] & TC >> 8:
+                octets = over_tcp(host, port, query, TIMEOUT, drawn)
         except NoReply:
             return None
         return octets, asked, time.monotonic()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from hsdns.audit.answers import Answers, words
 from hsdns.audit.run import Asking, carry_out
 from hsdns.load.outcome import END, OUTCOMES, REPLY, pack_outcomes
@@ -50,14 +52,14 @@ def outcome(flags: int = 0x8400) -> Message:
 
 
 def carried_out(
-    *servers: Sends, over_tcp: bytes | None = None
+    *servers: Sends, again: bytes | None = None
 ) -> tuple[bool, list[dict[str, int]], list[int]]:
     shown: list[int] = []
     asking = [
         Asking(
             each,
             Answers([Question(NAME, RRType.A, "service")], Verifier(Said(), [QUERY]), 0),
-            lambda question: None if over_tcp is None else (over_tcp, 16.0, 16.25),
+            lambda question, is_truncated: None if again is None else (again, 16.0, 16.25),
         )
         for each in servers
     ]
@@ -74,7 +76,7 @@ def test_two_servers_at_once() -> None:
 def test_a_truncated_answer_is_asked_for_over_tcp() -> None:
     truncated = reply(flags=0x8400 | TC)
     sends = Sends(new_reply(truncated), outcome(0x8400 | TC))
-    assert carried_out(sends, over_tcp=b"\0\0" + reply(2))[1] == [{"right": 1}]
+    assert carried_out(sends, again=b"\0\0" + reply(2))[1] == [{"right": 1}]
 
 
 def test_a_truncated_answer_that_does_not_come_over_tcp() -> None:
@@ -86,3 +88,27 @@ def test_ctrl_c_keeps_what_there_is() -> None:
     sends = Sends(new_reply(reply(2)), outcome(), None)
     assert carried_out(sends) == (False, [{"right": 1}], [0, 1, 1])
     assert sends.stopped
+
+
+def test_a_lost_query_is_sent_again() -> None:
+    lost = OUTCOMES, pack_outcomes([(0, 0, 0, 15 * SECOND, 15 * SECOND, 0)])
+    assert carried_out(Sends(lost), again=b"\0\0" + reply(2))[1] == [{"right": 1}]
+    assert carried_out(Sends(lost))[1] == [{"lost": 1}]
+
+
+@pytest.mark.parametrize(("questions", "tries"), [(2, 2), (10, 3), (1001, 0)])
+def test_a_server_that_loses_them_again_is_left_alone(questions: int, tries: int) -> None:
+    """Three times in a row; of a server that has lost very many, none is asked for again."""
+    tried: list[int] = []
+
+    def ask_again(question: int, is_truncated: bool) -> None:
+        tried.append(question)
+
+    at = 15 * SECOND
+    lost = pack_outcomes([(each, 0, 0, at, at, 0) for each in range(questions)])
+    asked = [Question(NAME, RRType.A, "service")] * questions
+    answers = Answers(asked, Verifier(Said(), [QUERY] * questions), 0)
+    asking = Asking(Sends((OUTCOMES, lost)), answers, ask_again)
+    assert carry_out([asking], lambda asked: None, lambda: 1e9, lambda seconds: None)
+    assert len(tried) == tries
+    assert words(answers.results) == {"lost": questions}

@@ -14,7 +14,7 @@ import pytest
 from hsdns import cli
 from hsdns.audit.replicas import replicas
 from hsdns.cli import audit, audit_servers
-from hsdns.load import probe
+from hsdns.load import probe, truth
 from hsdns.testing import Cluster
 from loadtest.ports import free_port
 
@@ -62,6 +62,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(probe, "EACH", 0.5)
     monkeypatch.setattr(audit_servers, "TIMEOUT", 20.0)
+    monkeypatch.setattr(truth, "LATE", 20.0)
     Path("web.yaml").write_text(WEB)
 
 

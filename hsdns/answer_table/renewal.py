@@ -23,7 +23,7 @@ from hsdns.cluster.freshness import ANYTHING
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Query, Reply, unwritten
 
-MOST: Final = 4096  # names of a listener; each takes half a KiB
+MOST: Final = 4096  # names of a listener; each takes less than a KiB
 
 Key = tuple[bytes, int, bool, bool, bool]  # name, type, DO, CD, whether there is an OPT
 

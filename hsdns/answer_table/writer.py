@@ -23,7 +23,7 @@ from hsdns.fastpath import AnswerTable, ClusterNames, Tap, Versions
 from hsdns.fastpath.records import MAX_STORED_LEN
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode
-from hsdns.wire.iana import Rcode
+from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import AD, TC, Query, Reply
 from hsdns.wire.name import Name
 from hsdns.wire.size import reply_size
@@ -128,7 +128,10 @@ class AnswerTableWriter:
             return
         cached = dependencies.cached
         is_stored = self._put(wire, query, reply, out, dependencies, policy, found.zone)
-        if is_stored and not cached and policy.renewal and reply.rcode == Rcode.NOERROR:
+        is_renewable = not cached and policy.renewal is not None and reply.rcode == Rcode.NOERROR
+        # What depends on its namespace alone, such as the address of a Pod, hardly ever changes, and has no end.
+        may_change = len(dependencies.counters) > 1 or query.qtype == RRType.PTR
+        if is_stored and is_renewable and may_change:
             self.renewed.add(query, wire, dependencies.counters)
 
     def _put(

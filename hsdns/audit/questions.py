@@ -17,8 +17,7 @@ from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.question import SVC
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.value import HEADLESS
-from hsdns.load.cluster_names import ABSENT
-from hsdns.load.questions import Question
+from hsdns.load.questions import ABSENT, Question
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 

@@ -39,16 +39,19 @@ if TYPE_CHECKING:
     from hsdns.load.results import Results
     from hsdns.load.target import Target
     from hsdns.plugins.kubernetes import Kubernetes
+    from hsdns.wire.message import Reply
 
 __all__ = ["FLAGS", "run"]
 
 USAGE: Final = """Usage: hsdns load -queries FILE [FLAG...]
        hsdns load -source NAME [ARGUMENT...] [FLAG...]
+       hsdns load -pods NUMBER -source NAME [ARGUMENT...] [FLAG...]
        hsdns load compare FILE... [FLAG...]
        hsdns load merge FILE... [FLAG...]
 """
 
 
+POD_TRANSPORT: Final = "UDP, TCP for what it truncates"
 COMMANDS: Final = {"compare": "hsdns.cli.load_compare", "merge": "hsdns.cli.load_merge"}
 
 
@@ -118,6 +121,7 @@ def _run(
 
 def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
     from hsdns.cli.load_cluster import LoadCluster
+    from hsdns.cli.load_pods import pod_questions
     from hsdns.cli.offline import configure
     from hsdns.cli.source_flag import source_objects
     from hsdns.load.cluster_names import cluster_questions
@@ -129,6 +133,8 @@ def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
     def choose(blocks: Sequence[Kubernetes]) -> Questions:
         if settings.queries:
             return Questions(_read_queries(settings.queries), seed=settings.seed)
+        if settings.pods is not None:
+            return pod_questions(settings.pods, blocks, settings.zipf, settings.seed)
         answer_sets = [block.answer_set() for block in blocks]
         return cluster_questions(answer_sets, settings.mix, settings.zipf, settings.seed)
 
@@ -194,6 +200,7 @@ def _load(
                 round(settings.timeout * 1e9),
                 sockets,
                 settings.verifies,
+                pods=questions.pods,
                 portion=generator.portion,
                 kinds=kind_numbers(questions.all),
                 streams=settings.streams,
@@ -218,8 +225,6 @@ def _load(
         ended = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
         )  # fmt: skip
-    groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
-    what = f"{len(questions.all)} questions of {settings.queries or f'the cluster: {groups}'}"
     servers = [
         OfServer(
             each.name,
@@ -231,15 +236,15 @@ def _load(
         for each, target in zip(ended, settings.targets, strict=True)
     ]
     return servers, PlanReport(
-        transport_words(settings.streams),
+        transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
         [StageReport(*stage) for stage in schedule.stages],
         schedule.arrival,
         schedule.burst,
         settings.seed,
         sockets,
         settings.timeout * 1000,
-        len(questions.all),
-        what,
+        len(questions.all if questions.pods is None else questions.pods.targets),
+        _what(settings, questions),
         settings.edns,
         settings.churn,
         generator.portion.to_text(),
@@ -247,20 +252,30 @@ def _load(
     )
 
 
+def _what(settings: LoadSettings, questions: Questions) -> str:
+    """What is asked, in words."""
+    from hsdns.cli.load_pods import in_words
+
+    if questions.pods is not None:
+        return in_words(questions.pods)
+    groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
+    return f"{len(questions.all)} questions of {settings.queries or f'the cluster: {groups}'}"
+
+
 def _find(
     settings: LoadSettings, target: Target, questions: Questions, cluster: LoadCluster | None
 ) -> tuple[int, tuple[str | int, ...]]:
     """The family and address of a server that answers; one under a made-up cluster must have read that first."""
-    from hsdns.load.cluster_names import ABSENT
     from hsdns.load.probe import find_target
     from hsdns.load.stream_probe import probe_over
 
     family, address = find_target(target.host, target.port)
-    if cluster is not None and cluster.api is not None:
-        first = next(each for each in questions.all if each.group != ABSENT)
-        query, is_ready = first.query(), lambda reply: bool(reply.answer)
-    else:
-        query, is_ready = questions.all[0].query(), lambda reply: True
+    query = questions.first.query()
+    has_cluster = cluster is not None and cluster.api is not None
+
+    def is_ready(reply: Reply) -> bool:
+        return not has_cluster or bool(reply.answer)
+
     probe_over(settings.streams, family, address, query, settings.wait, is_ready)
     return family, address
 

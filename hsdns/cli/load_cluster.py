@@ -107,7 +107,8 @@ class LoadCluster:
             await wait_for_clusters(runtime, blocks)
             self.questions = self._choose(blocks)
             if self._verifies:
-                self.truth = Truth(_only(blocks), self._questions(), time.monotonic)
+                grows = self.questions.pods is not None
+                self.truth = Truth(_only(blocks), self._questions(), time.monotonic, grows=grows)
             if self._api is not None:
                 await self._open_api(_only(blocks), *self._api)
             self._ready.set()

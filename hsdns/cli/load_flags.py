@@ -12,13 +12,16 @@ from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError
 from hsdns.cli.load_knee import KneeSettings, knee_settings
 from hsdns.cli.load_live import LINE, check_live
+from hsdns.cli.load_pods import FLAGS as POD_FLAGS
+from hsdns.cli.load_pods import SOCKETS as POD_SOCKETS
+from hsdns.cli.load_pods import PodSettings, longest_timeout, read_pods
 from hsdns.cli.load_streams import FLAGS as STREAM_FLAGS
 from hsdns.cli.load_streams import default_port, read_streams
 from hsdns.corefile.properties import parse_duration
 from hsdns.load.cluster_names import KINDS, read_mix
 from hsdns.load.portion import Portion, read_portion
 from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule
-from hsdns.load.schedule import Schedule, Stage, read_arrival, read_stages
+from hsdns.load.schedule import EVEN, POISSON, Schedule, Stage, read_arrival, read_stages
 from hsdns.load.stream_plan import StreamPlan
 from hsdns.load.target import Target, read_targets
 from hsdns.load.thresholds import KNEE_LIMITS, Limit, read_limits
@@ -47,16 +50,20 @@ FLAGS: Final = {
     "p": Flag(int, f"port of servers that are given none (default {PORT}; dot 853, doh 443)", "PORT", low=1),
     "rate": Flag(str, f"queries a second: {_RATES} (default {RATE})", "RATE"),
     "time": Flag(str, "how long (default 10s)", "TIME"),
-    "arrival": Flag(str, "how queries arrive: even (default), poisson, or burst=COUNT", "WAY"),
+    "arrival": Flag(str, "how queries arrive: even (default), poisson (default of -pods), or burst=COUNT", "WAY"),
     "queries": Flag(str, "file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE"),
     "source": builtin.SOURCE,
     "conf": Flag(str, "Corefile whose kubernetes block says the cluster, as the server's does", "FILE"),
     "mix": Flag(str, f"shares of the kinds of names of the cluster (default {_MIX})", "KIND=SHARE,..."),
     "zipf": Flag(str, "exponent of Zipf's law, by which names of a kind are drawn (default 0: all alike)", "NUMBER"),
+    **POD_FLAGS,
     "seed": Flag(int, "seed of all that is drawn (default 1)", "NUMBER", what=_NUMBER, high=999_999_999),
     "edns": Flag(int, "payload size of an EDNS record (default: without one)", "OCTETS", what=_NUMBER, low=512),
     "timeout": Flag(str, "when a query is lost (default 2s)", "TIME"),
-    "sockets": Flag(int, f"UDP ports that ask (default {SOCKETS})", "NUMBER", what=_NUMBER, low=1, high=900),
+    "sockets": Flag(
+        int, f"UDP ports that ask (default {SOCKETS}; with -pods {POD_SOCKETS})", "NUMBER",
+        what=_NUMBER, low=1, high=900,
+    ),
     **STREAM_FLAGS,
     "verify": Flag(bool, "judge each answer by a watch of the same cluster"),
     "slack": Flag(str, "how far apart the watches of server and generator may be (default 100ms)", "TIME"),
@@ -112,6 +119,7 @@ class LoadSettings(NamedTuple):
     start_at: str
     job: str
     streams: StreamPlan | None = None  # over connections, all of it or what UDP truncates
+    pods: PodSettings | None = None
     knee: KneeSettings | None = None
 
 
@@ -121,7 +129,9 @@ def read_settings(flags: Flags) -> LoadSettings:
     assert isinstance(servers, list), "the kind of the flag"
     assert isinstance(owned, list), "the kind of the flag"
     targets = read_targets(servers, int(str(flags.get("p", default_port(flags)))), owned)
-    arrival, burst = read_arrival(str(flags.get("arrival", "even")))
+    _check_together(flags)
+    pods = read_pods(flags)
+    arrival, burst = read_arrival(str(flags.get("arrival", EVEN if pods is None else POISSON)))
     seed = int(str(flags.get("seed", 1)))
     length = _time(flags, "time", None)
     stages = read_stages(str(flags.get("rate", RATE)), length)
@@ -129,7 +139,6 @@ def read_settings(flags: Flags) -> LoadSettings:
     longest = _time(flags, "max-time", MOST_SECONDS)
     assert longest is not None, "it has a default"
     check_schedule(schedule, float(str(flags.get("max-rate", MOST_RATE))), longest)
-    _check_together(flags)
     _check_parts(flags)
     verifies = bool(flags.get("verify"))
     limits = str(flags["fail-if"]) if "fail-if" in flags else ""
@@ -144,15 +153,15 @@ def read_settings(flags: Flags) -> LoadSettings:
         schedule,
         seed,
         int(str(flags.get("edns", 0))),
-        timeout,
-        int(str(flags.get("sockets", SOCKETS))),
+        timeout if pods is None else longest_timeout(pods),
+        int(str(flags.get("sockets", SOCKETS if pods is None else POD_SOCKETS))),
         verifies,
         slack,
         _host_and_port(str(flags["api"])) if "api" in flags else None,
         _number(flags, "churn", 0.0, 100_000.0),
         wait,
         read_limits(limits, verifies=verifies) if limits else [],
-        read_mix(str(flags["mix"])) if "mix" in flags else None,
+        read_mix(str(flags["mix"])) if "mix" in flags and pods is None else None,
         _number(flags, "zipf", 0.0, 10.0),
         str(flags.get("queries", "")),
         bool(flags.get("keep-going")),
@@ -161,6 +170,7 @@ def read_settings(flags: Flags) -> LoadSettings:
         str(flags.get("start-at", "")),
         str(flags.get("job", "")),
         read_streams(flags),
+        pods,
         _knee(flags, targets, stages, length),
     )
 
@@ -173,6 +183,7 @@ _NEEDED: Final = (
     ("verify", ("source", "conf")),
     ("mix", ("source", "conf")),
     ("zipf", ("source", "conf")),
+    ("pods", ("source", "conf")),
 )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.question import POD, SVC
@@ -19,11 +19,11 @@ from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.value import HEADLESS
 from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
-from hsdns.load.questions import Question, Questions, zipf
+from hsdns.load.pods import EXTERNAL, Target
+from hsdns.load.questions import ABSENT, Question, Questions, zipf
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 
-ABSENT: Final = "absent"
 # What each kind of name is for, and its share of all queries without -mix.
 KINDS: Final[Mapping[str, int]] = {
     "service": 40,  # a Service with a cluster IP
@@ -38,13 +38,25 @@ MOST: Final = 200_000  # names of each kind
 _ABSENT_NAMES: Final = 4  # in each namespace
 
 
-def read_mix(text: str) -> dict[str, int]:
+# The same for what pods look up: names of addresses, and names outside of the cluster, if there are any.
+POD_KINDS: Final[Mapping[str, int]] = {
+    "service": 50,
+    "headless": 20,
+    "endpoint": 10,
+    ABSENT: 10,
+    EXTERNAL: 10,
+}
+
+
+def read_mix(text: str, known: Mapping[str, int] = KINDS) -> dict[str, int]:
     """Read -mix: `KIND=SHARE` with commas; raise LoadError.  Shares are parts of their sum."""
     found: dict[str, int] = {}
     for part in text.split(","):
         kind, equals, share = part.strip().partition("=")
-        if kind not in KINDS:
-            meant = did_you_mean(kind, KINDS) or f"; there are {', '.join(KINDS)}"
+        if kind not in known:
+            meant = did_you_mean(kind, known) or f"; there are {', '.join(known)}"
+            if kind in KINDS:
+                meant = f" that resolvers look addresses up of; there are {', '.join(known)}"
             raise LoadError(f'-mix: "{kind}" is no kind of name{meant}')
         if not equals or not share.isascii() or not share.isdigit():
             raise LoadError(f'-mix: {kind} needs a share, such as {kind}=20; found "{share}"')
@@ -65,17 +77,61 @@ def cluster_questions(
         for question in _questions(answer_set):
             if len(by_kind[question.group]) < MOST:
                 by_kind[question.group].append(question)
+    found, weights = _weighted(by_kind, mix, KINDS, exponent, seed)
+    return Questions(found, weights, seed)
+
+
+def cluster_targets(
+    answer_set: AnswerSet,
+    external: Sequence[str],
+    mix: Mapping[str, int] | None,
+    exponent: float,
+    seed: int,
+) -> tuple[Name, list[Target], list[float]]:
+    """The domain of a cluster, the names that its pods look up, and how often each; raise LoadError.
+
+    `mix` None: that of POD_KINDS.  `external` are names outside.
+    """
+    zones = [each for each in answer_set.forward_zones if not answer_set.lookup.is_multicluster(each)]  # fmt: skip
+    if not zones:
+        raise LoadError("-pods needs a cluster with a zone for names, such as cluster.local")
+    zone = zones[0]
+    by_kind: dict[str, list[Target]] = {kind: [] for kind in POD_KINDS}
+    by_kind[EXTERNAL] = [Target(name.rstrip("."), "", EXTERNAL) for name in external]
+    known: set[Name] = set()
+    for question in _questions(answer_set):
+        name, _, kind = question[:3]
+        if kind in POD_KINDS and name not in known and name.longest_of(zones) == zone:
+            known.add(name)
+            *labels, namespace, _ = (label.decode("latin-1") for label in name.below(zone))
+            if len(by_kind[kind]) < MOST:
+                by_kind[kind].append(Target(".".join(labels), namespace, kind))
+    return zone, *_weighted(by_kind, mix, POD_KINDS, exponent, seed)
+
+
+T = TypeVar("T")
+
+
+def _weighted(
+    by_kind: Mapping[str, list[T]],
+    mix: Mapping[str, int] | None,
+    usual: Mapping[str, int],
+    exponent: float,
+    seed: int,
+) -> tuple[list[T], list[float]]:
+    """What of each kind is asked, and how often; raise LoadError."""
     for kind, share in (mix or {}).items():
         if share and not by_kind[kind]:
-            raise LoadError(f"-mix: the cluster has no names of the kind {kind}; leave it out")
-    if not any(len(found) for kind, found in by_kind.items() if kind != ABSENT):
+            add = "add -external NAME..., or leave it out" if kind == EXTERNAL else "leave it out"
+            raise LoadError(f"-mix: the cluster has no names of the kind {kind}; {add}")
+    if not any(len(found) for kind, found in by_kind.items() if kind not in (ABSENT, EXTERNAL)):
         raise LoadError(
             "the cluster has no names, so there is nothing to ask; -queries FILE asks those of a file"
         )
     random = Random(seed)
-    found: list[Question] = []
+    found: list[T] = []
     weights: list[float] = []
-    for kind, share in (mix or KINDS).items():
+    for kind, share in (mix or usual).items():
         names = by_kind[kind]
         if not names or not share:
             continue
@@ -84,7 +140,7 @@ def cluster_questions(
         total = sum(ranks)
         found += names
         weights += [share * rank / total for rank in ranks]
-    return Questions(found, weights, seed)
+    return found, weights
 
 
 def _questions(answer_set: AnswerSet) -> Iterator[Question]:

@@ -18,6 +18,7 @@ from hsdns.load.comparison import differences, shown_together
 from hsdns.load.connection_report import connection_counts
 from hsdns.load.errors import LoadError
 from hsdns.load.histogram import Histogram
+from hsdns.load.lookup_report import lookups_of
 from hsdns.load.portion import read_portion
 from hsdns.load.questions import Question
 from hsdns.load.report import (
@@ -90,6 +91,8 @@ def results_of(server: ServerReport) -> Results:
             name = found.stale[number] = StaleName()
             name.count, name.first = stale.count, stale.first_s
             name.worst_age = stale.worst_age_ms / 1000
+    if server.lookups is not None:
+        found.lookups = lookups_of(server.lookups)
     if server.connections is not None:
         found.connections = connection_counts(server.connections)
     return found

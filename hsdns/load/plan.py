@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hsdns.load.pods import PodPlan
 from hsdns.load.portion import Portion
 from hsdns.load.questions import order
 from hsdns.load.schedule import Schedule, Stage
@@ -29,7 +30,7 @@ class Plan(msgspec.Struct, frozen=True):
     `weights` say how often each query is sent; empty: one after the other.  `replies`: whether they are wanted.
     `kinds` number the kind of each query, for a sender that can count (results.kind_numbers); empty: it is not to.
     `recorded` is what a recording says in place of schedule and order.  Of all that, `portion` is what is sent: its
-    number, and how many there are.
+    number, and how many there are.  `pods` look names up in place of `queries`, so the schedule is that of lookups.
     `streams`: it goes over connections, all of it or what UDP truncates; None: over UDP.
     """
 
@@ -48,6 +49,7 @@ class Plan(msgspec.Struct, frozen=True):
     portion: tuple[int, int] = (0, 1)
     kinds: list[int] = []
     streams: StreamPlan | None = None
+    pods: PodPlan | None = None
 
     @property
     def schedule(self) -> Schedule:

@@ -12,12 +12,15 @@ from itertools import accumulate, count, cycle
 from random import Random
 from typing import Final, NamedTuple
 
+from hsdns.load.pods import PodPlan, meant
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
+from hsdns.wire.iana import RRType
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name
 
 AT_ONCE: Final = 1024  # numbers drawn together
+ABSENT: Final = "absent"  # the group of names that do not exist
 
 
 class Question(NamedTuple):
@@ -46,11 +49,24 @@ class Question(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """All questions; `weights` say how often each is asked, empty for one after the other."""
+    """All questions; `weights` say how often each is asked, empty for one after the other.
+
+    `pods` look names up in place of them; their questions are known as they are asked.
+    """
 
     all: Sequence[Question]
     weights: Sequence[float] = ()
     seed: int = 0
+    pods: PodPlan | None = None
+
+    @property
+    def first(self) -> Question:
+        """One to see whether a server answers at all; it exists, if there is one that does."""
+        if self.pods is not None:
+            plan = self.pods
+            target = next((each for each in plan.targets if each.kind != ABSENT), plan.targets[0])
+            return Question(Name.from_text(meant(target, plan.domain)), RRType.A, target.kind)
+        return next((each for each in self.all if each.group != ABSENT), self.all[0])
 
     def order(self) -> Iterator[int]:
         """The numbers of the questions, as they are asked; without end."""

@@ -23,6 +23,7 @@ from hsdns.load.figures import (
     refusal,
 )
 from hsdns.load.judge import VERDICTS
+from hsdns.load.lookup_report import LookupsReport, lookups_report
 from hsdns.load.results import Part, Results, Second, StaleName
 from hsdns.load.stream_plan import StreamPlan
 from hsdns.load.thresholds import Limit, Measured, figure_of, has_aborted, is_met
@@ -171,6 +172,7 @@ class ServerReport(msgspec.Struct, frozen=True):
     limits: list[LimitReport]
     per_second: list[SecondReport]
     connections: ConnectionsReport | None = None
+    lookups: LookupsReport | None = None  # of pods
 
 
 class KneeStep(msgspec.Struct, frozen=True):
@@ -307,6 +309,7 @@ def _server(run: Run, server: OfServer) -> ServerReport:
             if second.sent or second.not_sent or second.changes
         ],
         connections_report(results.connections),
+        lookups=lookups_report(results.lookups, whole.lateness, refused=refused),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from hsdns.load.connection_facts import ConnectionCounts
 from hsdns.load.histogram import Histogram, slot_of
 from hsdns.load.judge import BEHIND, STALE, UNDECIDED
+from hsdns.load.lookups import Lookups
 from hsdns.load.outcome import (
     LATENCY,
     LATENESS,
@@ -125,6 +126,7 @@ class Results:
         self.ages = Histogram()  # of stale answers, microseconds
         self.behind = Histogram()  # of answers that are behind by less than the slack
         self.stale: dict[int, StaleName] = {}  # by question
+        self.lookups = Lookups()  # of pods
         self.connections = ConnectionCounts()
         self._kinds = [self._kind(each) for each in questions]
         self._numbered = list(self.kinds.values())  # as kind_numbers() has them
@@ -132,7 +134,7 @@ class Results:
     def _kind(self, question: Question) -> Part:
         return self.kinds.setdefault((question.group, question.qtype), Part())
 
-    def learn(self, question: Question) -> None:
+    def add_question(self, question: Question) -> None:
         """Another question will be asked; its number is that of those before it."""
         self.questions.append(question)
         self._kinds.append(self._kind(question))
@@ -227,6 +229,7 @@ class Results:
         self.reasons.update(other.reasons)
         self.ages.merge(other.ages)
         self.behind.merge(other.behind)
+        self.lookups.merge(other.lookups)
         self.connections.merge(other.connections)
         for question, theirs in other.stale.items():
             self.stale.setdefault(question, StaleName()).merge(theirs)

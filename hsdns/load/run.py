@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 from hsdns.load.abort import AbortWatch
 from hsdns.load.errors import LoadError
+from hsdns.load.lookups import LOOKUPS
 from hsdns.load.outcome import (
     ANSWERS,
     CONNECTIONS,
@@ -229,13 +230,15 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
                 judged = verifier.judge(question, flags, reply, *times)
                 if judged is not None:
                     results.add_verdict(judged)
+    elif kind == LOOKUPS:
+        results.lookups.add(content)
     elif kind == CONNECTIONS:
         results.connections.add(content)
     elif kind == QUESTION:
         _, asked = unpack_question(content)
-        results.learn(asked)
+        results.add_question(asked)
         if verifier is not None:
-            verifier.learn(asked)
+            verifier.add_question(asked)
     elif kind == REPLY and verifier is not None:
         number, question = int.from_bytes(content[:4], "big"), int.from_bytes(content[4:8], "big")
         verifier.remember(number, question, content[8:])

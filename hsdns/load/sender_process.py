@@ -26,6 +26,8 @@ from hsdns.load.errors import LoadError
 from hsdns.load.in_flight import IDS, InFlight
 from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan, read_plan, write_plan
+from hsdns.load.pod_process import pod_sender
+from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.sender import Sender
 from hsdns.load.stream_process import stream_sender
 from hsdns.load.udp import UdpWire
@@ -136,7 +138,9 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
     first_ids = [randbelow(IDS) for _ in range(plan.sockets)]
     pipe = _Pipe(stdout)
-    if plan.streams is not None and not plan.streams.for_truncated:
+    if plan.pods is not None:
+        run = _pods(plan, plan.pods)
+    elif plan.streams is not None and not plan.streams.for_truncated:
         run = _over_connections(plan, stdin, pipe)
     else:
         run = _compiled(plan, first_ids) if available() else _in_python(plan, first_ids)
@@ -155,6 +159,16 @@ _Run = Callable[[int, int, _Pipe], None]
 def _compiled(plan: Plan, first_ids: Sequence[int]) -> _Run:
     sender = CompiledSender(plan, first_ids)
     return lambda begin, stop, pipe: sender.run(begin, stop, pipe.number)
+
+
+def _pods(plan: Plan, asked: PodPlan) -> _Run:
+    pods = Pods(asked)
+
+    def run(begin: int, stop: int, pipe: _Pipe) -> None:
+        pod_sender(plan, pods, stop, pipe.emit).run(begin)
+        pipe.finish()
+
+    return run
 
 
 def _over_connections(plan: Plan, stop: int, pipe: _Pipe) -> _Run:

@@ -10,6 +10,7 @@ from typing import Final
 
 from hsdns.load.comparison import Shown, comparison, differences, shown
 from hsdns.load.connection_report import ConnectionsReport, reasons
+from hsdns.load.lookup_text import lookup_lines
 from hsdns.load.report import Counts, KneeReport, Report, ServerReport, StaleReport, VerdictReport
 from hsdns.load.words import (
     answers,
@@ -102,6 +103,8 @@ def _server(server: ServerReport) -> list[str]:
             figures = percentiles(kind.latency, ("p50", "p99", "max"))
             text = f"{label}  {kind.counts.answered} answered, {kind.counts.lost} lost, {figures}"
             found.append(_row("" if number else "kinds", text))
+    if server.lookups is not None:
+        found += [_row(*each) for each in lookup_lines(server.lookups)]
     if server.verdicts is not None:
         found += _verdicts(server.verdicts)
     if server.connections is not None:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from hsdns.load import plots
 from hsdns.load.columns import BAD, KNOWN, OTHER, Column
 from hsdns.load.judge import VERDICTS
+from hsdns.load.lookup_text import HEAD, lookup_rows
 from hsdns.load.markup import figure, legend, paragraph, table
 from hsdns.load.report import Report, ServerReport, VerdictReport
 from hsdns.load.words import answers, duration, share, us_to_text
@@ -129,6 +130,22 @@ def _verdict_tables(verdicts: VerdictReport) -> str:
     return found
 
 
+def _lookups(part: Part) -> str:
+    found = part.server.lookups
+    if found is None:
+        return ""
+    head = (*HEAD, *(each.name for each in found.whole.latency))
+    told = (
+        "A lookup has the queries for all names of the search list that it takes; those for another name than the one "
+        "that was meant are counted by themselves."
+    )
+    return (
+        paragraph(told)
+        + table("By resolver", head, lookup_rows([found.whole, *found.by_resolver]))
+        + table("By how the name was written", head, lookup_rows(found.by_form))
+    )
+
+
 def _seconds(part: Part) -> str:
     server, most = part.server, MOST_ROWS // part.servers
     if not server.per_second:
@@ -183,6 +200,7 @@ TOPICS: Final[Sequence[tuple[str, Callable[[Part], str]]]] = (
     ("Latency over time", _heat),
     ("Latency against the slowest share", _slowest),
     ("Right or wrong", _verdicts),
+    ("Lookups", _lookups),
     ("Second by second", _seconds),
     ("Kinds of names", _kinds),
 )

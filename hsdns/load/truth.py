@@ -68,7 +68,7 @@ def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
 class Truth:
     """What is right for each of some questions, over a kubernetes block that has started and read its cluster.
 
-    To be made in the thread of the watch.  `clock` is monotonic seconds; `grows`: learn() may be called.
+    To be made in the thread of the watch.  `clock` is monotonic seconds; `grows`: add_question() may be called.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class Truth:
         self._live = block.answers
         self.questions = list(questions)
         self._grows = grows
+        self._numbers: dict[tuple[bytes, int], int] = {}  # of those that were learnt
         self.changes: list[float] = []  # when each event was applied that changed what is asked for
         self.subjects: list[Subject] = []
         self._zones: list[Name | None] = []
@@ -108,13 +109,16 @@ class Truth:
             self.subjects.append(self._subject(question, zone))
         self._follow()
 
-    def learn(self, question: Question) -> int:
+    def add_question(self, question: Question) -> int:
         """Another question will be asked; return its number here.
 
         The servers of a run learn questions each for itself, and those of all have numbers here.
         Addresses and ServiceImports have no truth then: no states of theirs were noted before.
         """
         assert self._grows, "made so"
+        known = self._numbers.get((question.name.lower, question.qtype))
+        if known is not None:
+            return known
         zone = question.name.longest_of(self._block.zones)
         subject: Subject = None
         if zone is not None and (
@@ -130,7 +134,8 @@ class Truth:
         self.questions.append(question)
         self._zones.append(zone)
         self.subjects.append(subject)
-        return len(self.subjects) - 1
+        number = self._numbers[question.name.lower, question.qtype] = len(self.subjects) - 1
+        return number
 
     def is_away(self) -> bool:
         """Whether the cluster cannot be watched at the moment."""

@@ -54,7 +54,7 @@ class SaysTruth(Protocol):
     def expected(self, question: int, state: int) -> Answer | None:
         """What is right for a question in a state."""
 
-    def learn(self, question: Question) -> int:
+    def add_question(self, question: Question) -> int:
         """Another question will be asked; return its number here."""
 
 
@@ -90,10 +90,10 @@ class Verifier:
         self._answers: dict[int, Answer | None] = {}
         self._waiting: deque[_Waiting] = deque()
 
-    def learn(self, question: Question) -> None:
+    def add_question(self, question: Question) -> None:
         """Another question will be asked; its number is that of those before it."""
         self._queries.append(question.query())
-        self._numbers.append(self._truth.learn(question))
+        self._numbers.append(self._truth.add_question(question))
 
     def remember(self, number: int, question: int, content: bytes) -> None:
         """A reply, without its ID, that outcomes may refer to."""

@@ -9,8 +9,8 @@ Rule 3: misses wait in a queue that is bounded and fair between clients (fastpat
         most; then TCP, timers, health checks and all else that the server does gets its turn.  What waits for an
         answer from elsewhere is bounded too (pending_queries.py).
         What is too much is dropped and counted, as by the network.
-        Names of Services have a queue of their own, and the two take turns: the cluster has so many and no more, and
-        the table knows each of them once it was answered, but what can be made up is endless.
+        Names of Services have a queue of their own, and half of each turn: the cluster has so many and no more, and the
+        table knows each of them once it was answered, but what can be made up is endless.
 Rule 4: a miss that has waited is looked up again: after a change all who ask for a name miss until the first is
         answered, and the chain answers once for all of them.  What is known by then takes no turn from its client.
 """
@@ -89,7 +89,6 @@ class UdpListener:
         self.local = Endpoint(*self.sock.getsockname()[:2])
         self._waiting = queues
         self._bounds = QueueBound(clock()), QueueBound(clock())
-        self._next = 0  # which of the queues
         self._pending = PendingQueries()
         self._refused = 0  # because too many were pending
         self._has_left = False  # misses at the end of the last turn
@@ -166,33 +165,28 @@ class UdpListener:
         self._answer_all(self._turn())
 
     def _turn(self) -> Iterator[Miss]:
-        now, queues = self._clock(), self._waiting
-        end, known = now + TURN, 0
-        answered = [0, 0]
-        while sum(answered) < BATCH_LEN and now < end:
-            which = self._next
-            taken = queues[which].take(1)
-            if not taken:
-                which = 1 - which
-                taken = queues[which].take(1)
+        now = self._clock()
+        middle, end, has_left = now + TURN / 2, now + TURN, False
+        for queue, bound, until in zip(self._waiting, self._bounds, (middle, end), strict=True):
+            answered = known = 0
+            while answered < BATCH_LEN and now < until:
+                taken = queue.take(1)
                 if not taken:
                     break
-            self._next = 1 - which
-            if self._has_left and self._answer_known(*taken[0], now):
-                known += 1
-                if known % KNOWN:
-                    queues[which].give_turn_back()
-            else:
-                yield taken[0]
-            answered[which] += 1
-            now = self._clock()
-        self._has_left = False
-        for queue, bound, count in zip(queues, self._bounds, answered, strict=True):
+                if self._has_left and self._answer_known(*taken[0], now):
+                    known += 1
+                    if known % KNOWN:
+                        queue.give_turn_back()
+                else:
+                    yield taken[0]
+                answered += 1
+                now = self._clock()
             left = len(queue)
-            self._has_left |= left > 0
-            capacity = bound.note(now, count, left, queue.dropped)
+            has_left |= left > 0
+            capacity = bound.note(now, answered, left, queue.dropped)
             if capacity is not None:
                 queue.set_capacity(capacity)
+        self._has_left = has_left
 
     def _answer_all(self, misses: Iterable[Miss]) -> None:
         """Have queries answered that the table did not know, and send at once what is known at once."""

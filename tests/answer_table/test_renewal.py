@@ -155,10 +155,13 @@ def test_what_is_left_to_who_asks(
 def test_stock_names_are_found_by_their_counters(twin: ModuleType) -> None:
     memory_server = MemoryServer(STOCK, twin, OBJECTS)
     names = memory_server.writer.renewed
-    for question in (WEB, WEB + " AAAA", DB, "cluster.local. NS", "nope.default.svc.cluster.local."):  # fmt: skip
-        memory_server.from_chain(ask(question))
-        memory_server.from_chain(ask(question))
-    assert sorted(names.queries()) == sorted([ask(WEB), ask(WEB + " AAAA"), ask(DB)])
+    kept = [WEB, WEB + " AAAA", DB, DB + " SRV", "1.0.96.10.in-addr.arpa. PTR"]
+    others = ["cluster.local. NS", "nope.default.svc.cluster.local.", "1-2-3-4.default.pod.cluster.local."]  # fmt: skip
+    for question in (*kept, *others):
+        for _ in range(3):
+            memory_server.from_chain(ask(question))
+        assert memory_server.from_table(ask(question)) is not None
+    assert sorted(names.queries()) == sorted(map(ask, kept))
 
 
 QUERIES = [ask(f"{number}.example.") for number in range(6)]

@@ -2,7 +2,9 @@ import pytest
 
 from hsdns.cli.flags import FlagError, parse_flags
 from hsdns.cli.load_flags import FLAGS, LoadSettings, read_settings
+from hsdns.cli.load_pods import PodSettings
 from hsdns.load.errors import LoadError
+from hsdns.load.pods import FORMS, RESOLVERS
 from hsdns.load.portion import Portion
 from hsdns.load.schedule import Schedule, Stage
 from hsdns.load.target import Target
@@ -70,6 +72,26 @@ def test_all() -> None:
     )
 
 
+def test_pods() -> None:
+    found = settings(
+        "-source synthetic -pods 20 -resolvers go=1,musl=3 -forms full -external www.example.com a.test. "
+        "-resolv-options ndots:2 timeout:1 rotate -node-search node.test -mix service=1,external=2 -sockets 3"
+    )
+    assert found.pods == PodSettings(
+        20, {"go": 1, "musl": 3}, {"full": 1}, ["www.example.com", "a.test."],
+        {"ndots": "2", "timeout": "1", "rotate": ""}, ["node.test"], {"service": 1, "external": 2},
+    )  # fmt: skip
+    assert (found.schedule.arrival, found.timeout, found.sockets, found.mix) == (
+        "poisson",
+        1.0,
+        3,
+        None,
+    )
+    usual = settings("-source synthetic -pods 1 -arrival even")
+    assert usual.pods == PodSettings(1, dict(RESOLVERS), dict(FORMS), [], {}, [], None)
+    assert (usual.schedule.arrival, usual.timeout, usual.sockets) == ("even", 5.0, 64)
+
+
 NEEDS = "-source synthetic"
 
 
@@ -90,6 +112,15 @@ NEEDS = "-source synthetic"
         (f"{NEEDS} -zipf x", '-zipf needs a number from 0 to 10, found "x"'),
         (f"{NEEDS} -api 8001", '-api needs an address and a port such as 127.0.0.1:8001, found "8001"'),
         (f"{NEEDS} -api x:99999", '-api needs an address and a port such as 127.0.0.1:8001, found "x:99999"'),
+        ("-queries q -pods 5", "-pods needs -source or -conf"),
+        (f"{NEEDS} -queries q -pods 5", "-queries asks what is in a file, -pods look up names of a cluster; leave one of them out"),
+        (f"{NEEDS} -pods 5 -edns 1232", "-edns is for all queries, but resolvers have their own ways: -resolv-options edns0 is for glibc; leave one of them out"),
+        (f"{NEEDS} -pods 5 -timeout 1s", "-timeout is for queries, but resolvers have their own: -resolv-options timeout:2; leave one of them out"),
+        (f"{NEEDS} -pods 5 -transport tcp", "-transport is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
+        (f"{NEEDS} -forms full", "-forms needs -pods"),
+        (f"{NEEDS} -pods 0", "-pods needs a number from 1 to 100000, found \"0\""),
+        (f"{NEEDS} -pods 5 -external a..b", "-external: \"a..b\" is no name: label b'' has 0 octets, allowed are 1 to 63"),
+        (f"{NEEDS} -pods 5 -resolv-options ndots", "-resolv-options: \"ndots\" is no option of resolv.conf; there are ndots:NUMBER, timeout:NUMBER, attempts:NUMBER, rotate, single-request, single-request-reopen, use-vc, edns0, trust-ad, no-aaaa, no-reload"),
         ("-queries q -timeout 0", "-timeout 0s: every query would be lost at once; give it a time such as 2s"),
         ("-queries q -time soon", '-time needs a time such as 10s, found "soon"'),
         ("-queries q -server 8.8.8.8", "8.8.8.8 is neither loopback nor private: load there is an attack unless the server is yours; if it is, add -i-own-this 8.8.8.8"),

@@ -109,6 +109,7 @@ def test_flags() -> None:
         ("-knee-limits p99<5ms", "-knee-limits needs -find-knee"),
         ("-find-knee -part 0/2", "-find-knee: one generator searches, at its own times; leave -part out"),
         ("-find-knee -start-at +9s", "-find-knee: one generator searches, at its own times; leave -start-at out"),
+        ("-source synthetic -find-knee -pods 10", "-find-knee finds a rate of queries, and pods make lookups; leave -pods out"),
         ("-find-knee -rate 5..9", "-find-knee begins at one rate and finds the others; give one as -rate"),
         ("-find-knee -rate 5,9", "-find-knee begins at one rate and finds the others; give one as -rate"),
         ("-find-knee -server ::1 -server 127.0.0.1", "-find-knee loads one server, for each has a knee of its own; give one -server"),
@@ -116,5 +117,5 @@ def test_flags() -> None:
 )  # fmt: skip
 def test_what_does_not_go_together(text: str, sentence: str) -> None:
     with pytest.raises(FlagError) as error:
-        settings(f"-queries q {text}")
+        settings(text if "-source" in text else f"-queries q {text}")
     assert str(error.value) == sentence

@@ -3,7 +3,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from hsdns.load.cluster_names import KINDS, cluster_questions, read_mix
+from hsdns.load.cluster_names import (
+    KINDS,
+    POD_KINDS,
+    cluster_questions,
+    cluster_targets,
+    read_mix,
+)
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Questions
 from hsdns.plugins.kubernetes import Kubernetes
@@ -103,3 +109,57 @@ def test_bad_mixes(text: str, sentence: str) -> None:
 
 def test_types() -> None:
     assert {each.qtype for each in questions({"srv": 1}).all} == {RRType.SRV}
+
+
+def targets(
+    mix: Mapping[str, int] | None = None, external: tuple[str, ...] = ()
+) -> tuple[str, dict[str, set[str]], dict[str, float]]:
+    """The domain, the names of each kind, and the weight of each kind."""
+
+    async def choose(block: Kubernetes) -> object:
+        return cluster_targets(block.answer_set(), external, mix, 1.0, 1)
+
+    zone, found, weights = with_block(choose)
+    names: dict[str, set[str]] = {}
+    shares: Counter[str] = Counter()
+    for each, weight in zip(found, weights, strict=True):
+        names.setdefault(each.kind, set()).add(f"{each.labels} {each.namespace}".strip())
+        shares[each.kind] += weight
+    return zone.to_text(), names, {kind: round(share, 6) for kind, share in shares.items()}
+
+
+def test_what_pods_look_up() -> None:
+    domain, names, shares = targets(external=("www.example.com.",))
+    assert domain == "cluster.local."
+    endpoints = names.pop("endpoint")
+    assert names == {
+        "service": {"svc-0 ns-0", "svc-2 ns-0"},
+        "headless": {"svc-1 ns-0", "svc-3 ns-0"},
+        "absent": {f"absent-{at} ns-0" for at in range(4)},
+        "external": {"www.example.com"},
+    }
+    assert {"svc-1-0.svc-1 ns-0", "svc-3-1.svc-3 ns-0"} <= endpoints
+    assert shares == POD_KINDS
+    assert targets({"headless": 7, "service": 0})[2] == {"headless": 7}
+
+
+@pytest.mark.parametrize(
+    ("mix", "sentence"),
+    [
+        ({"external": 1}, "-mix: the cluster has no names of the kind external; add -external NAME..., or leave it out"),
+    ],
+)  # fmt: skip
+def test_targets_that_are_not_there(mix: dict[str, int], sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        targets(mix)
+    assert str(error.value) == sentence
+
+
+def test_a_mix_of_what_pods_look_up() -> None:
+    assert read_mix("service=1,external=2", POD_KINDS) == {"service": 1, "external": 2}
+    with pytest.raises(LoadError) as error:
+        read_mix("srv=1", POD_KINDS)
+    assert str(error.value) == (
+        '-mix: "srv" is no kind of name that resolvers look addresses up of; there are service, headless, endpoint, '
+        "absent, external"
+    )

@@ -21,8 +21,10 @@ from hsdns.load.thresholds import read_limits
 from hsdns.load.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
+from tests.load.test_lookup_text import FEW
+from tests.load.test_lookups import facts
 from tests.load.test_page import with_server
-from tests.load.test_report import MACHINE, PLAN, report, results
+from tests.load.test_report import MACHINE, PLAN, of_server, report, results
 
 BEGIN = 7 * SECOND
 NAMES = [Name.from_text("www.a.test."), Name.from_text("b.test.")]
@@ -198,3 +200,9 @@ def test_another_version() -> None:
     octets = json.dumps({"format": "hsdns load 1"}).encode()
     with pytest.raises(LoadError, match=r'a\.json: the report is of the format "hsdns load 1"'):
         read_report(octets, "a.json")
+
+
+def test_lookups_are_merged() -> None:
+    found = results()
+    found.lookups = FEW
+    assert facts(results_of(of_server(found)).lookups) == facts(FEW)

@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.questions import Question, Questions, order, zipf
+from hsdns.load.pods import Target
+from hsdns.load.questions import ABSENT, Question, Questions, order, zipf
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import CD, RD, Query
 from hsdns.wire.name import Name
+from tests.load.pod_plans import VAULT, plan
 
 WWW = Question(Name.from_text("www.a.test."), RRType.SRV, "file")
 
@@ -54,3 +56,16 @@ def test_drawn_by_weight(weights: list[int], seed: int) -> None:
 def test_zipf() -> None:
     assert list(zipf(4, 1.0)) == [1, 1 / 2, 1 / 3, 1 / 4]
     assert list(zipf(3, 0.0)) == [1, 1, 1]
+
+
+def test_the_first_one_exists() -> None:
+    absent = WWW._replace(group=ABSENT)
+    assert Questions([absent, WWW]).first == WWW
+    assert Questions([absent]).first == absent
+    pods = plan(targets=[Target("x", "bank", ABSENT), VAULT])
+    first = Questions([], pods=pods).first
+    assert (first.name.to_text(), first.qtype, first.group) == (
+        "v-0.vault.bank.svc.cluster.local.",
+        RRType.A,
+        "endpoint",
+    )

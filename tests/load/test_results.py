@@ -89,7 +89,7 @@ def test_kinds_are_numbered_in_the_order_in_which_they_appear() -> None:
 def test_a_question_that_is_learnt() -> None:
     results = Results([], BEGIN)
     for question in QUESTIONS:
-        results.learn(question)
+        results.add_question(question)
     results.add([(1, 0x8400, 0, BEGIN, BEGIN, BEGIN + MS)])
     assert results.questions == QUESTIONS
     assert results.kinds["srv", RRType.SRV].answered == 1

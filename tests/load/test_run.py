@@ -9,6 +9,7 @@ import pytest
 
 from hsdns.load.errors import LoadError
 from hsdns.load.judge import STALE
+from hsdns.load.lookups import LOOKUPS, Lookup, pack_lookups
 from hsdns.load.outcome import (
     ANSWERS,
     COUNTS,
@@ -147,6 +148,12 @@ def test_several_servers_begin_at_one_time() -> None:
     assert [(each.name, each.why) for each in ended] == [("s0", ""), ("s1", "")]
     assert [each.results.whole().answered for each in ended] == [2, 0]
     assert [each.results.whole().lost for each in ended] == [0, 1]
+
+
+def test_lookups_that_are_told() -> None:
+    found = Lookup(0, 0, 0, 2, 0, 0, 0, BEGIN, BEGIN, BEGIN + MS)
+    (ended,), _ = run([[(LOOKUPS, pack_lookups([found]))]])
+    assert ended.results.lookups.by_resolver["glibc"].sent == 2
 
 
 def test_a_time_to_begin() -> None:

@@ -1,9 +1,13 @@
 import pytest
+from msgspec.structs import replace
 
 from hsdns.load.columns import columns
+from hsdns.load.histogram import Histogram
+from hsdns.load.lookup_report import lookups_report
 from hsdns.load.report import ServerReport
 from hsdns.load.topics import TOPICS, Part
 from tests.load.test_columns import WHOLE, lengthened
+from tests.load.test_lookup_text import FEW
 from tests.load.test_report import of_server, report, results
 
 
@@ -13,16 +17,19 @@ def part(server: ServerReport, servers: int = 1) -> Part:
 
 
 def test_subjects_of_a_server() -> None:
-    assert [title for title, draw in TOPICS if draw(part(WHOLE))] == [title for title, _ in TOPICS]
+    lookups = lookups_report(FEW, Histogram(), refused=False)
+    whole = replace(WHOLE, lookups=lookups)
+    assert [title for title, draw in TOPICS if draw(part(whole))] == [title for title, _ in TOPICS]
+    assert "By resolver" in dict(TOPICS)["Lookups"](part(whole))
 
 
 @pytest.mark.parametrize(
     ("server", "absent"),
     [
-        (of_server(results(), slack=None), {"Right or wrong"}),
+        (of_server(results(), slack=None), {"Right or wrong", "Lookups"}),
         (
             of_server(type(results())([], 0)),
-            {"Answers", "Latency over time", "Latency against the slowest share", "Right or wrong", "Second by second", "Kinds of names"},
+            {"Answers", "Latency over time", "Latency against the slowest share", "Right or wrong", "Second by second", "Kinds of names", "Lookups"},
         ),
     ],
 )  # fmt: skip

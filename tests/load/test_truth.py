@@ -224,7 +224,8 @@ def test_questions_that_are_learnt_after_the_change() -> None:
                 ("4.3.2.10.in-addr.arpa.", RRType.PTR),
             )
         ):
-            assert truth.learn(ask(name, qtype)) == number
+            assert truth.add_question(ask(name, qtype)) == number
+        assert truth.add_question(ask(f"New.{ZONE}", RRType.AAAA)) == 2  # of another server
         assert [history(truth, at) for at in range(7)] == [
             [(BEGIN, a(*ADDRESSES)), (5.0, a(NEW, ADDRESSES[1]))],
             [(BEGIN, NXDOMAIN), (6.0, a("172.16.0.0"))],

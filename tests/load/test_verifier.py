@@ -55,7 +55,7 @@ class Said:
     def expected(self, question: int, state: int) -> Answer | None:
         return Answer(0, frozenset({(RRType.A, bytes((10, 0, 0, state + 1)))}))
 
-    def learn(self, question: Question) -> int:
+    def add_question(self, question: Question) -> int:
         self.learnt.append(question)
         return len(self.learnt)
 
@@ -188,7 +188,7 @@ def test_numbers_that_are_used_again() -> None:
 def test_a_question_that_is_learnt() -> None:
     said = Said()
     verifier = Verifier(said, [])
-    verifier.learn(Question(NAME, RRType.A, "service"))
+    verifier.add_question(Question(NAME, RRType.A, "service"))
     verifier.remember(1, 0, reply(1))
     judged = verifier.judge(0, 0x8400, 1, 4.0, 4.0, 5.0)
     assert judged == Judged(0, 4.0, 4.0, Verdict(RIGHT))
@@ -207,7 +207,7 @@ def test_servers_that_learn_different_questions() -> None:
     asked: list[int] = []
     servers = [verifier(said), verifier(said)]
     for each in servers:
-        each.learn(Question(NAME, RRType.A, "search"))
+        each.add_question(Question(NAME, RRType.A, "search"))
         each.remember(1, 1, reply(2))
         assert each.judge(1, 0x8400, 1, 15.0, 15.0, 15.0) is not None
     assert asked == [1, 2]

@@ -1,0 +1,86 @@
+"""A TCP connection of a pod's lookup, to which a truncated reply has led.
+
+Path: pod_sender.py -> here; pod_process.py opens them and watches their sockets.
+Rule: nothing waits.  What is sent before the connection stands is kept until it does; one that fails has ended.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Final
+
+from hsdns.wire.framing import FrameBuffer, frame
+
+CHUNK: Final = 65_536
+_NOT_YET: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOTCONN, errno.EINPROGRESS)
+Watch = Callable[[socket.socket, "PodTcp | None", int], None]
+
+
+class PodTcp:
+    """A connection to `address`, in the socket module's form.
+
+    `watch` is told which events of the module selectors its socket waits for; None in place of the connection: no more.
+    """
+
+    def __init__(self, family: int, address: tuple[str | int, ...], watch: Watch) -> None:
+        self._frames = FrameBuffer()
+        self._unsent = b""
+        self._watch = watch
+        self._is_broken = False
+        self._is_closed = False
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._socket.connect(address)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._is_broken = True
+        watch(self._socket, self, EVENT_READ | EVENT_WRITE)
+
+    def send(self, octets: bytes) -> None:
+        """Send a message, or keep it until the connection stands."""
+        self._unsent += frame(octets)
+        self._flush()
+
+    def receive(self) -> tuple[list[bytes], bool]:
+        """The messages that have arrived, and whether the connection has ended; send what waits."""
+        self._flush()
+        found: list[bytes] = []
+        while not self._is_broken:
+            try:
+                octets = self._socket.recv(CHUNK)
+            except OSError as error:
+                if error.errno in _NOT_YET:
+                    break
+                octets = b""
+            if not octets:
+                self._is_broken = True
+                break
+            found += self._frames.feed(octets)
+        return found, self._is_broken
+
+    def close(self) -> None:
+        """Close it; more than once is the same."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._watch(self._socket, None, 0)
+            self._socket.close()
+
+    def _flush(self) -> None:
+        if not self._unsent or self._is_broken:
+            return
+        try:
+            sent = self._socket.send(self._unsent)
+        except OSError as error:
+            if error.errno not in _NOT_YET:
+                self._is_broken = True
+                return
+            sent = 0
+        self._unsent = self._unsent[sent:]
+        waits_for = EVENT_READ | EVENT_WRITE if self._unsent else EVENT_READ
+        self._watch(self._socket, self, waits_for)

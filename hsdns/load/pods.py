@@ -1,0 +1,200 @@
+"""The pods of a run: which resolver each has, what they look up, and how they write it.
+
+Path: cli/load_pods.py makes the plan -> here, in the process that sends -> pod_sender.py takes lookups one by one.
+Rule 1: who looks up what depends on the plan alone; two with the same seed are the same.
+Rule 2: a name is drawn first, then how it is written, then the pod: one of its namespace where only those write it so.
+Rule 3: pods that think for exponential times between their lookups give, all together, lookups by chance (-arrival
+        poisson) of any of them alike; so the schedule is that of all, and a pod does not wait for its lookup before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from random import Random
+from typing import Final, NamedTuple
+
+import msgspec
+
+from hsdns.corefile.tree import did_you_mean
+from hsdns.load.errors import LoadError
+from hsdns.resolver import MODELS
+from hsdns.resolver.model import Model, candidates
+from hsdns.resolver.pod import PodDns, pod_resolv_conf
+from hsdns.wire.name import MAX_NAME_LEN
+
+EXTERNAL: Final = "external"  # a kind of name that the cluster does not have
+SEARCH: Final = "search"  # the group of queries for another name than the one that is meant
+# How a program writes the name of a Service, and which share of the lookups does without -forms.
+NAME, NAMESPACE, SVC, FULL, ABSOLUTE = "name", "namespace", "svc", "full", "absolute"
+FORMS: Final[Mapping[str, int]] = {NAME: 40, NAMESPACE: 30, SVC: 5, FULL: 20, ABSOLUTE: 5}
+RESOLVERS: Final[Mapping[str, int]] = {"glibc": 60, "musl": 20, "go": 15, "c-ares": 5}
+_AT_ONCE: Final = 1024  # drawn together
+
+
+class Target(msgspec.Struct, frozen=True, array_like=True):
+    """A name that is looked up: its labels before the namespace, such as `web` or `web-0.web`.
+
+    One outside of the cluster has no namespace, and is whole in `labels`.
+    """
+
+    labels: str
+    namespace: str
+    kind: str
+
+
+class PodPlan(msgspec.Struct, frozen=True):
+    """`count` pods in `namespaces`, in turn; `resolvers` and `forms` with their shares.
+
+    `targets` are drawn by `weights`.  `resolv_confs` are the texts of the namespaces, `domain` is that of the cluster.
+    """
+
+    count: int
+    namespaces: list[str]
+    resolv_confs: list[str]
+    domain: str
+    resolvers: dict[str, int]
+    forms: dict[str, int]
+    targets: list[Target]
+    weights: list[float]
+    seed: int
+
+
+class Wanted(NamedTuple):
+    """A lookup: number of the pod, the name as it is written, the name that is meant, and what kinds they are of."""
+
+    pod: int
+    name: str
+    meant: str
+    kind: str
+    form: str
+
+
+class Pods:
+    """The pods of a plan; a resolver is kept with what it remembers, such as the cache of c-ares."""
+
+    def __init__(self, plan: PodPlan) -> None:
+        self.plan = plan
+        random = Random(plan.seed)
+        self.resolvers = _spread(plan.resolvers, plan.count)
+        random.shuffle(self.resolvers)
+        self._random = Random(
+            random.random()
+        )  # of all resolvers, in the order in which they need it
+        self._of: dict[str, range] = {
+            namespace: range(at, plan.count, len(plan.namespaces))
+            for at, namespace in enumerate(plan.namespaces)
+        }
+        self._idle: list[list[Model]] = [[self._new(pod)] for pod in range(plan.count)]
+
+    def lookups(self) -> Iterator[Wanted]:
+        """What is looked up, without end."""
+        plan, random = self.plan, Random(self.plan.seed)
+        targets, target_weights = plan.targets, list(accumulate(plan.weights))
+        forms, form_weights = list(plan.forms), list(accumulate(plan.forms.values()))
+        while True:
+            drawn = random.choices(targets, cum_weights=target_weights, k=_AT_ONCE)
+            written = random.choices(forms, cum_weights=form_weights, k=_AT_ONCE)
+            for target, form in zip(drawn, written, strict=True):
+                yield self._wanted(target, form, random)
+
+    def take(self, pod: int) -> Model:
+        """A resolver of a pod that is not in use: a lookup beside another one has its own, as a thread has."""
+        idle = self._idle[pod]
+        return idle.pop() if idle else self._new(pod)
+
+    def release(self, pod: int, model: Model) -> None:
+        """The resolver's lookup is over."""
+        self._idle[pod].append(model)
+
+    def _new(self, pod: int) -> Model:
+        text = self.plan.resolv_confs[pod % len(self.plan.namespaces)]
+        return MODELS[self.resolvers[pod]](text, self._random)
+
+    def _wanted(self, target: Target, form: str, random: Random) -> Wanted:
+        pod = random.randrange(self.plan.count)
+        whole = meant(target, self.plan.domain)
+        if not target.namespace:
+            form = form if form == ABSOLUTE else FULL
+        elif form == NAME:
+            neighbours = self._of.get(target.namespace)
+            if neighbours:
+                pod = neighbours[random.randrange(len(neighbours))]
+            else:
+                form = NAMESPACE
+        return Wanted(pod, _written(target, form, whole), whole, target.kind, form)
+
+
+def meant(target: Target, domain: str) -> str:
+    """The whole name, without the final dot."""
+    if not target.namespace:
+        return target.labels
+    return f"{target.labels}.{target.namespace}.svc.{domain}"
+
+
+def _written(target: Target, form: str, whole: str) -> str:
+    if form == NAME:
+        return target.labels
+    if form == NAMESPACE:
+        return f"{target.labels}.{target.namespace}"
+    if form == SVC:
+        return f"{target.labels}.{target.namespace}.svc"
+    return f"{whole}." if form == ABSOLUTE else whole
+
+
+def resolv_confs(
+    namespaces: Sequence[str],
+    server: str,
+    domain: str,
+    searches: Sequence[str],
+    options: Mapping[str, str],
+) -> list[str]:
+    """The resolv.conf of the pods of each namespace, as the kubelet writes it; `searches` are those of the node."""
+    node = f"search {' '.join(searches)}\n" if searches else ""
+    return [
+        pod_resolv_conf(PodDns(namespace, options=options), server, domain, node)
+        for namespace in namespaces
+    ]
+
+
+def check_lengths(plan: PodPlan) -> None:
+    """Raise LoadError if a name with a search domain is too long for a message."""
+    longest = max(plan.targets, key=lambda each: len(each.labels) + len(each.namespace))
+    name = meant(longest, plan.domain)
+    for text in plan.resolv_confs:
+        for model in plan.resolvers:
+            for tried in candidates(MODELS[model].read(text), name):
+                if len(tried) + 2 > MAX_NAME_LEN:
+                    raise LoadError(
+                        f'"{name}" with a search domain has more than {MAX_NAME_LEN} octets: {tried}; '
+                        "leave the name or the domain out"
+                    )
+
+
+def read_shares(text: str, known: Mapping[str, object], flag: str, what: str) -> dict[str, int]:
+    """Read `NAME=SHARE` with commas, or a NAME alone; raise LoadError.  Shares are parts of their sum."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, share = part.strip().partition("=")
+        if name not in known:
+            meant = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+            raise LoadError(f'-{flag}: "{name}" is no {what}{meant}')
+        if name in found:
+            raise LoadError(f"-{flag}: {name} is given twice; remove one of them")
+        if equals and not (share.isascii() and share.isdigit()):
+            raise LoadError(f'-{flag}: {name} needs a share, such as {name}=20; found "{share}"')
+        found[name] = int(share) if equals else 1
+    if not any(found.values()):
+        raise LoadError(f'-{flag}: the shares of "{text}" are all 0')
+    return {name: share for name, share in found.items() if share}
+
+
+def _spread(shares: Mapping[str, int], count: int) -> list[str]:
+    """Each name as often as its share says, rounded so that the sum is `count`."""
+    found: list[str] = []
+    total, passed = sum(shares.values()), 0
+    for name, share in shares.items():
+        until = (passed + share) * count // total
+        found += [name] * (until - len(found))
+        passed += share
+    return found

@@ -1,0 +1,81 @@
+"""A UDP socket whose datagrams have the time at which the kernel received them.
+
+Path: pod_sender.py -> here; pod_process.py opens them.
+Rule 1: what a slow process reads late was not received late: the kernel's time counts, where it tells one (Linux).
+Rule 2: the kernel stamps by the wall clock.  How far the monotonic one is behind is read anew before datagrams are:
+        a step of the clock shifts only what was waiting then.
+Source: socket(7), SO_TIMESTAMPNS.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import suppress
+from struct import Struct
+from typing import Final
+
+BUFFER: Final = 1 << 20  # octets, as far as the system allows
+AT_ONCE: Final = 32
+LONGEST: Final = 65_535
+_TIMESTAMPNS: Final = 35  # SO_TIMESTAMPNS and SCM_TIMESTAMPNS of Linux
+_TIME: Final = Struct("@ll")  # struct timespec
+_SECOND: Final = 1_000_000_000
+
+
+class StampedUdp:
+    """A socket for one target; `address` in the socket module's form."""
+
+    def __init__(self, family: int, address: tuple[str | int, ...]) -> None:
+        self.socket = socket.socket(family, socket.SOCK_DGRAM)
+        with suppress(OSError):
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+        with suppress(OSError):  # without it the times are those of reading
+            self.socket.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
+        self.socket.setblocking(False)
+        self.socket.connect(address)
+        self._room = socket.CMSG_SPACE(_TIME.size)
+
+    def fileno(self) -> int:
+        """The file descriptor."""
+        return self.socket.fileno()
+
+    def send(self, octets: bytes) -> bool:
+        """Send a datagram; return whether the system took it."""
+        for _ in range(2):
+            try:
+                self.socket.send(octets)
+            except ConnectionRefusedError:  # what became of an earlier one
+                continue
+            except OSError:
+                return False
+            return True
+        return False
+
+    def receive(self) -> list[tuple[bytes, int]]:
+        """What has arrived, at most AT_ONCE, and when, in nanoseconds of the monotonic clock."""
+        found: list[tuple[bytes, int]] = []
+        receive, room = self.socket.recvmsg, self._room
+        offset = time.time_ns() - time.monotonic_ns()
+        for _ in range(AT_ONCE):
+            try:
+                octets, control, _, _ = receive(LONGEST, room)
+            except ConnectionRefusedError:  # what became of a query
+                continue
+            except OSError:
+                break
+            found.append((octets, _received(control, offset)))
+        return found
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()
+
+
+def _received(control: list[tuple[int, int, bytes]], offset: int) -> int:
+    now = time.monotonic_ns()
+    for level, kind, data in control:
+        if level == socket.SOL_SOCKET and kind == _TIMESTAMPNS and len(data) >= _TIME.size:
+            seconds, nanoseconds = _TIME.unpack_from(data)
+            return min(now, int(seconds) * _SECOND + int(nanoseconds) - offset)
+    return now

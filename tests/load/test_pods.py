@@ -1,0 +1,124 @@
+from collections import Counter
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsdns.load.errors import LoadError
+from hsdns.load.pods import FORMS, RESOLVERS, Pods, check_lengths, read_shares, resolv_confs
+from hsdns.resolver.glibc import Glibc
+from tests.load.pod_plans import OUTSIDE, VAULT, WEB, plan
+
+
+@pytest.mark.parametrize(
+    ("target", "form", "name", "meant"),
+    [
+        (WEB, "name", "web", "web.shop.svc.cluster.local"),
+        (WEB, "namespace", "web.shop", "web.shop.svc.cluster.local"),
+        (WEB, "svc", "web.shop.svc", "web.shop.svc.cluster.local"),
+        (WEB, "full", "web.shop.svc.cluster.local", "web.shop.svc.cluster.local"),
+        (WEB, "absolute", "web.shop.svc.cluster.local.", "web.shop.svc.cluster.local"),
+        (VAULT, "name", "v-0.vault", "v-0.vault.bank.svc.cluster.local"),
+        (VAULT, "namespace", "v-0.vault.bank", "v-0.vault.bank.svc.cluster.local"),
+        (OUTSIDE, "full", "www.example.com", "www.example.com"),
+        (OUTSIDE, "absolute", "www.example.com.", "www.example.com"),
+    ],
+)
+def test_forms(target: object, form: str, name: str, meant: str) -> None:
+    wanted = next(Pods(plan(targets=[target], forms={form: 1})).lookups())
+    assert (wanted.name, wanted.meant, wanted.form) == (name, meant, form)
+    assert wanted.kind == target.kind  # type: ignore[attr-defined] # a Target
+
+
+def test_a_name_outside_has_no_short_form() -> None:
+    wanted = next(Pods(plan(targets=[OUTSIDE])).lookups())
+    assert (wanted.name, wanted.form) == ("www.example.com", "full")
+
+
+def test_only_pods_of_the_namespace_use_the_short_form() -> None:
+    found = list(islice(Pods(plan(targets=[WEB, VAULT], weights=[1, 1])).lookups(), 200))
+    pods = {
+        name: {each.pod for each in found if each.name == name} for name in ("web", "v-0.vault")
+    }
+    assert pods == {"web": {0, 2, 4}, "v-0.vault": {1, 3}}
+
+
+def test_a_namespace_without_pods() -> None:
+    asked = plan(count=1, namespaces=["bank"], resolv_confs=["search bank.svc.cluster.local\n"])
+    wanted = next(Pods(asked).lookups())
+    assert (wanted.pod, wanted.name, wanted.form) == (0, "web.shop", "namespace")
+
+
+@given(seed=st.integers(0, 99), count=st.integers(1, 50))
+def test_the_same_seed_gives_the_same_lookups(seed: int, count: int) -> None:
+    asked = plan(
+        seed=seed, count=count, forms=dict(FORMS), targets=[WEB, VAULT, OUTSIDE], weights=[3, 2, 1]
+    )
+    assert list(islice(Pods(asked).lookups(), 50)) == list(islice(Pods(asked).lookups(), 50))
+
+
+@given(
+    shares=st.dictionaries(st.sampled_from(list(RESOLVERS)), st.integers(1, 99), min_size=1),
+    count=st.integers(1, 400),
+)
+def test_resolvers_by_their_shares(shares: dict[str, int], count: int) -> None:
+    found = Counter(Pods(plan(resolvers=shares, count=count)).resolvers)
+    assert found.total() == count
+    for name, share in shares.items():
+        assert abs(found[name] - count * share / sum(shares.values())) < 1
+
+
+def test_a_resolver_is_kept_and_another_one_is_for_what_runs_beside() -> None:
+    pods = Pods(plan())
+    first = pods.take(3)
+    second = pods.take(3)
+    assert first is not second
+    assert isinstance(first, Glibc)
+    assert first.conf.search == (
+        "bank.svc.cluster.local",
+        "svc.cluster.local",
+        "cluster.local",
+        "node.test",
+    )
+    pods.release(3, first)
+    assert pods.take(3) is first
+
+
+def test_resolv_confs() -> None:
+    assert resolv_confs(["a", "b"], "192.0.2.53", "k.test", [], {"ndots": "2", "rotate": ""}) == [
+        "search a.svc.k.test svc.k.test k.test\nnameserver 192.0.2.53\noptions ndots:2 rotate\n",
+        "search b.svc.k.test svc.k.test k.test\nnameserver 192.0.2.53\noptions ndots:2 rotate\n",
+    ]
+
+
+def test_a_name_that_is_too_long() -> None:
+    check_lengths(plan())
+    name = ".".join(["a" * 60] * 4)
+    sentence = f'^"{name}" with a search domain has more than 255 octets: .*; leave the name or the domain out$'
+    with pytest.raises(LoadError, match=sentence):
+        check_lengths(plan(targets=[OUTSIDE.__class__(name, "", "external")]))
+
+
+@pytest.mark.parametrize(
+    ("text", "shares"),
+    [("glibc=60,musl=20", {"glibc": 60, "musl": 20}), ("go", {"go": 1}), ("go=0, musl=3", {"musl": 3})],
+)  # fmt: skip
+def test_shares(text: str, shares: dict[str, int]) -> None:
+    assert read_shares(text, RESOLVERS, "resolvers", "resolver") == shares
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("glib=1", '-resolvers: "glib" is no resolver; did you mean "glibc"?'),
+        ("x=1", '-resolvers: "x" is no resolver; there are glibc, musl, go, c-ares'),
+        ("go=x", '-resolvers: go needs a share, such as go=20; found "x"'),
+        ("go=1,go=2", "-resolvers: go is given twice; remove one of them"),
+        ("go=0", '-resolvers: the shares of "go=0" are all 0'),
+    ],
+)
+def test_bad_shares(text: str, sentence: str) -> None:
+    with pytest.raises(LoadError) as error:
+        read_shares(text, RESOLVERS, "resolvers", "resolver")
+    assert str(error.value) == sentence

@@ -53,6 +53,10 @@ class Outcome(NamedTuple):
     received: int
 
 
+# The octets of an outcome, whose fields are the arguments.
+pack_outcome: Final = _OUTCOME.pack
+
+
 def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes:
     """The octets of some outcomes."""
     pack = _OUTCOME.pack
@@ -83,7 +87,7 @@ def unpack_question(octets: bytes) -> tuple[int, Question]:
     return number, Question(Name(octets[at:]), qtype, group)
 
 
-def frame(kind: bytes, octets: bytes = b"") -> bytes:
+def frame(kind: bytes, octets: bytes | bytearray = b"") -> bytes:
     """A message on the pipe."""
     return _FRAME.pack(kind, len(octets)) + octets
 

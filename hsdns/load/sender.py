@@ -12,8 +12,6 @@ Rule 3: nothing is counted here and no reply is read beyond its ID and flags: wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Final, Protocol
 
 from hsdns.load.in_flight import InFlight, Waiting
@@ -24,7 +22,7 @@ from hsdns.load.outcome import (
     OUTCOMES,
     REPLY,
     frame,
-    pack_outcomes,
+    pack_outcome,
 )
 
 MOST: Final = 16  # queries sent in one turn
@@ -76,7 +74,7 @@ class Sender:
         self._wants_replies = replies
         self._replies: dict[bytes, int] = {}
         self._reply_count = 0
-        self._outcomes: list[tuple[int, int, int, int, int, int]] = []
+        self._outcomes = bytearray()  # packed at once: all together would delay queries
         self._reported = 0
 
     def run(self, begin: int) -> None:
@@ -111,27 +109,35 @@ class Sender:
 
     def _send(self, begin: int, due: int, now: int) -> int | None:
         """Send what is due; return when the next query is."""
-        leaving: list[tuple[int, int, int, int]] = []  # socket, ID, question, planned
+        place, order, times = self._in_flight.place, self._order, self._times
+        leaving: list[tuple[int, int, int]] = []  # ID, question, planned; of one socket
         following: int | None = due
-        while following is not None and begin + following <= now and len(leaving) < MOST:
-            leaving.append((*self._in_flight.place(), next(self._order), begin + following))
-            following = next(self._times, None)
-        for socket, some in groupby(leaving, key=itemgetter(0)):
-            self._send_from(socket, list(some))
+        last = -1
+        for _ in range(MOST):
+            if following is None or begin + following > now:
+                break
+            socket, query_id = place()
+            if socket != last and leaving:
+                self._send_from(last, leaving)
+                leaving = []
+            last = socket
+            leaving.append((query_id, next(order), begin + following))
+            following = next(times, None)
+        self._send_from(last, leaving)
         return following
 
-    def _send_from(self, socket: int, leaving: list[tuple[int, int, int, int]]) -> None:
-        queries = self._queries
+    def _send_from(self, socket: int, leaving: list[tuple[int, int, int]]) -> None:
+        queries, begin = self._queries, self._in_flight.begin
         octets = [
-            query_id.to_bytes(2, "big") + queries[question] for _, query_id, question, _ in leaving
+            query_id.to_bytes(2, "big") + queries[question] for query_id, question, _ in leaving
         ]
         refused = self._wires[socket].send(octets)
         sent = self._clock()
-        for place, (_, query_id, question, planned) in enumerate(leaving):
+        for place, (query_id, question, planned) in enumerate(leaving):
             if refused and place in refused:
                 self._without_reply((question, planned, sent), NOT_SENT)
                 continue
-            before = self._in_flight.begin(socket, query_id, (question, planned, sent))
+            before = begin(socket, query_id, (question, planned, sent))
             if before is not None:
                 self._without_reply(before, LOST)
 
@@ -150,7 +156,7 @@ class Sender:
                 question, planned, sent = waiting
                 number = self._number(question, octets) if self._wants_replies else 0
                 flags = octets[2] << 8 | octets[3]
-                outcomes.append((question, flags, number, planned, sent, now))
+                outcomes += pack_outcome(question, flags, number, planned, sent, now)
 
     def _number(self, question: int, octets: bytes) -> int:
         """The number of a reply; new ones are emitted."""
@@ -170,10 +176,10 @@ class Sender:
 
     def _without_reply(self, waiting: Waiting, why: int) -> None:
         question, planned, sent = waiting
-        self._outcomes.append((question, 0, 0, planned, sent, why))
+        self._outcomes += pack_outcome(question, 0, 0, planned, sent, why)
 
     def _report(self, now: int) -> None:
         if self._outcomes:
-            self._emit(frame(OUTCOMES, pack_outcomes(self._outcomes)))
+            self._emit(frame(OUTCOMES, self._outcomes))
             self._outcomes.clear()
         self._reported = now

@@ -30,6 +30,8 @@ use messages::{LOST, Messages, NOT_SENT};
 pub const MOST: usize = 16;
 /// Nanoseconds between two reports of outcomes.
 const REPORT_EVERY: i64 = 20_000_000;
+/// Nanoseconds between two reports of counts alone.
+const COUNTS_EVERY: i64 = 100_000_000;
 /// Nanoseconds before a query is due from which nothing is waited for.
 const SPIN: i64 = 60_000;
 /// Nanoseconds that are waited for at once.
@@ -130,6 +132,7 @@ pub struct LoadSender {
     refused: Vec<usize>,
     lost: Vec<Waiting>,
     ready: Vec<usize>,
+    report_every: i64,
     reported: i64,
 }
 
@@ -137,6 +140,7 @@ impl LoadSender {
     /// Make one that takes its schedule from `feed`.
     #[must_use]
     pub fn new(settings: Settings, feed: Arc<Feed>) -> Self {
+        let only_counts = !settings.kinds.is_empty() && !settings.replies;
         Self {
             queries: settings.queries,
             schedule: Schedule::new(feed),
@@ -147,6 +151,11 @@ impl LoadSender {
             refused: Vec::new(),
             lost: Vec::new(),
             ready: Vec::new(),
+            report_every: if only_counts {
+                COUNTS_EVERY
+            } else {
+                REPORT_EVERY
+            },
             reported: 0,
         }
     }
@@ -176,7 +185,7 @@ impl LoadSender {
             }
             let now = world.clock();
             self.take_lost(now);
-            if now - self.reported > REPORT_EVERY {
+            if now - self.reported > self.report_every {
                 self.report(now);
             }
             world.emit(self.messages.octets());

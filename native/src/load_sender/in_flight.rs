@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 /// Queries that leave from one socket, one after another.
 pub const RUN: usize = 16;
 const IDS: usize = 1 << 16;
+const NONE: u64 = u64::MAX;
 
 /// A query that waits; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct Waiting {
 #[derive(Clone, Copy)]
 struct Place {
     waiting: Waiting,
-    /// The number of the query that waits here, 0 for none.
+    /// The number of the query that waits here, or NONE.
     number: u64,
 }
 
@@ -49,13 +50,17 @@ impl InFlight {
                 planned: 0,
                 sent: 0,
             },
-            number: 0,
+            number: NONE,
         };
+        // Both are written once here, so that the kernel gives no memory meanwhile, which takes its time.
+        let places = vec![nobody; first_ids.len() * IDS];
+        let mut order = VecDeque::from(vec![(0, NONE, 0); places.len() / 2]);
+        order.clear();
         Self {
-            places: vec![nobody; first_ids.len() * IDS],
+            places,
             first_ids,
             timeout,
-            order: VecDeque::new(),
+            order,
             next: 0,
             number: 0,
             count: 0,
@@ -83,7 +88,7 @@ impl InFlight {
         };
         let before = std::mem::replace(&mut self.places[place], now);
         self.order.push_back((place, self.number, waiting.sent));
-        if before.number == 0 {
+        if before.number == NONE {
             self.count += 1;
             None
         } else {
@@ -94,10 +99,10 @@ impl InFlight {
     /// Take the query of a reply; None if none waits for it.
     pub fn answered(&mut self, socket: usize, query_id: u16) -> Option<Waiting> {
         let place = &mut self.places[socket * IDS + usize::from(query_id)];
-        if place.number == 0 {
+        if place.number == NONE {
             return None;
         }
-        place.number = 0;
+        place.number = NONE;
         self.count -= 1;
         Some(place.waiting)
     }
@@ -109,7 +114,7 @@ impl InFlight {
             self.order.pop_front();
             let place = &mut self.places[place];
             if place.number == number {
-                place.number = 0;
+                place.number = NONE;
                 self.count -= 1;
                 found.push(place.waiting);
             }

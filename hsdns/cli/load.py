@@ -139,7 +139,15 @@ def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
         return cluster_questions(answer_sets, settings.mix, settings.zipf, settings.seed)
 
     configuration, _ = configure(flags.get("conf"), source_objects(flags))
-    return LoadCluster(configuration, choose, verifies=settings.verifies, api=settings.api)
+    return LoadCluster(
+        configuration,
+        choose,
+        verifies=settings.verifies,
+        api=settings.api,
+        changes_api=settings.churn_api,
+        kinds=settings.churn_kinds,
+        seed=settings.seed,
+    )
 
 
 def _questions(settings: LoadSettings, cluster: LoadCluster | None) -> Questions:
@@ -166,6 +174,7 @@ def _load(
     metrics: Metrics,
     generator: Generator,
 ) -> tuple[list[OfServer], PlanReport]:
+    from hsdns.cli.load_following import following_changes
     from hsdns.cli.load_live import live
     from hsdns.cli.load_streams import allow_connections
     from hsdns.load.in_flight import sockets_for
@@ -208,6 +217,7 @@ def _load(
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))
             loaded.append(Loaded(target.name, sending, verifier))
+        following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, settings.live))
         stack.enter_context(_churning(settings, cluster))
 
@@ -221,6 +231,7 @@ def _load(
             settings.keeps_going,
             settings.limits,
             generator.begin,
+            following.take,
         )
         ended = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
@@ -229,11 +240,12 @@ def _load(
         OfServer(
             each.name,
             place_to_text(target.host, target.port),
-            each.why,
+            each.why or ("" if cluster is None else cluster.failure),
             round(each.seconds, 3),
             each.results,
+            following.report(number, questions.all, each.results.begin / 1e9, each.seconds),
         )
-        for each, target in zip(ended, settings.targets, strict=True)
+        for number, (each, target) in enumerate(zip(ended, settings.targets, strict=True))
     ]
     return servers, PlanReport(
         transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
@@ -248,6 +260,8 @@ def _load(
         settings.edns,
         settings.churn,
         generator.portion.to_text(),
+        settings.churn_kinds if settings.churn else {},
+        settings.probes,
         settings.streams,
     )
 
@@ -270,8 +284,9 @@ def _find(
     from hsdns.load.stream_probe import probe_over
 
     family, address = find_target(target.host, target.port)
-    query = questions.first.query()
-    has_cluster = cluster is not None and cluster.api is not None
+    awaited = None if cluster is None else cluster.awaited
+    query = (awaited or questions.first).query()
+    has_cluster = cluster is not None and (cluster.api is not None or awaited is not None)
 
     def is_ready(reply: Reply) -> bool:
         return not has_cluster or bool(reply.answer)

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hsdns.assemble import Configuration
-from hsdns.cli.offline import CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
+from hsdns.cli.offline import WAIT, CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
 from hsdns.load.api import ClusterApi
+from hsdns.load.api_writer import ApiWriter
+from hsdns.load.changes import DEFAULT
 from hsdns.load.churn import Churn
 from hsdns.load.errors import LoadError
-from hsdns.load.questions import Question, Questions
+from hsdns.load.follower import Event, Follower
+from hsdns.load.namespace import NAMESPACE, OwnNamespace, Size
+from hsdns.load.questions import ABSENT, Question, Questions
 from hsdns.load.truth import BEAT, Truth
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.api_access import ApiAccess
+from hsdns.sources.api_server import ApiServer
 from hsdns.sources.synthetic import Synthetic
 
 SWITCH_INTERVAL: Final = 0.0005  # seconds that another thread may hold the interpreter
@@ -42,6 +49,9 @@ class LoadCluster:
         *,
         verifies: bool,
         api: tuple[str, int] | None = None,
+        changes_api: bool = False,
+        kinds: Mapping[str, int] = DEFAULT,
+        seed: int = 1,
     ) -> None:
         self.questions: Questions
         self.truth: Truth | None = None
@@ -50,7 +60,14 @@ class LoadCluster:
         self._choose = choose
         self._verifies = verifies
         self._api = api
+        self._kinds, self._seed = kinds, seed
         self._churn: Churn | None = None
+        self._follower: Follower | None = None
+        self._changing: asyncio.Task[None] | None = None
+        self._changes_api = changes_api
+        self._own: OwnNamespace | None = None
+        self.awaited: Question | None = None  # that a server answers once it has the cluster
+        self.failure = ""  # why changes ended
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -60,7 +77,13 @@ class LoadCluster:
     def __enter__(self) -> LoadCluster:
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._thread.start()
-        self._ready.wait()
+        try:
+            self._ready.wait()
+        except BaseException:
+            # Whatever has been made by now is removed again.
+            self._loop.call_soon_threadsafe(self._task.cancel)
+            self._thread.join()
+            raise
         if self._failure is not None:
             self._thread.join()
             raise self._failure
@@ -69,6 +92,14 @@ class LoadCluster:
     def __exit__(self, *error: object) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
+
+    def follow(self, rate: float, ask: Callable[[Event], bool]) -> Follower:
+        """Follow changes from now on, with at most so many probes a second; `ask` is told in the cluster's thread."""
+        truth = self.truth
+        assert truth is not None, "made to verify"
+        follower = Follower(truth, truth.by_service(), rate, ask, time.monotonic)
+        self._follower, truth.follow = follower, follower.changed
+        return follower
 
     def begin_churn(self, rate: float) -> None:
         """Change the cluster from now on, `rate` times a second."""
@@ -79,12 +110,24 @@ class LoadCluster:
         self._loop.call_soon_threadsafe(self._end)
 
     def _begin(self, rate: float) -> None:
-        assert self._churn is not None, "made with an API"
-        assert self.api is not None, "made with an API"
-        self._changing = self._loop.create_task(self._churn.run(self.api, rate))
+        self._changing = self._loop.create_task(self._change(rate))
+
+    async def _change(self, rate: float) -> None:
+        try:
+            if self._own is not None:
+                await self._own.run(rate)
+            elif self._churn is not None and self.api is not None:
+                await self._churn.run(self.api, rate)
+        except* LoadError as group:
+            self.failure = f"the changes ended: {group.exceptions[0]}"
 
     def _end(self) -> None:
-        self._changing.cancel()
+        if self._changing is not None:
+            self._changing.cancel()
+
+    def _written(self, version: str, time: float) -> None:
+        if self._follower is not None:
+            self._follower.written(version, time)
 
     def _run(self) -> None:
         try:
@@ -95,17 +138,25 @@ class LoadCluster:
 
     async def _live(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        task = asyncio.current_task()
+        assert task is not None, "asyncio.run() makes one"
+        self._task = task
         blocks = kubernetes_blocks(self._configuration)
         if not blocks:
             raise CannotTell(
                 f"{self._configuration.corefile.path}: there is no kubernetes block, so there is no cluster"
             )
         runtime = make_runtime(self._configuration)
+        writer: ApiWriter | None = None
         try:
             for block in blocks:
                 await block.start(runtime)
             await wait_for_clusters(runtime, blocks)
+            if self._changes_api:
+                writer = _writer(_only(blocks))
+                await self._make_namespace(_only(blocks), writer)
             self.questions = self._choose(blocks)
+            self.awaited = self._first()
             if self._verifies:
                 grows = self.questions.pods is not None
                 self.truth = Truth(_only(blocks), self._questions(), time.monotonic, grows=grows)
@@ -118,6 +169,13 @@ class LoadCluster:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._over.wait(), BEAT)
         finally:
+            if self._changing is not None:
+                self._changing.cancel()
+                await asyncio.gather(self._changing, return_exceptions=True)
+            if self._own is not None:
+                await self._own.remove()
+            if writer is not None:
+                await writer.close()
             if self.api is not None:
                 await self.api.stop()
             for block in blocks:
@@ -127,15 +185,67 @@ class LoadCluster:
     def _questions(self) -> Sequence[Question]:
         return self.questions.all
 
+    def _first(self) -> Question | None:
+        """A question that a server answers once it has the cluster; None where the cluster was there before."""
+        if self._own is None and self._api is None:
+            return None
+        own = f".{self._own.name}." if self._own is not None else "."
+        there = (each for each in self.questions.all if each.group != ABSENT)
+        return next((each for each in there if own in each.name.to_text()), None)
+
+    async def _make_namespace(self, block: Kubernetes, writer: ApiWriter) -> None:
+        """Make a namespace of its own, and wait until the watch has it; raise LoadError."""
+        name = f"{NAMESPACE}-{secrets.token_hex(4)}"
+        own = OwnNamespace(
+            writer, name, Size(), self._kinds, self._seed, time.monotonic, self._written
+        )
+        self._own = own
+        await own.make()
+        print(f"the namespace of the changes is {name}", file=sys.stderr)
+        deadline = time.monotonic() + WAIT
+        values = block.store.services.values
+        while (
+            sum(key[0] == name.encode() and bool(value.slices) for key, value in values.items())
+            < Size().services
+        ):
+            if time.monotonic() > deadline:
+                raise LoadError(
+                    f"-churn-api: the watch has not seen the namespace {name} within {WAIT:g} s; "
+                    "does the kubernetes block select namespaces or labels?"
+                )
+            await asyncio.sleep(BEAT)
+
     async def _open_api(self, block: Kubernetes, host: str, port: int) -> None:
         source = block.source
         if not isinstance(source, Synthetic) or source.changes:
             raise LoadError(
                 "-api serves a made-up cluster: add -source synthetic, without changes; -churn makes them"
             )
-        self._churn = Churn(source.shape, block.watch.deliver, time.monotonic)
+        self._churn = Churn(
+            source.shape,
+            self._kinds,
+            self._seed,
+            block.watch.deliver,
+            time.monotonic,
+            self._written,
+        )
         self.api = ClusterApi(self._churn.history, host, port)
         await self.api.start()
+
+
+def _writer(block: Kubernetes) -> ApiWriter:
+    """What writes to the API server that a block watches; raise LoadError."""
+    source = block.source
+    connect = source.connect if isinstance(source, ApiServer) else None
+    if not isinstance(connect, ApiAccess):
+        raise LoadError(
+            "-churn-api changes a cluster that is watched at its API server: leave -source out, and name with -conf a "
+            "Corefile whose kubernetes block has kubeconfig or endpoint, or neither inside of a cluster"
+        )
+    try:
+        return ApiWriter(connect.source(time.monotonic, time.time, lambda sentence: None))
+    except ValueError as error:
+        raise LoadError(f"-churn-api: {error}") from None
 
 
 def _only(blocks: Sequence[Kubernetes]) -> Kubernetes:

@@ -18,6 +18,8 @@ from hsdns.cli.load_pods import PodSettings, longest_timeout, read_pods
 from hsdns.cli.load_streams import FLAGS as STREAM_FLAGS
 from hsdns.cli.load_streams import default_port, read_streams
 from hsdns.corefile.properties import parse_duration
+from hsdns.load.changes import DEFAULT, read_kinds
+from hsdns.load.changes import KINDS as CHANGES
 from hsdns.load.cluster_names import KINDS, read_mix
 from hsdns.load.portion import Portion, read_portion
 from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule
@@ -31,6 +33,7 @@ PORT: Final = 53
 RATE: Final = "1000"
 TIMEOUT: Final = 2.0  # seconds
 SOCKETS: Final = 4
+PROBES: Final = 0.1  # of the queries
 Flags = Mapping[str, str | int | bool | list[str]]
 
 _MIX: Final = ",".join(f"{kind}={share}" for kind, share in KINDS.items() if share)
@@ -42,6 +45,13 @@ _RATES: Final = (
 )
 _API: Final = (
     "serve the made-up cluster of -source synthetic as a Kubernetes API, for the server to watch"
+)
+_CHURN_API: Final = (
+    "make the changes at the API server of -conf, in a namespace that is made and removed again"
+)
+_KINDS: Final = f"shares of the kinds of changes: {', '.join(CHANGES)} (default renumber=1)"
+_PROBES: Final = (
+    "questions a second, at most, that follow changes (default with -churn: a tenth of -rate)"
 )
 _NUMBER: Final = "number"
 
@@ -68,7 +78,10 @@ FLAGS: Final = {
     "verify": Flag(bool, "judge each answer by a watch of the same cluster"),
     "slack": Flag(str, "how far apart the watches of server and generator may be (default 100ms)", "TIME"),
     "api": Flag(str, _API, "HOST:PORT"),
-    "churn": Flag(str, "changes a second of the cluster of -api", "RATE"),
+    "churn": Flag(str, "changes a second of the cluster of -api, or of -churn-api", "RATE"),
+    "churn-api": Flag(bool, _CHURN_API),
+    "churn-kinds": Flag(str, _KINDS, "KIND=SHARE,..."),
+    "probes": Flag(str, _PROBES, "RATE"),
     "wait": Flag(str, "how long to wait for the server to answer (default 0s: three queries)", "TIME"),
     "fail-if": Flag(str, "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,..."),
     "find-knee": Flag(bool, "find the highest rate at which limits hold, from -rate on; -time is the shortest step"),
@@ -108,6 +121,9 @@ class LoadSettings(NamedTuple):
     slack: float
     api: tuple[str, int] | None
     churn: float
+    churn_api: bool
+    churn_kinds: dict[str, int]
+    probes: float
     wait: float
     limits: list[Limit]
     mix: dict[str, int] | None
@@ -159,6 +175,9 @@ def read_settings(flags: Flags) -> LoadSettings:
         slack,
         _host_and_port(str(flags["api"])) if "api" in flags else None,
         _number(flags, "churn", 0.0, 100_000.0),
+        bool(flags.get("churn-api")),
+        read_kinds(str(flags["churn-kinds"])) if "churn-kinds" in flags else dict(DEFAULT),
+        _probes(flags, schedule),
         wait,
         read_limits(limits, verifies=verifies) if limits else [],
         read_mix(str(flags["mix"])) if "mix" in flags and pods is None else None,
@@ -178,7 +197,10 @@ def read_settings(flags: Flags) -> LoadSettings:
 # Flags that have no effect without another one, and which.
 _NEEDED: Final = (
     ("slack", ("verify",)),
-    ("churn", ("api",)),
+    ("churn", ("api", "churn-api")),
+    ("churn-api", ("churn",)),
+    ("churn-kinds", ("churn",)),
+    ("probes", ("verify",)),
     ("api", ("source", "conf")),
     ("verify", ("source", "conf")),
     ("mix", ("source", "conf")),
@@ -216,10 +238,32 @@ def _knee(
     return found
 
 
+def _probes(flags: Flags, schedule: Schedule) -> float:
+    """Questions a second that follow changes: those that are told, or a share of the load's."""
+    streams = read_streams(flags)
+    if streams is not None and not streams.for_truncated:
+        if flags.get("probes"):
+            raise FlagError(
+                "-probes asks over UDP, and this load is over connections; leave it out"
+            )
+        return 0.0
+    if "probes" in flags:
+        return _number(flags, "probes", 0.0, 100_000.0)
+    return schedule.fastest * PROBES if flags.get("churn") and flags.get("verify") else 0.0
+
+
 def _check_parts(flags: Flags) -> None:
     """Raise FlagError for what several generators cannot do."""
     if "part" in flags and "job" in flags:
         raise FlagError("-part: the Job of -job says which portion this is; leave one of them out")
+    if "churn-api" in flags and ("api" in flags or "conf" not in flags):
+        raise FlagError(
+            "-churn-api needs -conf, a Corefile that says which API server; -api serves a made-up cluster instead"
+        )
+    if "churn-api" in flags and ("part" in flags or "job" in flags):
+        raise FlagError(
+            "-churn-api: each generator would change a namespace of its own; leave -part and -job out"
+        )
     for name in ("part", "job"):
         if name in flags and "api" in flags:
             raise FlagError(

@@ -1,54 +1,105 @@
-"""Changes of a made-up cluster at a rate, in the API that the server under test watches and in the truth at once.
+"""Changes of a made-up cluster at a rate, in the API that the servers under test watch and in the truth at once.
 
-Path: cli/load.py (-churn, -api) -> here -> the truth's own store, then api.py.
-Rule 1: a change is one address of one Service replaced, as if a pod had been; the seed of the cluster says which.
+Path: cli/load.py (-churn, -api) -> here, with the changes of changes.py -> the truth's own store, then api.py.
+Rule 1: what is changed and how, the seed says; a change is written when it is due, and late ones at once.
 Rule 2: the truth has a change before any server can see it: there is one clock, and no answer is early.
+Rule 3: a change counts as written when the API has it, which is after the truth has it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from hsdns.cluster.objects import Upserted
+from msgspec import structs
+
+from hsdns.cluster.objects import EndpointSlice, Upserted
 from hsdns.cluster.source import Deliver
 from hsdns.load.api import ClusterApi
 from hsdns.load.api_history import ApiHistory
+from hsdns.load.changes import Changes
 from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
 
 TICK: Final = 0.002  # seconds between two batches of changes at least
+Written = Callable[[str, float], None]
+
+
+class Pace:
+    """When changes are due: `rate` a second since it was made; `clock` is monotonic seconds."""
+
+    def __init__(self, rate: float, clock: Callable[[], float]) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._begin = clock()
+        self.made = 0
+
+    def due(self) -> int:
+        """How many changes are to be made now; they count as made."""
+        count = max(0, int((self._clock() - self._begin) * self._rate) - self.made)
+        self.made += count
+        return count
+
+    def left(self) -> float:
+        """Seconds until the next change is due."""
+        return max(TICK, self._begin + (self.made + 1) / self._rate - self._clock())
 
 
 class Churn:
-    """A cluster of a shape; `deliver` takes events for the truth, which has the same cluster already."""
+    """A cluster of a shape; `deliver` takes events for the truth, which has the same cluster already.
 
-    def __init__(self, shape: Shape, deliver: Deliver, clock: Callable[[], float]) -> None:
+    `written` is told the resourceVersion of each change, and when it was written.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        kinds: Mapping[str, int],
+        seed: int,
+        deliver: Deliver,
+        clock: Callable[[], float],
+        written: Written = lambda version, time: None,
+    ) -> None:
         self.history = ApiHistory()
-        self._cluster = SyntheticCluster(shape)
         self._deliver = deliver
         self._clock = clock
+        self._written = written
+        self._kinds, self._seed = kinds, seed
+        self._cluster = SyntheticCluster(shape)
+        self._slices: list[EndpointSlice] = []
+        self._changes: Changes | None = None
         for found in self._cluster.objects():
             self.history.put(found)
+            if isinstance(found, EndpointSlice) and found.address_type == "IPv4":
+                self._slices.append(found)
 
-    def change(self) -> None:
-        """Make one change."""
-        changed = self._cluster.change()
+    def change(self) -> str:
+        """Make one change; return its resourceVersion; raise LoadError if there is nothing to change."""
+        found = self._made().next()
+        # The store takes an object of the version that it has for the same one.
+        version = str(self.history.version + 1)
+        changed = structs.replace(
+            found, metadata=structs.replace(found.metadata, resource_version=version)
+        )
         self._deliver([Upserted(changed)])
         self.history.put(changed)
+        return version
 
-    def due(self, rate: float, begin: float, made: int) -> int:
-        """How many changes are to be made now, at `rate` a second since `begin`, of which `made` are made."""
-        return max(0, int((self._clock() - begin) * rate) - made)
+    def _made(self) -> Changes:
+        if self._changes is None:
+            unused = self._cluster.unused_addresses()
+            self._changes = Changes(self._slices, self._kinds, self._seed, unused)
+        return self._changes
 
     async def run(self, api: ClusterApi, rate: float) -> None:
         """Make changes until cancelled."""
-        begin, made = self._clock(), 0
+        self._made()  # which takes a while, before the first change is due
+        pace = Pace(rate, self._clock)
         while True:
-            await asyncio.sleep(max(TICK, begin + (made + 1) / rate - self._clock()))
-            count = self.due(rate, begin, made)
-            for _ in range(count):
-                self.change()
-            made += count
-            if count:
+            await asyncio.sleep(pace.left())
+            changed = [self.change() for _ in range(pace.due())]
+            now = self._clock()
+            for version in changed:
+                self._written(version, now)
+            if changed:
                 api.changed()

@@ -95,6 +95,13 @@ def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
     for label, name in (("stale by p50", "p50"), ("stale by at most", "max")):
         ages = [NOTHING if each is None else _figure(each.stale_age, name) for each in verdicts]
         yield Row(label, ages)
+    found = [each.propagation for each in servers]
+    for name in ("p50", "p99", "max"):
+        cells = [NOTHING if each is None else _figure(each.first_new, name) for each in found]
+        yield Row(f"added: first new answer after {name}", cells)
+    for name in ("p50", "p99", "max"):
+        cells = [NOTHING if each is None else _figure(each.last_old, name) for each in found]
+        yield Row(f"removed: last old answer after {name}", cells)
     yield Row("changes", [NOTHING if each is None else str(each.changes) for each in verdicts])
 
 

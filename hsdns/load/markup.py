@@ -11,6 +11,7 @@ from html import escape
 from typing import Final
 
 Rows = Iterable[Sequence[object]]
+_DOTS: Final = ("shown", "gone")
 _LINES: Final = ("p50", "p99", "p999", "late", "stale")
 
 
@@ -44,6 +45,8 @@ def legend(entries: Iterable[tuple[str, str]]) -> str:
     for style, text in entries:
         if style in _LINES or style.startswith("server "):
             shape = f'<path class="{style}" fill="none" d="M0 5h18"/>'
+        elif style in _DOTS:
+            shape = f'<circle class="{style}" cx="9" cy="5" r="3"/>'
         else:
             shape = f'<rect class="{style}" width="18" height="10"/>'
         items.append(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
-from hsdns.load import beside, knee_plot
+from hsdns.load import beside, knee_plot, spread
 from hsdns.load.columns import MOST, MOST_TOGETHER, columns
 from hsdns.load.comparison import Shown, comparison, differences, shown
 from hsdns.load.judge import VERDICTS
@@ -42,8 +42,10 @@ def _page(servers: Sequence[Shown], reports: Sequence[Report]) -> str:
     most = min(MOST, MOST_TOGETHER // len(servers))
     every = [columns(each.server, most) for each in servers]
     drawn = [found for found in every if found]
+    changed = [each.server.propagation for each in servers if each.server.propagation is not None]
     parts = [
-        Part(*each, found, drawn, len(servers)) for each, found in zip(servers, every, strict=True)
+        Part(*each, found, drawn, len(servers), changed)
+        for each, found in zip(servers, every, strict=True)
     ]
     body = [
         f"<h1>{escape(title)}</h1>",
@@ -125,15 +127,21 @@ def _side_by_side(servers: Sequence[Shown], parts: Sequence[Part]) -> str:
     names = [each.name for each in servers]
     rows = [(row.label, *row.cells) for row in comparison(servers)]
     key = legend([(beside.style(number), name) for number, name in enumerate(names)])
-    return (
-        table("The servers", ("", *names), rows)
-        + figure(
-            "Latency against the slowest share",
-            beside.slowest([each.server for each in servers]),
-            key,
-        )
-        + figure("Age of the stalest answer", beside.ages([each.columns for each in parts]), key)
+    found = [each.server.propagation for each in servers]
+    plots = (
+        ("Latency against the slowest share", beside.slowest([each.server for each in servers])),
+        ("Age of the stalest answer", beside.ages([each.columns for each in parts])),
+        (
+            "Added: until the first new answer",
+            spread.shares(found, spread.first_new, True, beside.style),
+        ),
+        (
+            "Removed: until the last old answer",
+            spread.shares(found, spread.last_old, False, beside.style),
+        ),
     )
+    drawn = [part(title, figure(title, plot, key)) for title, plot in plots if plot]
+    return table("The servers", ("", *names), rows) + "".join(drawn)
 
 
 def _plan(report: Report) -> Iterator[tuple[str, str]]:
@@ -151,7 +159,10 @@ def _plan(report: Report) -> Iterator[tuple[str, str]]:
         yield "generators", str(report.generators)
     yield "questions", plan.what
     yield "queries", f"{plan.sockets} sockets, lost after {plan.timeout_ms:g} ms, {edns}"
-    yield "changes", f"{plan.churn:g} a second" if plan.churn else "none made by this run"
+    kinds = ", ".join(f"{kind} {share}" for kind, share in plan.churn_kinds.items())
+    yield "changes", f"{plan.churn:g} a second: {kinds}" if plan.churn else "none made by this run"
+    if plan.probes:
+        yield "probes", f"at most {plan.probes:g} questions a second beside the load follow changes"
     yield (
         "generator",
         f"hsdns {machine.hsdns}, Python {machine.python}, sockets by {machine.sockets_by}",

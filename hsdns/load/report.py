@@ -34,7 +34,7 @@ Slots = list[tuple[int, int]]
 
 
 class Percentile(msgspec.Struct, frozen=True):
-    """`name` is p50 ... p99.99 or max; `why` there is no figure: lost, generator (it was the limit) or none."""
+    """`name` is p50 ... p99.99 or max; `why` there is no figure: lost, generator (the limit), few, never, none."""
 
     name: str
     us: int | None
@@ -64,6 +64,8 @@ class PlanReport(msgspec.Struct, frozen=True):
     edns: int
     churn: float
     part: str = ""  # of -part; "" for the whole
+    churn_kinds: dict[str, int] = {}
+    probes: float = 0.0  # questions a second that follow changes, at most
     streams: StreamPlan | None = None  # over connections, or what UDP truncates
 
 
@@ -140,6 +142,41 @@ class SecondReport(msgspec.Struct, frozen=True):
     late_slots: Slots
 
 
+class EventReport(msgspec.Struct, frozen=True):
+    """A change that was followed: when it was written (seconds after the begin), and milliseconds from then on.
+
+    `seen_ms` is when the generator's watch had it, `first_new_ms` and `last_old_ms` are None for never; `resolution_ms`
+    is the time between the questions around the first new answer.
+    """
+
+    at_s: float
+    name: str
+    type: str
+    adds: bool
+    removes: bool
+    seen_ms: float
+    first_new_ms: float | None
+    last_old_ms: float | None
+    resolution_ms: float
+
+
+class PropagationReport(msgspec.Struct, frozen=True):
+    """How long changes took to show.  `first_new` is of those that add records, `last_old` of those that remove some.
+
+    `left_out` were followed for too short a time to say anything; `events` are some of all, evenly chosen.
+    """
+
+    followed: int
+    left_out: int
+    never_new: int
+    never_gone: int
+    seen: list[Percentile]
+    first_new: list[Percentile]
+    last_old: list[Percentile]
+    resolution: list[Percentile]
+    events: list[EventReport]
+
+
 class LimitReport(msgspec.Struct, frozen=True):
     """A limit of -fail-if; `met` None: that could not be said.
 
@@ -169,6 +206,7 @@ class ServerReport(msgspec.Struct, frozen=True):
     refused: str
     kinds: list[KindReport]
     verdicts: VerdictReport | None
+    propagation: PropagationReport | None
     limits: list[LimitReport]
     per_second: list[SecondReport]
     connections: ConnectionsReport | None = None
@@ -236,6 +274,7 @@ class OfServer(NamedTuple):
     ended: str
     seconds: float
     results: Results
+    propagation: PropagationReport | None = None
 
 
 def make_report(run: Run, servers: Sequence[OfServer]) -> Report:
@@ -302,6 +341,7 @@ def _server(run: Run, server: OfServer) -> ServerReport:
             if part.sent or part.not_sent
         ],
         None if run.slack is None else _verdicts(results, whole, run.slack),
+        server.propagation,
         [_limit(limit, measured, server.ended) for limit in run.limits],
         [
             _second(number, second, refused)

@@ -73,6 +73,7 @@ class Watching(NamedTuple):
 
     `show` gets the results by name and the seconds since the begin; `keeps_going` even if every query fails; those of
     the `limits` that abort end the run of a server.  `begin` is a time of the clock, 0 for at once.
+    `meanwhile` is called again and again until the end.
     """
 
     changes: Callable[[], Iterable[float]] = tuple
@@ -80,6 +81,7 @@ class Watching(NamedTuple):
     keeps_going: bool = False
     limits: Sequence[Limit] = ()
     begin: int = 0
+    meanwhile: Callable[[], None] = lambda: None
 
 
 class Ended(NamedTuple):
@@ -194,6 +196,7 @@ def _follow(
         try:
             for course in running:
                 course.take(TICK / len(running))
+            watching.meanwhile()
             now = clock()
             if now - looked >= TICK * SECOND:
                 looked = now

@@ -100,7 +100,7 @@ class SenderProcess:
                 self._process.stdin.close()
 
 
-class _Pipe:
+class Pipe:
     """Standard output, without waiting."""
 
     def __init__(self, number: int) -> None:
@@ -132,12 +132,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stdin, stdout = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
     os.dup2(2, 1)  # nothing else may write there
-    length = int.from_bytes(_read(stdin, 8), "big")
-    plan = read_plan(_read(stdin, length))
+    length = int.from_bytes(read_whole(stdin, 8), "big")
+    plan = read_plan(read_whole(stdin, length))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
     first_ids = [randbelow(IDS) for _ in range(plan.sockets)]
-    pipe = _Pipe(stdout)
+    pipe = Pipe(stdout)
     if plan.pods is not None:
         run = _pods(plan, plan.pods)
     elif plan.streams is not None and not plan.streams.for_truncated:
@@ -149,11 +149,11 @@ def main() -> None:
     gc.freeze()
     gc.disable()  # nothing here has cycles, and a collection would be lateness
     with suppress(BrokenPipeError):
-        run(int.from_bytes(_read(stdin, 8), "big"), stdin, pipe)
+        run(int.from_bytes(read_whole(stdin, 8), "big"), stdin, pipe)
 
 
 # Sends everything from a time on, until the end of a file descriptor, and tells a pipe.
-_Run = Callable[[int, int, _Pipe], None]
+_Run = Callable[[int, int, Pipe], None]
 
 
 def _compiled(plan: Plan, first_ids: Sequence[int]) -> _Run:
@@ -164,17 +164,17 @@ def _compiled(plan: Plan, first_ids: Sequence[int]) -> _Run:
 def _pods(plan: Plan, asked: PodPlan) -> _Run:
     pods = Pods(asked)
 
-    def run(begin: int, stop: int, pipe: _Pipe) -> None:
+    def run(begin: int, stop: int, pipe: Pipe) -> None:
         pod_sender(plan, pods, stop, pipe.emit).run(begin)
         pipe.finish()
 
     return run
 
 
-def _over_connections(plan: Plan, stop: int, pipe: _Pipe) -> _Run:
+def _over_connections(plan: Plan, stop: int, pipe: Pipe) -> _Run:
     sender = stream_sender(plan, stop, pipe.emit)
 
-    def run(begin: int, stop: int, pipe: _Pipe) -> None:
+    def run(begin: int, stop: int, pipe: Pipe) -> None:
         del stop  # the sender has it
         sender.run(begin)
         pipe.finish()
@@ -188,7 +188,7 @@ def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
     times, questions = plan.times(), plan.order()
     in_flight = InFlight(plan.sockets, plan.timeout, first_ids)
 
-    def run(begin: int, stop: int, pipe: _Pipe) -> None:
+    def run(begin: int, stop: int, pipe: Pipe) -> None:
         watched = [stop, *numbers]
 
         def wait(nanoseconds: int) -> list[int] | None:
@@ -214,7 +214,8 @@ def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
     return run
 
 
-def _read(number: int, length: int) -> bytes:
+def read_whole(number: int, length: int) -> bytes:
+    """So many octets of a file; end the process if there are no more."""
     found = b""
     while len(found) < length:
         octets = os.read(number, length - len(found))

@@ -11,7 +11,15 @@ from typing import Final
 from hsdns.load.comparison import Shown, comparison, differences, shown
 from hsdns.load.connection_report import ConnectionsReport, reasons
 from hsdns.load.lookup_text import lookup_lines
-from hsdns.load.report import Counts, KneeReport, Report, ServerReport, StaleReport, VerdictReport
+from hsdns.load.report import (
+    Counts,
+    KneeReport,
+    PropagationReport,
+    Report,
+    ServerReport,
+    StaleReport,
+    VerdictReport,
+)
 from hsdns.load.words import (
     answers,
     arrival,
@@ -107,6 +115,8 @@ def _server(server: ServerReport) -> list[str]:
         found += [_row(*each) for each in lookup_lines(server.lookups)]
     if server.verdicts is not None:
         found += _verdicts(server.verdicts)
+    if server.propagation is not None:
+        found += _propagation(server.propagation)
     if server.connections is not None:
         found += _connections(server.connections)
     for limit in server.limits:
@@ -127,6 +137,30 @@ def _verdicts(found: VerdictReport) -> list[str]:
     if found.counts.get("stale"):
         rows.append(_row("STALE", f"by {percentiles(found.stale_age)}"))
         rows += [_row("", _stale(name)) for name in found.stale_names[:MOST_NAMES]]
+    return rows
+
+
+def _propagation(found: PropagationReport) -> list[str]:
+    judged = found.followed - found.left_out
+    rows = [
+        _row(
+            "changes", f"{judged} followed until they showed; {found.left_out} for too short a time"
+        )
+    ]
+    if not judged:
+        return rows
+    rows += [
+        _row(
+            "added",
+            f"first new answer after {percentiles(found.first_new)}; {found.never_new} never",
+        ),
+        _row(
+            "removed",
+            f"last old answer after {percentiles(found.last_old)}; {found.never_gone} never gone",
+        ),
+        _row("", f"asked every {percentiles(found.resolution, ('p50', 'p99', 'max'))}"),
+        _row("", f"seen by the generator after {percentiles(found.seen, ('p50', 'p99', 'max'))}"),
+    ]
     return rows
 
 

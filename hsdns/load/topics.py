@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from hsdns.load import plots
+from hsdns.load import plots, spread
 from hsdns.load.columns import BAD, KNOWN, OTHER, Column
 from hsdns.load.judge import VERDICTS
 from hsdns.load.lookup_text import HEAD, lookup_rows
 from hsdns.load.markup import figure, legend, paragraph, table
-from hsdns.load.report import Report, ServerReport, VerdictReport
+from hsdns.load.report import PropagationReport, Report, ServerReport, VerdictReport
 from hsdns.load.words import answers, duration, share, us_to_text
 
 MOST_STALE: Final = 20  # names that are told
@@ -22,7 +22,7 @@ MOST_ROWS: Final = 1000  # of the tables of seconds of all servers together
 
 
 class Part(NamedTuple):
-    """A server on a page: its seconds in columns, those of all that are drawn, and how many servers there are."""
+    """A server on a page: its seconds in columns, those of all, how many servers there are, and how changes showed."""
 
     name: str
     report: Report
@@ -30,6 +30,7 @@ class Part(NamedTuple):
     columns: list[Column]
     beside: list[list[Column]]
     servers: int
+    propagations: Sequence[PropagationReport] = ()
 
     def titled(self, title: str) -> str:
         """What a screen reader is told of a plot."""
@@ -130,6 +131,35 @@ def _verdict_tables(verdicts: VerdictReport) -> str:
     return found
 
 
+def _changes(part: Part) -> str:
+    found = part.server.propagation
+    if found is None:
+        return ""
+    judged = found.followed - found.left_out
+    told = (
+        f"{judged} changes were followed until they showed, {found.left_out} more for less than a second. Times run "
+        f"from when a change was written; {found.never_new} that added records never showed, and {found.never_gone} "
+        "that removed some were still answered at the end."
+    )
+    if not judged:
+        return paragraph(told)
+    end = max([each.at_s for each in found.events] + [part.server.seconds])
+    drawn = spread.dots(found, [found, *part.propagations], end)
+    key = legend((("shown", "first new answer"), ("gone", "last old answer")))
+    rows = [
+        ("added: first new answer", *map(duration, found.first_new)),
+        ("removed: last old answer", *map(duration, found.last_old)),
+        ("between two questions", *map(duration, found.resolution)),
+        ("seen by the generator", *map(duration, found.seen)),
+    ]
+    names = [each.name for each in found.first_new]
+    return (
+        figure(part.titled("Until changes show"), drawn, key)
+        + paragraph(told)
+        + table(part.titled("Until changes show"), ("after the write", *names), rows)
+    )
+
+
 def _lookups(part: Part) -> str:
     found = part.server.lookups
     if found is None:
@@ -200,6 +230,7 @@ TOPICS: Final[Sequence[tuple[str, Callable[[Part], str]]]] = (
     ("Latency over time", _heat),
     ("Latency against the slowest share", _slowest),
     ("Right or wrong", _verdicts),
+    ("Until changes show", _changes),
     ("Lookups", _lookups),
     ("Second by second", _seconds),
     ("Kinds of names", _kinds),

@@ -6,13 +6,16 @@ Rule 2: what is right for a question is made of the state by what answers querie
         is compared with it for the first time.
 Rule 3: if questions may be learnt while the cluster changes, all Services are followed from the beginning: a question
         may be learnt after it was answered.
-Rule 4: what does not depend on one Service or one address has no truth here, and is not judged: names outside the
+Rule 4: `follow` is told each change, in the thread of the watch: the Service, the number of its state,
+        when, and the resourceVersion.
+Rule 5: what does not depend on one Service or one address has no truth here, and is not judged: names outside the
         cluster, those of an ExternalName but for its CNAME, pods that are verified, and names that fall through.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import repeat
@@ -37,7 +40,9 @@ log = logging.getLogger("hsdns.load")
 
 Pointers = tuple[Name, ...]
 Spans = deque[tuple[float, float]]  # times from which, and until which
+Follow = Callable[[Key, int, float, str], None]
 Subject = Key | bytes | None  # a Service, an address, or nothing that changes
+_CHANGING: Final = "headless"
 BEAT: Final = 0.02  # seconds
 LATE: Final = (
     0.05  # seconds between two turns of the watch's loop from which what it sees may be late
@@ -95,6 +100,8 @@ class Truth:
         self._stalls: Spans = deque(maxlen=_MOST_SPANS)  # the loop did not turn
         self._outages: Spans = deque(maxlen=_MOST_SPANS)  # the cluster could not be watched
         self._expected: dict[tuple[int, int], Answer | None] = {}
+        self._making = threading.Lock()  # of what _scratch has
+        self.follow: Follow = lambda key, state, time, version: None
         self._scratch = Store(block.state.settings, wall=lambda: 0.0, warn=_ignore)
         self._scratch.namespaces = block.store.namespaces
         self._scratch.pods = block.store.pods
@@ -136,6 +143,17 @@ class Truth:
         self.subjects.append(subject)
         number = self._numbers[question.name.lower, question.qtype] = len(self.subjects) - 1
         return number
+
+    def by_service(self) -> dict[Key, Sequence[int]]:
+        """The questions about each Service, those first whose answers change with any endpoint."""
+        found: dict[Key, list[int]] = {}
+        for number in sorted(
+            range(len(self.questions)), key=lambda each: self.questions[each].group != _CHANGING
+        ):
+            subject = self.subjects[number]
+            if isinstance(subject, tuple):
+                found.setdefault(subject, []).append(number)
+        return dict(found)
 
     def is_away(self) -> bool:
         """Whether the cluster cannot be watched at the moment."""
@@ -181,7 +199,8 @@ class Truth:
         if found is _MISSING:
             if len(self._expected) >= _REMEMBERED:
                 self._expected.clear()
-            found = self._expected[question, state] = self._make(question, state)
+            with self._making:
+                found = self._expected[question, state] = self._make(question, state)
         return found
 
     def latest(self, question: int) -> Answer | None:
@@ -227,6 +246,8 @@ class Truth:
         if timeline is not None:
             timeline.add(now, self._block.store.services.values.get(noted.service))
             self.changes.append(now)
+            base, since, _ = timeline.states
+            self.follow(noted.service, base + len(since) - 1, now, noted.version)
         if self._addresses:
             for address in _places(noted.before) ^ _places(noted.after):
                 if address[0] in self._addresses:

@@ -27,7 +27,7 @@ def percentiles(figures: Sequence[Percentile], only: Sequence[str] = ()) -> str:
 def duration(figure: Percentile) -> str:
     """A figure with its unit, or why there is none."""
     if figure.us is None:
-        return {"lost": "lost", "generator": "-", "none": "-"}[figure.why]
+        return figure.why if figure.why in ("lost", "never") else "-"
     return us_to_text(figure.us)
 
 

@@ -39,7 +39,7 @@ class ApiAccess:
         self._options = options
         self._environment = environment
         self._folder = folder
-        self._access(time.monotonic, time.time, lambda sentence: None)
+        self.source(time.monotonic, time.time, lambda sentence: None)
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same access to the same API server."""
@@ -63,7 +63,7 @@ class ApiAccess:
 
     def check(self) -> list[str]:
         """Return a sentence for each missing part; does not contact the server."""
-        return self._access(time.monotonic, time.time, lambda sentence: None).check()
+        return self.source(time.monotonic, time.time, lambda sentence: None).check()
 
     def __call__(self, around: Surroundings, report: Report) -> Transport:
         """Make the client; does not contact the server yet."""
@@ -73,12 +73,13 @@ class ApiAccess:
         def warn(sentence: str) -> None:
             report(logging.WARNING, sentence)
 
-        access = self._access(around.clock, around.wall, warn)
+        access = self.source(around.clock, around.wall, warn)
         return ApiClient(access, around.metrics, around.clock, warn)
 
-    def _access(
+    def source(
         self, now: Callable[[], float], wall: Callable[[], float], warn: Callable[[str], None]
     ) -> AccessSource:
+        """The address and the credentials, by these clocks; `warn` gets sentences."""
         options = self._options
         if options.kubeconfig:
             from hsdns.apiserver.kubeconfig import Kubeconfig  # noqa: PLC0415 - no pod needs it

@@ -119,7 +119,7 @@ class ApiServer:
         self.reject: Callable[[str, Key, str], None] = lambda kind, key, fault: None
         self.on_lost: Callable[[str], None] = lambda since: None
         self.obstacles = Obstacles()
-        self._connect = connect
+        self.connect = connect
         self.options = options
         self._settle = settle or collector.keep
         self._contact: Contact | None = None
@@ -129,22 +129,22 @@ class ApiServer:
 
     def __str__(self) -> str:
         """Name the API server; a snapshot is only used if it is of the same one."""
-        return str(self._connect)
+        return str(self.connect)
 
     def joined(self, other: ApiServer) -> ApiServer | None:
         """A source for this one and another, None if they have different API servers or credentials."""
-        if self._connect != other._connect:
+        if self.connect != other.connect:
             return None
-        return ApiServer(self._connect, self.options.union(other.options), self._settle)
+        return ApiServer(self.connect, self.options.union(other.options), self._settle)
 
     @property
     def is_in_cluster(self) -> bool:
         """Whether the server is that of the cluster that this process runs in."""
-        return self._connect.is_in_cluster
+        return self.connect.is_in_cluster
 
     def check(self) -> list[str]:
         """Return a sentence for each missing part, as far as this host can tell."""
-        return self._connect.check()
+        return self.connect.check()
 
     def load(self, deliver: Deliver, report: Report) -> None:
         """Deliver nothing: objects arrive only in watch()."""
@@ -152,7 +152,7 @@ class ApiServer:
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Watch all scopes until cancelled."""
         # In a thread: it imports the HTTP client, for which the loop would stand still for 0.3 s.
-        transport = await asyncio.to_thread(self._connect, around, report)
+        transport = await asyncio.to_thread(self.connect, around, report)
 
         def report_redacted(level: int, message: str) -> None:
             report(level, transport.redact(message))  # a watch, too, may echo a credential

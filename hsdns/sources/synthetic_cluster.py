@@ -134,6 +134,11 @@ class SyntheticCluster:
         first = endpoint - endpoint % ENDPOINTS_PER_SLICE
         return self._slice(service, "IPv4", first)
 
+    def unused_addresses(self) -> Iterator[str]:
+        """IPv4 addresses of pods that no endpoint has now."""
+        for index in self._spares:
+            yield self._address(index)
+
     def _service(self, service: int) -> Service:
         shape = self.shape
         families = shape.families(service)
@@ -181,7 +186,7 @@ class SyntheticCluster:
     def _endpoint(self, service: int, family: str, endpoint: int) -> Endpoint:
         name = f"svc-{service}-{endpoint}"
         if family == "IPv4":
-            address = str(IPv4Address(_POD_V4 + self._scattered(self._index(service, endpoint))))
+            address = self._address(self._index(service, endpoint))
         else:
             index = self._initial_index(service, endpoint)
             address = str(IPv6Address(_POD_V6 + 1 + self._scattered(index)))
@@ -191,6 +196,9 @@ class SyntheticCluster:
             hostname=name if self.shape.is_headless(service) else None,
             target_ref=ObjectReference(kind="Pod", name=name, namespace=_namespace(service)),
         )
+
+    def _address(self, index: int) -> str:
+        return str(IPv4Address(_POD_V4 + self._scattered(index)))
 
     def _initial_index(self, service: int, endpoint: int) -> int:
         return service * self.shape.endpoints + endpoint

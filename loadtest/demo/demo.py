@@ -80,7 +80,19 @@ def load_words(
         ),
         *("-rate", options.rate, "-time", options.time, "-seed", "1"),
         *("-source", "synthetic", "services=100", "endpoints=5"),
-        *("-api", f"127.0.0.1:{api}", "-churn", str(options.churn), "-wait", "30s", "-verify"),
+        *(
+            "-api",
+            f"127.0.0.1:{api}",
+            "-churn",
+            str(options.churn),
+            "-churn-kinds",
+            "scale=3,rollout=1,ready=4,kill=1,renumber=1",
+            "-probes",
+            "400",
+            "-wait",
+            "30s",
+            "-verify",
+        ),
         *("-json", str(folder / "report.json"), "-html", str(folder / "report.html")),
     ]
 

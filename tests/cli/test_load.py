@@ -69,9 +69,11 @@ def test_answers_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
     """The server says 10.0.0.1 to everything, which no Service of the cluster has."""
     with server() as port:
         words = ["load", "-p", str(port), "-source", "synthetic", "services=2", "endpoints=1", "headless=0", "-mix", "service=1"]  # fmt: skip
-        assert cli.main([*words, "-verify", *SHORT, "-o", "json", "-fail-if", "wrong>0"]) == 1
+        assert cli.main([*words, "-verify", *SHORT, "-o", "json", "-fail-if", "right<1"]) == 1
     (found,) = json.loads(capsys.readouterr().out)["servers"]
-    assert found["verdicts"]["counts"]["wrong"] == 20
+    counts, reasons = found["verdicts"]["counts"], found["verdicts"]["undecided"]
+    # On a busy machine the watch may have been late itself.
+    assert (counts["wrong"] + reasons.get("away", 0), counts["right"]) == (20, 0)
     assert found["kinds"][0]["group"] == "service"
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
+from hsdns.assemble import Configuration
 from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import CannotTell, configure
 from hsdns.corefile.tree import Position, Token
@@ -16,6 +18,7 @@ from hsdns.load.cluster_names import cluster_questions
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Questions
 from hsdns.plugins.kubernetes import Kubernetes
+from tests.support.apiserver.real_api import RealApi, missing_assets
 
 SYNTHETIC = ("synthetic", "services=2", "endpoints=2", "headless=1")
 
@@ -81,4 +84,61 @@ def test_a_corefile_without_a_cluster(tmp_path: Path) -> None:
         pytest.raises(CannotTell, match="there is no kubernetes block, so there is no cluster"),
         LoadCluster(configuration, choose, verifies=False),
     ):
+        pass
+
+
+def corefile(folder: Path, api: RealApi, token: str) -> Configuration:
+    """A Corefile with a kubeconfig for an API server."""
+    kubeconfig, file = folder / "kubeconfig", folder / "Corefile"
+    authority = b64encode(api.authority).decode()
+    kubeconfig.write_text(f"""
+apiVersion: v1
+kind: Config
+current-context: it
+contexts: [{{name: it, context: {{cluster: it, user: it}}}}]
+clusters: [{{name: it, cluster: {{server: "https://127.0.0.1:{api.port}", certificate-authority-data: {authority}}}}}]
+users: [{{name: it, user: {{token: {token}}}}}]
+""")
+    file.write_text(
+        f"cluster.local {{\n    kubernetes cluster.local {{\n        kubeconfig {kubeconfig}\n    }}\n}}\n"
+    )
+    return configure(str(file), None)[0]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.skipif(bool(missing_assets()), reason=missing_assets())
+def test_changes_through_a_real_api(tmp_path: Path) -> None:
+    with RealApi() as api:
+        with LoadCluster(corefile(tmp_path, api, api.admin), choose, verifies=True, changes_api=True) as found:  # fmt: skip
+            (name,) = [each for each in names(api, "Namespace") if each.startswith("hsdns-load-")]
+            assert found.awaited is not None
+            assert f".{name}." in found.awaited.name.to_text()
+            assert found.truth is not None
+            follower = found.follow(10_000.0, lambda event: True)
+            found.begin_churn(100.0)
+            while not any(each.written is not None for each in follower.events):
+                names(api, "EndpointSlice")
+            found.end_churn()
+            assert found.failure == ""
+            for event in follower.events:
+                assert event.key[0] == name.encode()
+                assert event.written is None or event.written < event.seen
+        assert not [each for each in names(api, "EndpointSlice") if each.startswith("svc-")]
+        assert not [each for each in names(api, "Service") if each.startswith("svc-")]
+        # No controller takes it away here, but that it is to go.
+        assert [each["metadata"]["name"] for each in api.items("Namespace") if "deletionTimestamp" in each["metadata"]] == [name]  # fmt: skip
+        with pytest.raises(LoadError, match=r'^-churn-api: Namespace hsdns-load-.* cannot be made: 403 .*"contract" cannot create resource "namespaces"'), LoadCluster(corefile(tmp_path, api, api.token), choose, verifies=True, changes_api=True):  # fmt: skip
+            pass
+
+
+def names(api: RealApi, kind: str) -> list[str]:
+    return [each["metadata"]["name"] for each in api.items(kind)]
+
+
+def test_changes_through_an_api_need_one() -> None:
+    configuration, _ = configure(
+        None, tuple(Token(word, Position("-source", 0, 0)) for word in SYNTHETIC)
+    )
+    with pytest.raises(LoadError, match=r"^-churn-api changes a cluster that is watched at its API server"), LoadCluster(configuration, choose, verifies=True, changes_api=True):  # fmt: skip
         pass

@@ -27,6 +27,9 @@ def test_defaults() -> None:
         slack=0.1,
         api=None,
         churn=0.0,
+        churn_api=False,
+        churn_kinds={"renumber": 1},
+        probes=0.0,
         wait=0.0,
         limits=[],
         mix=None,
@@ -44,7 +47,7 @@ def test_defaults() -> None:
 def test_all() -> None:
     found = settings(
         "-server 192.0.2.1 -server b=[::1]:54 -i-own-this 192.0.2.1 -p 1053 -rate 5..10:1s,7 -time 3s -arrival burst=2 -seed 9 -edns 1232 "
-        "-timeout 1s -sockets 2 -verify -slack 50ms -source synthetic -api [::1]:8001 -churn 2.5 -wait 4s "
+        "-timeout 1s -sockets 2 -verify -slack 50ms -source synthetic -api [::1]:8001 -churn 2.5 -churn-kinds scale=2,ready=1 -probes 30 -wait 4s "
         "-fail-if stale>0 -mix srv=1 -zipf 1.5 -keep-going -live none -start-at +30s"
     )
     assert found == LoadSettings(
@@ -58,6 +61,9 @@ def test_all() -> None:
         slack=0.05,
         api=("::1", 8001),
         churn=2.5,
+        churn_api=False,
+        churn_kinds={"scale": 2, "ready": 1},
+        probes=30.0,
         wait=4.0,
         limits=[Limit("stale>0", "stale", ">", 0.0, "")],
         mix={"srv": 1},
@@ -106,7 +112,14 @@ NEEDS = "-source synthetic"
         (f"{NEEDS} -part 0/2 -api [::1]:1", "-part: each generator would make up a cluster of its own for -api; leave one of them out"),
         ("-queries q -verify", "-verify needs -source or -conf"),
         ("-queries q -slack 1s", "-slack needs -verify"),
-        (f"{NEEDS} -churn 5", "-churn needs -api"),
+        (f"{NEEDS} -churn 5", "-churn needs -api or -churn-api"),
+        (f"{NEEDS} -churn-api", "-churn-api needs -churn"),
+        (f"{NEEDS} -churn-api -churn 1", "-churn-api needs -conf, a Corefile that says which API server; -api serves a made-up cluster instead"),
+        ("-conf C -churn-api -churn 1 -part 0/2", "-churn-api: each generator would change a namespace of its own; leave -part and -job out"),
+        (f"{NEEDS} -churn-kinds scale=1", "-churn-kinds needs -churn"),
+        (f"{NEEDS} -probes 5", "-probes needs -verify"),
+        (f"{NEEDS} -verify -probes 5 -transport tcp", "-probes asks over UDP, and this load is over connections; leave it out"),
+        (f"{NEEDS} -verify -probes x", '-probes needs a number from 0 to 100000, found "x"'),
         ("-queries q -mix srv=1", "-mix needs -source or -conf"),
         (f"{NEEDS} -queries q -zipf 1", "-zipf draws names of a cluster, -queries asks those of a file in order; leave one of them out"),
         (f"{NEEDS} -zipf x", '-zipf needs a number from 0 to 10, found "x"'),
@@ -140,3 +153,16 @@ def test_bad_input(text: str, sentence: str) -> None:
 def test_ceilings_are_lifted() -> None:
     found = settings("-queries q -rate 200000 -max-rate 200000 -time 2h -max-time 2h")
     assert found.schedule.stages == (Stage(7200, 200_000, 200_000),)
+
+
+@pytest.mark.parametrize(
+    ("words", "probes"),
+    [
+        ("-verify -churn 5 -api [::1]:0", 200),
+        ("-verify -churn 5 -api [::1]:0 -probes 0", 0),
+        ("-churn 5 -api [::1]:0", 0),
+        ("-verify", 0),
+    ],
+)
+def test_changes_of_its_own_are_followed(words: str, probes: float) -> None:
+    assert settings(f"{NEEDS} -rate 100..2000 {words}").probes == probes

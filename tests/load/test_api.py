@@ -12,6 +12,7 @@ from hsdns.cli.offline import configure, kubernetes_blocks, make_runtime, wait_f
 from hsdns.cluster.objects import Namespace, ObjectMeta
 from hsdns.load.api import ClusterApi
 from hsdns.load.api_history import ApiHistory
+from hsdns.load.changes import DEFAULT
 from hsdns.load.churn import Churn
 from hsdns.load.errors import LoadError
 from hsdns.plugins.kubernetes import Kubernetes
@@ -40,7 +41,7 @@ def test_hsdns_watches_it(tmp_path: Path) -> None:
     file.write_text(COREFILE.format(f"http://127.0.0.1:{port}"))
 
     async def test() -> list[str]:
-        churn = Churn(SHAPE, lambda events: None, lambda: 0.0)
+        churn = Churn(SHAPE, DEFAULT, 1, lambda events: None, lambda: 0.0)
         api = ClusterApi(churn.history, "127.0.0.1", port)
         await api.start()
         configuration, _ = configure(str(file), None)
@@ -61,7 +62,7 @@ def test_hsdns_watches_it(tmp_path: Path) -> None:
             await api.stop()
 
     async def expected(block: Kubernetes) -> list[str]:
-        churn = Churn(SHAPE, block.watch.deliver, lambda: 0.0)
+        churn = Churn(SHAPE, DEFAULT, 1, block.watch.deliver, lambda: 0.0)
         for _ in range(CHANGES):
             churn.change()
         return names(block)

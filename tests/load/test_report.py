@@ -18,6 +18,7 @@ from hsdns.load.report import (
     Machine,
     OfServer,
     PlanReport,
+    PropagationReport,
     Report,
     Run,
     ServerReport,
@@ -60,11 +61,16 @@ def results(*, lost: int = 0, late: int = 0, stale: bool = False) -> Results:
 
 
 def report(
-    found: Results, limits: str = "", ended: str = "", slack: float | None = 0.1, **more: Results
+    found: Results,
+    limits: str = "",
+    ended: str = "",
+    slack: float | None = 0.1,
+    propagation: PropagationReport | None = None,
+    **more: Results,
 ) -> Report:
     """A report of a server, and of more that have names."""
     read = read_limits(limits, verifies=True) if limits else []
-    servers = [OfServer(TARGET, TARGET, ended, 2.0, found)]
+    servers = [OfServer(TARGET, TARGET, ended, 2.0, found, propagation)]
     servers += [
         OfServer(name, f"127.0.0.{at} port 53", "", 2.0, each)
         for at, (name, each) in enumerate(more.items(), 2)

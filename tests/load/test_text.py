@@ -1,6 +1,7 @@
 from hsdns.load.comparison import shown_together
 from hsdns.load.text import compared_lines, lines
 from tests.load.test_report import report, results
+from tests.load.test_spread import GOOD, NOTHING
 
 WHOLE = """\
 127.0.0.1 port 53 over UDP, 2 questions
@@ -77,3 +78,23 @@ def test_several_runs() -> None:
         "not whole                              -           interrupted",
     ]
     assert "b: 127.0.0.1 port 53: 127.0.0.1 port 53" in found
+
+
+CHANGES = """\
+changes    2 followed until they showed; 0 for too short a time
+added      first new answer after p50 2.00 ms  p90 -  p95 -  p99 -  p99.9 -  p99.99 -  max 50.0 ms; 0 never
+removed    last old answer after p50 1.00 ms  p90 -  p95 -  p99 -  p99.9 -  p99.99 -  max 40.0 ms; 0 never gone
+           asked every p50 1.50 ms  p99 -  max 1.50 ms
+           seen by the generator after p50 0 us  p99 -  max 0 us"""
+
+
+def test_changes_that_were_followed() -> None:
+    assert CHANGES in "\n".join(lines(report(results(), propagation=GOOD)))
+    found = lines(report(results(), propagation=GOOD, other=results()))
+    (row,) = [
+        each.split() for each in found if each.startswith("added: first new answer after max ")
+    ]
+    assert row[-3:] == ["50.0", "ms", "-"]
+    assert lines(report(results(), propagation=NOTHING))[-1] == (
+        "changes    0 followed until they showed; 0 for too short a time"
+    )

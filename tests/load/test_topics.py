@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -9,6 +10,7 @@ from hsdns.load.topics import TOPICS, Part
 from tests.load.test_columns import WHOLE, lengthened
 from tests.load.test_lookup_text import FEW
 from tests.load.test_report import of_server, report, results
+from tests.load.test_spread import GOOD, NOTHING
 
 
 def part(server: ServerReport, servers: int = 1) -> Part:
@@ -18,7 +20,7 @@ def part(server: ServerReport, servers: int = 1) -> Part:
 
 def test_subjects_of_a_server() -> None:
     lookups = lookups_report(FEW, Histogram(), refused=False)
-    whole = replace(WHOLE, lookups=lookups)
+    whole = replace(WHOLE, lookups=lookups, propagation=GOOD)
     assert [title for title, draw in TOPICS if draw(part(whole))] == [title for title, _ in TOPICS]
     assert "By resolver" in dict(TOPICS)["Lookups"](part(whole))
 
@@ -26,10 +28,10 @@ def test_subjects_of_a_server() -> None:
 @pytest.mark.parametrize(
     ("server", "absent"),
     [
-        (of_server(results(), slack=None), {"Right or wrong", "Lookups"}),
+        (of_server(results(), slack=None), {"Right or wrong", "Until changes show", "Lookups"}),
         (
             of_server(type(results())([], 0)),
-            {"Answers", "Latency over time", "Latency against the slowest share", "Right or wrong", "Second by second", "Kinds of names", "Lookups"},
+            {"Answers", "Latency over time", "Latency against the slowest share", "Right or wrong", "Until changes show", "Second by second", "Kinds of names", "Lookups"},
         ),
     ],
 )  # fmt: skip
@@ -48,3 +50,12 @@ def test_servers_share_the_rows_of_the_tables() -> None:
     long = lengthened(WHOLE, 600)
     assert "Table of 600 seconds" in seconds(part(long))
     assert "100 more seconds are in the JSON report." in seconds(part(long, 2))
+
+
+def test_changes_that_were_followed() -> None:
+    draw = dict(TOPICS)["Until changes show"]
+    text = draw(part(msgspec.structs.replace(WHOLE, propagation=GOOD)))
+    assert "2 changes were followed until they showed, 0 more for less than a second." in text
+    assert "<figure" in text
+    assert "removed: last old answer" in text
+    assert "<figure" not in draw(part(msgspec.structs.replace(WHOLE, propagation=NOTHING)))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from ipaddress import ip_address
 
 import pytest
 from msgspec import structs
 
 from hsdns.cluster.objects import EndpointSlice, Object, ObjectMeta, Service
-from hsdns.load.judge import Answer
+from hsdns.load.changes import Changes
+from hsdns.load.judge import RIGHT, Answer, judge
 from hsdns.load.questions import Question
+from hsdns.load.report import OfServer, Run, make_report
+from hsdns.load.results import Results
 from hsdns.load.truth import Truth, answer_of
+from hsdns.load.verifier import Judged
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
 from hsdns.wire.iana import RRType
@@ -18,6 +23,7 @@ from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import srv
 from tests.load.clusters import ENDPOINTS, SERVICES, put, remove, with_block
+from tests.load.test_report import MACHINE, PLAN
 
 ZONE = "ns-0.svc.cluster.local."
 NXDOMAIN = Answer(3)
@@ -237,5 +243,70 @@ def test_questions_that_are_learnt_after_the_change() -> None:
         ]
         assert [truth.states(at) for at in (7, 8)] == [None, None]
         assert truth.changes == [5.0, 6.0]
+
+    with_block(test)
+
+
+def test_changes_are_told_and_questions_found_by_service() -> None:
+    async def test(block: Kubernetes) -> None:
+        told: list[tuple[object, ...]] = []
+        questions = [
+            ask(f"svc-1.{ZONE}", RRType.SRV),
+            ask(f"svc-1.{ZONE}", RRType.A)._replace(group="headless"),
+        ]
+        truth = Truth(block, questions, lambda: 5.0)
+        truth.follow = lambda *change: told.append(change)
+        assert truth.by_service() == {(b"ns-0", b"svc-1"): [1, 0]}
+        put(block, moved())
+        (found,) = told
+        assert found[:3] == ((b"ns-0", b"svc-1"), 1, 5.0)
+        assert truth.expected(1, 0) != truth.expected(1, 1)
+
+    with_block(test)
+
+
+def said_by(truth: Truth, question: int, base: int, state: int) -> Answer | None:
+    return truth.expected(question, base + state)
+
+
+def test_a_frozen_server_is_found_with_its_age() -> None:
+    """A change and a query each millisecond: the reported age is the time since the freeze but for what is between them."""
+    ms, frozen, end = 0.001, 2.0, 10.0
+
+    async def test(block: Kubernetes) -> None:
+        now = 0.0
+        made = SyntheticCluster(Shape(SERVICES, ENDPOINTS, seed=1))
+        slices = [each for each in made.objects() if isinstance(each, EndpointSlice)]
+        changes = Changes(slices, {"renumber": 1}, 1, made.unused_addresses())
+        questions = [ask(f"svc-{number}.{ZONE}", RRType.A) for number in range(SERVICES)]
+        truth = Truth(block, questions, lambda: now)
+        results = Results(questions, 0)
+        told = [truth.latest(number) for number in range(SERVICES)]
+        asked: list[tuple[int, float, Answer | None]] = []
+        for step in range(round(end / ms)):
+            now = step * ms
+            changed = changes.next()
+            metadata = structs.replace(changed.metadata, resource_version=f"changed-{step}")
+            put(block, structs.replace(changed, metadata=metadata))
+            now += ms / 2
+            if now < frozen:
+                told = [truth.latest(number) for number in range(SERVICES)]
+            asked.append((step % SERVICES, now, told[step % SERVICES]))
+        for question, time, answer in asked:
+            found = truth.states(question)
+            assert found is not None
+            assert answer is not None
+            since, base = found
+            said = partial(said_by, truth, question, base)
+            verdict = judge(since, said, time, time, answer, 0.1, forgotten=base > 0)
+            assert (verdict.word == RIGHT) or time > frozen
+            results.add_verdict(Judged(question, time, time, verdict))
+        run = Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, 0.1, [])
+        (server,) = make_report(run, [OfServer("a", "a", "", end, results)]).servers
+        for second in server.per_second[3:]:
+            age = (second.second + 1 - frozen) * 1000
+            assert 0 <= age - second.worst_age_ms <= 5
+        assert server.verdicts is not None
+        assert {word for word, count in server.verdicts.counts.items() if count} == {"right", "stale", "undecided"}  # fmt: skip
 
     with_block(test)

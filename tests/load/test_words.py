@@ -17,5 +17,7 @@ def test_words() -> None:
     assert percentiles(figures) == "p50 5 us  max lost"
     assert percentiles(figures, ("max",)) == "max lost"
     assert duration(Percentile("p50", None, "none")) == "-"
+    assert duration(Percentile("p99", None, "few")) == "-"
+    assert duration(Percentile("p99", None, "never")) == "never"
     assert (share(0, 10), share(1, 8)) == ("0", "1 (12.500%)")
     assert (arrival("burst", 5), arrival("poisson", 1)) == ("bursts of 5", "poisson")

@@ -56,7 +56,7 @@ class RealApi:
         self.port = free_port()
         self._service_networks = service_networks
         self.token = secrets.token_hex(16)  # of USER
-        self._admin = secrets.token_hex(16)
+        self.admin = secrets.token_hex(16)  # of the tests' own account
         self._temporary = tempfile.TemporaryDirectory(prefix="real-api-")
         self._folder = Path(self._temporary.name)
         self._etcd_port, self._etcd_peer_port = free_port(), free_port()
@@ -183,7 +183,7 @@ class RealApi:
                 method,
                 path,
                 None if body is None else json.dumps(body),
-                {"Authorization": f"Bearer {token or self._admin}", "Content-Type": kind},
+                {"Authorization": f"Bearer {token or self.admin}", "Content-Type": kind},
             )
             response = connection.getresponse()
             text = response.read()
@@ -295,7 +295,7 @@ class RealApi:
     # Accounts and rights.
 
     def _write_tokens(self) -> None:
-        lines = [f'{self._admin},tests,1,"system:masters"', f"{self.token},{USER},2"]
+        lines = [f'{self.admin},tests,1,"system:masters"', f"{self.token},{USER},2"]
         path = self._folder / "tokens.csv"
         path.touch(mode=0o600)
         path.write_text("\n".join(lines) + "\n")

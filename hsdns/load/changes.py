@@ -1,0 +1,185 @@
+"""Which change of a cluster comes next: endpoints that scale, roll out, flip readiness, are killed and are renumbered.
+
+Path: churn.py takes one change after another -> here; objects come from synthetic_cluster.py or namespace.py.
+Rule 1: the seed says everything: the same slices, kinds and seed give the same changes.
+Rule 2: a change replaces one EndpointSlice by another that differs in one endpoint, as an endpoint controller would
+        write it; addresses are used by one endpoint at a time, and again only after all others.
+Rule 3: a change that a slice cannot have becomes the next kind that it can: an empty one can only grow.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from typing import Final
+
+from msgspec import structs
+
+from hsdns.cluster.objects import Endpoint, EndpointConditions, EndpointSlice
+from hsdns.corefile.tree import did_you_mean
+from hsdns.load.errors import LoadError
+
+SCALE: Final = "scale"  # an endpoint more or less, up to twice of what there was, and down to none
+ROLLOUT: Final = (
+    "rollout"  # the endpoints of a slice get new addresses, one after the other, a change each
+)
+READY: Final = "ready"  # an endpoint becomes ready, or is not any more
+KILL: Final = (
+    "kill"  # an endpoint is gone; the next kill brings back one that is gone, with another address
+)
+RENUMBER: Final = "renumber"  # an endpoint gets another address
+KINDS: Final = (SCALE, ROLLOUT, READY, KILL, RENUMBER)
+DEFAULT: Final = {RENUMBER: 1}
+_READY: Final = EndpointConditions(ready=True, serving=True, terminating=False)
+_NOT_READY: Final = EndpointConditions(ready=False, serving=False, terminating=False)
+
+
+def read_kinds(text: str) -> dict[str, int]:
+    """Read -churn-kinds: `KIND=SHARE` with commas; raise LoadError.  Shares are parts of their sum."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        kind, equals, share = part.strip().partition("=")
+        if kind not in KINDS:
+            meant = did_you_mean(kind, KINDS) or f"; there are {', '.join(KINDS)}"
+            raise LoadError(f'-churn-kinds: "{kind}" is no kind of change{meant}')
+        if not equals or not share.isascii() or not share.isdigit() or len(share) > 9:
+            raise LoadError(
+                f'-churn-kinds: {kind} needs a share, such as {kind}=2; found "{share}"'
+            )
+        if kind in found:
+            raise LoadError(f"-churn-kinds: {kind} is given twice; remove one of them")
+        found[kind] = int(share)
+    if not any(found.values()):
+        raise LoadError(f'-churn-kinds: the shares of "{text}" are all 0, so nothing would change')
+    return found
+
+
+class Changes:
+    """Changes of some slices, which have endpoints; `addresses` are those that no endpoint has."""
+
+    def __init__(
+        self,
+        slices: Iterable[EndpointSlice],
+        kinds: Mapping[str, int],
+        seed: int,
+        addresses: Iterable[str],
+    ) -> None:
+        self.slices = list(slices)
+        if not any(each.endpoints for each in self.slices):
+            raise LoadError("-churn: a cluster without endpoints has nothing to change")
+        self._most = [2 * len(each.endpoints or ()) for each in self.slices]
+        self._kinds, self._shares = list(kinds), list(kinds.values())
+        self._random = Random(seed)
+        self._free = deque(addresses)
+        self._gone: deque[tuple[int, Endpoint]] = deque()  # slices, and endpoints that were killed
+        self._rolling: deque[tuple[int, str]] = (
+            deque()
+        )  # slices, and addresses that are to be replaced
+        self._spare: dict[
+            int, list[Endpoint]
+        ] = {}  # by slice, endpoints that scaling has taken away
+        self._added = 0
+
+    def next(self) -> EndpointSlice:
+        """Make the next change; return the slice as it is now."""
+        (kind,) = self._random.choices(self._kinds, self._shares)
+        make: Callable[[], int | None] = getattr(self, f"_{kind}")
+        at = make()
+        while at is None:  # that kind had nothing to change: another slice will do
+            at = self._scale()
+        return self.slices[at]
+
+    def _scale(self) -> int | None:
+        at = self._random.randrange(len(self.slices))
+        endpoints = list(self.slices[at].endpoints or ())
+        grows = len(endpoints) < self._most[at] and (not endpoints or self._random.random() < 0.5)
+        if grows:
+            endpoints.append(self._another(at, endpoints))
+        elif endpoints:
+            gone = endpoints.pop()
+            self._free.append(_address(gone))
+            self._spare.setdefault(at, []).append(gone)
+        else:
+            return None
+        return self._put(at, endpoints)
+
+    def _rollout(self) -> int | None:
+        if not self._rolling:
+            at = self._random.randrange(len(self.slices))
+            self._rolling.extend((at, _address(each)) for each in self.slices[at].endpoints or ())
+        while self._rolling:
+            at, address = self._rolling.popleft()
+            number = self._find(at, address)
+            if number is not None:
+                return self._replace(at, number)
+        return None
+
+    def _ready(self) -> int | None:
+        found = self._one()
+        if found is None:
+            return None
+        at, number = found
+        endpoints = list(self.slices[at].endpoints or ())
+        conditions = endpoints[number].conditions
+        is_ready = conditions is None or conditions.ready is not False
+        now = _NOT_READY if is_ready else _READY
+        endpoints[number] = structs.replace(endpoints[number], conditions=now)
+        return self._put(at, endpoints)
+
+    def _kill(self) -> int | None:
+        found = self._one()
+        if self._gone and (found is None or self._random.random() < 0.5):
+            at, killed = self._gone.popleft()
+            again = structs.replace(killed, addresses=[self._free.popleft()], conditions=_READY)
+            return self._put(at, [*(self.slices[at].endpoints or ()), again])
+        if found is None:
+            return None
+        at, number = found
+        endpoints = list(self.slices[at].endpoints or ())
+        killed = endpoints.pop(number)
+        self._free.append(_address(killed))
+        self._gone.append((at, killed))
+        return self._put(at, endpoints)
+
+    def _renumber(self) -> int | None:
+        found = self._one()
+        return None if found is None else self._replace(*found)
+
+    def _one(self) -> tuple[int, int] | None:
+        """An endpoint of a slice; None if the slice has none."""
+        at = self._random.randrange(len(self.slices))
+        count = len(self.slices[at].endpoints or ())
+        return (at, self._random.randrange(count)) if count else None
+
+    def _find(self, at: int, address: str) -> int | None:
+        addresses = [_address(each) for each in self.slices[at].endpoints or ()]
+        return addresses.index(address) if address in addresses else None
+
+    def _replace(self, at: int, number: int) -> int:
+        endpoints = list(self.slices[at].endpoints or ())
+        self._free.append(_address(endpoints[number]))
+        address = self._free.popleft()
+        endpoints[number] = structs.replace(
+            endpoints[number], addresses=[address], conditions=_READY
+        )
+        return self._put(at, endpoints)
+
+    def _another(self, at: int, endpoints: list[Endpoint]) -> Endpoint:
+        """An endpoint more: one that scaling took away, or one that is new."""
+        address = self._free.popleft()
+        spare = self._spare.get(at)
+        if spare:
+            return structs.replace(spare.pop(), addresses=[address], conditions=_READY)
+        self._added += 1
+        hostname = next((f"added-{self._added}" for each in endpoints if each.hostname), None)
+        return Endpoint(addresses=[address], conditions=_READY, hostname=hostname)
+
+    def _put(self, at: int, endpoints: list[Endpoint]) -> int:
+        self.slices[at] = structs.replace(self.slices[at], endpoints=endpoints)
+        return at
+
+
+def _address(endpoint: Endpoint) -> str:
+    assert endpoint.addresses, "the API requires one"
+    return endpoint.addresses[0]

@@ -1,10 +1,11 @@
-"""The lookups of a scenario against a server that runs: each resolver model in a thread, its waits real.
+"""The lookups of a scenario against a server that runs: each program that asks in a thread, its waits real.
 
 Path: fault_run.py -> here -> resolve_server.py.
 """
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from random import Random
@@ -22,15 +23,21 @@ NETWORK: Final = 0.05  # seconds of a lookup that do not count as lost
 
 
 class Askers:
-    """The clients of a scenario that have one nameserver and no cache of their own, at a port of loopback."""
+    """The clients of a scenario that ask one nameserver as it is in any pod, at a port of loopback."""
 
     def __init__(self, scenario: Scenario, port: int) -> None:
         self._began = 0.0
         self._stopped = threading.Event()
-        self._askers = [_Asker(scenario, seen, port) for seen in scenario.seen if seen.is_plain]
+        count = max((each.programs for each in scenario.asked), default=0)
+        self._programs = {
+            seen.label: [_Program(scenario, seen, number, port) for number in range(count)]
+            for seen in scenario.seen
+            if seen.is_direct
+        }
         self._threads = [
             threading.Thread(target=each.run, args=(self._stopped,), daemon=True)
-            for each in self._askers
+            for programs in self._programs.values()
+            for each in programs
         ]
 
     def start(self) -> None:
@@ -47,45 +54,56 @@ class Askers:
     def results(self) -> list[dict[str, Any]]:
         """What each client has got so far; those that wait are left alone."""
         self._stopped.set()
-        return [each.result() for each in self._askers]
+        return [_result(label, programs) for label, programs in self._programs.items()]
 
 
-class _Asker:
-    """One client."""
+class _Program:
+    """A process of a client, that looks up one name after the other; `ended` has the seconds and errors of lookups."""
 
-    def __init__(self, scenario: Scenario, seen: Seen, port: int) -> None:
-        self._label = seen.label
+    def __init__(self, scenario: Scenario, seen: Seen, number: int, port: int) -> None:
         self._server = (SERVERS[0], port)
-        namespaces = {each.namespace for each in scenario.asked}
+        asked = [each for each in scenario.asked if number < each.programs]
         self._models = {
-            each: MODELS[seen.client](resolv_conf(scenario, seen, each), Random(0))
-            for each in namespaces
+            each: MODELS[seen.client](resolv_conf(scenario, seen, each), Random(number))
+            for each in {each.namespace for each in asked}
         }
         self._times = sorted(
-            (each.at + number * each.every, index, each)
-            for index, each in enumerate(scenario.asked)
-            for number in range(each.times)
+            (each.at + time * each.every, index, each)
+            for index, each in enumerate(asked)
+            for time in range(each.times)
         )
-        self._ended: list[tuple[float, str]] = []
+        self._kept: dict[str, socket.socket] | None = {} if seen.keeps_socket else None
+        self.ended: list[tuple[float, str]] = []
 
     def run(self, stopped: threading.Event) -> None:
         """Look all of it up."""
+        try:
+            self._run(stopped)
+        finally:
+            for sock in (self._kept or {}).values():
+                sock.close()
+
+    def _run(self, stopped: threading.Event) -> None:
         began, random = time.monotonic(), Random()
         for at, _, asked in self._times:
             if stopped.wait(max(0.0, began + at - time.monotonic())):
                 return
             second, model = time.monotonic() - began, self._models[asked.namespace]
-            for step in server_steps(model, asked.name, TYPES, self._server, random, second):
+            for step in server_steps(
+                model, asked.name, TYPES, self._server, random, second, self._kept
+            ):
                 if isinstance(step, Ended):
-                    self._ended.append((step.at - second, step.result.error))
+                    self.ended.append((step.at - second, step.result.error))
 
-    def result(self) -> dict[str, Any]:
-        """What it has got."""
-        failed = [error for _, error in self._ended if error]
-        return {
-            "client": self._label,
-            "lookups": len(self._ended),
-            "seconds": round(sum(each for each, _ in self._ended if each > NETWORK), 1),
-            "failed": len(failed),
-            "error": failed[-1] if failed else "",
-        }
+
+def _result(label: str, programs: list[_Program]) -> dict[str, Any]:
+    """What all programs of a client have got."""
+    ended = [each for program in programs for each in [*program.ended]]
+    failed = [error for _, error in ended if error]
+    return {
+        "client": label,
+        "lookups": len(ended),
+        "seconds": round(sum(each for each, _ in ended if each > NETWORK), 1),
+        "failed": len(failed),
+        "error": failed[-1] if failed else "",
+    }

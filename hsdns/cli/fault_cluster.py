@@ -1,4 +1,4 @@
-"""A cluster for one scenario: a folder with manifests, and `hsdns serve` for it on a free port of loopback.
+"""A cluster for one scenario: a folder with manifests, or an API, and `hsdns serve` for it on a free port of loopback.
 
 Path: fault_run.py -> here -> a process of its own; it ends with the `with` block, and leaves nothing behind.
 """
@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import yaml
 
@@ -21,6 +21,10 @@ from hsdns.cli.running_server import RunningServer, ServerError, find
 from hsdns.fault_scenarios.scenario import Scenario, Step
 from hsdns.fault_scenarios.stage import COREFILE, SERVERS
 
+if TYPE_CHECKING:
+    from hsdns.cli.fault_api import OwnApi
+
+PAGE: Final = "/v1/faults"
 START: Final = 20.0  # seconds until it answers
 POLL: Final = 0.05
 SOURCE: Final = "source manifests /"  # in a Corefile, where the objects are put
@@ -33,6 +37,9 @@ class OwnCluster:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._servers = max((each.servers for each in scenario.seen), default=1)
+        rules = [rule for step in scenario.steps for rule in step.add]
+        self._is_watched = any(rule.split()[0] == "watch" for rule in rules)
+        self._api: OwnApi | None = None
 
     def __enter__(self) -> Self:
         """Start it; raise ServerError."""
@@ -40,6 +47,10 @@ class OwnCluster:
         folder = Path(self._folder.name)
         self._objects = folder / "objects"
         self._objects.mkdir()
+        if self._is_watched:
+            from hsdns.cli.fault_api import OwnApi
+
+            self._api = OwnApi()
         self.change(Step(apply=self._scenario.manifests))
         self.port = free_port(SERVERS[: self._servers])
         corefile, self._door = folder / "Corefile", folder / "control.sock"
@@ -69,10 +80,15 @@ class OwnCluster:
         """End it."""
         self._process.terminate()
         self._process.communicate()
+        if self._api is not None:
+            self._api.stop()
         self._folder.cleanup()
 
     def change(self, step: Step) -> None:
         """Change its objects as a step says."""
+        if self._api is not None:
+            self._api.change(step)
+            return
         for document in yaml.safe_load_all(step.apply):
             if document:
                 meta = document["metadata"]
@@ -89,14 +105,19 @@ class OwnCluster:
 
     def _corefile(self) -> str:
         text = self._scenario.corefile or COREFILE
-        text = text.replace(SOURCE, f'source manifests "{self._objects}"')
+        source = f'source manifests "{self._objects}"'
+        if self._api is not None:
+            source = f"endpoint {self._api.url}"
+        text = text.replace(SOURCE, source)
         return _BLOCK.sub(rf"\1{{\n    bind {' '.join(SERVERS[: self._servers])}", text)
 
     def _wait(self) -> RunningServer:
         deadline = time.monotonic() + START
         while True:
             try:
-                return find(str(self._door))
+                server = find(str(self._door))
+                list(server.lines(PAGE))  # refused as long as it starts
+                return server
             except ServerError as error:
                 if self._process.poll() is not None or time.monotonic() > deadline:
                     raise ServerError(f"its own cluster did not start: {self._said() or error}") from None  # fmt: skip

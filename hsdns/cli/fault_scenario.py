@@ -27,6 +27,7 @@ ONLY_WITH: Final = {
     "ask": ("run",),
     "server": ("matrix",),
     "p": ("matrix",),
+    "control": ("add", "list", "watch", "remove", "clear", "run"),
 }
 PORT: Final = 53
 NAME: Final = "kubernetes.default.svc.cluster.local."  # a name that each cluster has
@@ -37,7 +38,11 @@ def check_flags(command: str, flags: Flags) -> None:
     """Raise FlagError for a flag of another command."""
     for flag, commands in ONLY_WITH.items():
         if flag in flags and command not in commands:
-            raise FlagError(f"-{flag} is for hsdns fault {' and '.join(commands)}; leave it out")
+            *others, last = commands
+            known = f"{', '.join(others)} and {last}" if others else last
+            raise FlagError(f"-{flag} is for hsdns fault {known}; leave it out")
+    if "own" in flags and "control" in flags:
+        raise FlagError("-own has a cluster of its own, and -control names another; leave one out")
 
 
 def run_scenarios(command: str, words: Sequence[str], flags: Flags, *, as_json: bool) -> int:

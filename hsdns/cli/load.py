@@ -34,6 +34,7 @@ from hsdns.load.errors import LoadError
 
 if TYPE_CHECKING:
     from hsdns.cli.load_cluster import LoadCluster
+    from hsdns.cli.load_replay import ReplaySettings
     from hsdns.load.questions import Question, Questions
     from hsdns.load.report import Machine, OfServer, PlanReport, Report
     from hsdns.load.results import Results
@@ -45,6 +46,7 @@ __all__ = ["FLAGS", "run"]
 
 USAGE: Final = """Usage: hsdns load -queries FILE [FLAG...]
        hsdns load -source NAME [ARGUMENT...] [FLAG...]
+       hsdns load -replay FILE [FLAG...]
        hsdns load -pods NUMBER -source NAME [ARGUMENT...] [FLAG...]
        hsdns load compare FILE... [FLAG...]
        hsdns load merge FILE... [FLAG...]
@@ -133,6 +135,8 @@ def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
     def choose(blocks: Sequence[Kubernetes]) -> Questions:
         if settings.queries:
             return Questions(_read_queries(settings.queries), seed=settings.seed)
+        if settings.replay is not None:
+            return _replayed(settings.replay)
         if settings.pods is not None:
             return pod_questions(settings.pods, blocks, settings.zipf, settings.seed)
         answer_sets = [block.answer_set() for block in blocks]
@@ -155,7 +159,15 @@ def _questions(settings: LoadSettings, cluster: LoadCluster | None) -> Questions
 
     if cluster is not None:
         return cluster.questions
+    if settings.replay is not None:
+        return _replayed(settings.replay)
     return Questions(_read_queries(settings.queries), seed=settings.seed)
+
+
+def _replayed(found: ReplaySettings) -> Questions:
+    from hsdns.load.questions import Questions
+
+    return Questions(found.replay.questions, recorded=found.replay.recorded)
 
 
 def _read_queries(path: str) -> list[Question]:
@@ -192,7 +204,8 @@ def _load(
     if settings.streams is not None:
         allow_connections(settings.streams, schedule.fastest, settings.timeout)
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
-    sockets = sockets_for(schedule.fastest, settings.timeout, settings.sockets)
+    fastest = schedule.fastest if settings.replay is None else settings.replay.replay.fastest
+    sockets = sockets_for(fastest, settings.timeout, settings.sockets)
     truth = cluster.truth if cluster is not None else None
     with ExitStack() as stack:
         loaded = []
@@ -209,6 +222,7 @@ def _load(
                 round(settings.timeout * 1e9),
                 sockets,
                 settings.verifies,
+                recorded=questions.recorded,
                 pods=questions.pods,
                 portion=generator.portion,
                 kinds=kind_numbers(questions.all),
@@ -272,6 +286,8 @@ def _what(settings: LoadSettings, questions: Questions) -> str:
 
     if questions.pods is not None:
         return in_words(questions.pods)
+    if settings.replay is not None:
+        return settings.replay.what
     groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
     return f"{len(questions.all)} questions of {settings.queries or f'the cluster: {groups}'}"
 

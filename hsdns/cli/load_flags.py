@@ -15,6 +15,8 @@ from hsdns.cli.load_live import LINE, check_live
 from hsdns.cli.load_pods import FLAGS as POD_FLAGS
 from hsdns.cli.load_pods import SOCKETS as POD_SOCKETS
 from hsdns.cli.load_pods import PodSettings, longest_timeout, read_pods
+from hsdns.cli.load_replay import FLAGS as REPLAY_FLAGS
+from hsdns.cli.load_replay import ReplaySettings, read_replay_flags
 from hsdns.cli.load_streams import FLAGS as STREAM_FLAGS
 from hsdns.cli.load_streams import default_port, read_streams
 from hsdns.corefile.properties import parse_duration
@@ -67,6 +69,7 @@ FLAGS: Final = {
     "mix": Flag(str, f"shares of the kinds of names of the cluster (default {_MIX})", "KIND=SHARE,..."),
     "zipf": Flag(str, "exponent of Zipf's law, by which names of a kind are drawn (default 0: all alike)", "NUMBER"),
     **POD_FLAGS,
+    **REPLAY_FLAGS,
     "seed": Flag(int, "seed of all that is drawn (default 1)", "NUMBER", what=_NUMBER, high=999_999_999),
     "edns": Flag(int, "payload size of an EDNS record (default: without one)", "OCTETS", what=_NUMBER, low=512),
     "timeout": Flag(str, "when a query is lost (default 2s)", "TIME"),
@@ -136,6 +139,7 @@ class LoadSettings(NamedTuple):
     job: str
     streams: StreamPlan | None = None  # over connections, all of it or what UDP truncates
     pods: PodSettings | None = None
+    replay: ReplaySettings | None = None
     knee: KneeSettings | None = None
 
 
@@ -146,12 +150,16 @@ def read_settings(flags: Flags) -> LoadSettings:
     assert isinstance(owned, list), "the kind of the flag"
     targets = read_targets(servers, int(str(flags.get("p", default_port(flags)))), owned)
     _check_together(flags)
-    pods = read_pods(flags)
-    arrival, burst = read_arrival(str(flags.get("arrival", EVEN if pods is None else POISSON)))
-    seed = int(str(flags.get("seed", 1)))
     length = _time(flags, "time", None)
-    stages = read_stages(str(flags.get("rate", RATE)), length)
-    schedule = Schedule(stages, arrival, burst, seed)
+    replay = read_replay_flags(flags, length)
+    pods = read_pods(flags)
+    seed = int(str(flags.get("seed", 1)))
+    if replay is not None:
+        schedule = replay.schedule(seed)
+    else:
+        arrival, burst = read_arrival(str(flags.get("arrival", EVEN if pods is None else POISSON)))
+        stages = read_stages(str(flags.get("rate", RATE)), length)
+        schedule = Schedule(stages, arrival, burst, seed)
     longest = _time(flags, "max-time", MOST_SECONDS)
     assert longest is not None, "it has a default"
     check_schedule(schedule, float(str(flags.get("max-rate", MOST_RATE))), longest)
@@ -190,6 +198,7 @@ def read_settings(flags: Flags) -> LoadSettings:
         str(flags.get("job", "")),
         read_streams(flags),
         pods,
+        replay,
         _knee(flags, targets, stages, length),
     )
 
@@ -211,9 +220,9 @@ _NEEDED: Final = (
 
 def _check_together(flags: Flags) -> None:
     has_cluster = "source" in flags or "conf" in flags
-    if "queries" not in flags and not has_cluster:
+    if "queries" not in flags and "replay" not in flags and not has_cluster:
         raise FlagError(
-            "what is to be asked? add -queries FILE, or a cluster whose names are asked: -source or -conf"
+            "what is to be asked? add -queries FILE, -replay FILE, or a cluster whose names are asked: -source or -conf"
         )
     for name, needed in _NEEDED:
         if flags.get(name) and not any(flags.get(each) for each in needed):

@@ -21,6 +21,7 @@ from hsdns.wire.decode_reply import HEADER_LEN, BadReply, answers_question
 
 LONGEST: Final = 60.0  # seconds for a lookup
 CONNECTING: Final = 5.0  # seconds to connect over TCP
+KEPT: Final = "udp"  # the name of the socket that is kept
 CLOSED: Final = Answer(is_closed=True)
 
 
@@ -31,9 +32,13 @@ def server_steps(
     server: tuple[str, int],
     random: Random,
     at: float = 0.0,
+    kept: dict[str, socket.socket] | None = None,
 ) -> Iterator[Step]:
-    """Run a lookup against a server (address, port), which begins at `at` seconds on the clock of the model's steps."""
-    wire = _Sockets(server, model.checks_question, random)
+    """Run a lookup against a server (address, port), which begins at `at` seconds on the clock of the model's steps.
+
+    With `kept` all UDP queries leave from the socket in it, which is opened if it is not there, and stays open.
+    """
+    wire = _Sockets(server, model.checks_question, random, kept)
     began = time.monotonic() - at
     longest = at + LONGEST
     model.now = at
@@ -68,12 +73,19 @@ def server_steps(
 class _Sockets:
     """The sockets of one lookup, by the names that the model gives them."""
 
-    def __init__(self, server: tuple[str, int], checks_question: bool, random: Random) -> None:
+    def __init__(
+        self,
+        server: tuple[str, int],
+        checks_question: bool,
+        random: Random,
+        kept: dict[str, socket.socket] | None,
+    ) -> None:
         self._server = server
+        self._kept = kept
         self._checks_question = checks_question
         self._random = random
         self._cookie = random.randbytes(8)
-        self._sockets: dict[str, socket.socket] = {}
+        self._sockets: dict[str, socket.socket] = dict(kept or {})
         self._buffers: dict[str, bytes] = {}  # of TCP connections
         self._ids: dict[int, int] = {}
         self._sent: dict[tuple[str, int], Packet] = {}  # by socket and ID
@@ -83,15 +95,19 @@ class _Sockets:
         """Send a packet; what cannot be sent is lost, or closes its connection."""
         query_id = self._ids.setdefault(packet.qid, self._random.randrange(1 << 16))
         message = wire_of(packet, query_id, self._cookie)
+        is_kept = self._kept is not None and packet.transport == "udp"
+        port = KEPT if is_kept else packet.port
         try:
-            if packet.port not in self._sockets:
-                self._sockets[packet.port] = self._open(packet.transport)
-            self._sent[packet.port, query_id] = packet
+            if port not in self._sockets:
+                self._sockets[port] = self._open(packet.transport)
+                if self._kept is not None and is_kept:
+                    self._kept[port] = self._sockets[port]
+            self._sent[port, query_id] = packet
             if packet.transport == "tcp":
                 message = len(message).to_bytes(2, "big") + message
-                self._sockets[packet.port].sendall(message)
+                self._sockets[port].sendall(message)
             else:
-                self._sockets[packet.port].send(message)
+                self._sockets[port].send(message)
         except OSError:
             if packet.transport == "tcp":
                 self._ready.append((packet, CLOSED))
@@ -109,9 +125,10 @@ class _Sockets:
         return self._ready.pop(0)
 
     def close(self) -> None:
-        """Close them all."""
-        for sock in self._sockets.values():
-            sock.close()
+        """Close all that are not kept."""
+        for port, sock in self._sockets.items():
+            if port not in (self._kept or ()):
+                sock.close()
 
     def _open(self, transport: str) -> socket.socket:
         family = socket.AF_INET6 if ":" in self._server[0] else socket.AF_INET

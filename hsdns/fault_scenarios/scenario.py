@@ -109,6 +109,11 @@ class Seen(_Part, frozen=True):
         """Whether it is a client as it is in any pod."""
         return self.label == self.client
 
+    @property
+    def is_direct(self) -> bool:
+        """Whether it asks one nameserver, with no cache between: so it can ask in real time."""
+        return self.servers == 1 and not self.cache and not self.options
+
 
 class Scenario(_Part, frozen=True):
     """A scenario; `seconds` is how long its timeline is, `mended` the second from which all is as it was, 0 for none.

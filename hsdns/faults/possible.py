@@ -2,20 +2,24 @@
 
 Path: rules.py asks before a rule stands.
 Rule: a rule is tried on made-up queries: each name, type, transport, client and listener that it names, with one that
-      it does not name, in all combinations.  A query that might match is enough.
+      it does not name, in all combinations.  A query that might match is enough.  The address that is asked is that of
+      the listener, where it has one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from ipaddress import ip_address
 from itertools import product
 from typing import Final
 
 from hsdns.chain import Endpoint
+from hsdns.corefile.arguments import split_host_port
 from hsdns.faults.asked import TRANSPORTS, UNKNOWN, Asked, transport_of
 from hsdns.faults.process import due_at
 from hsdns.faults.rule import Wanted
 from hsdns.faults.selector import (
+    AskedIs,
     ClientIs,
     ListenerIs,
     NameIs,
@@ -30,19 +34,34 @@ from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
 
 MAX_TRIES: Final = 20_000  # a rule with more combinations is taken as it is
 _BEFORE_NAMES: Final = {"connection": "tcp", "miss": "udp"}  # with the transport of dns:// keys
+_EXCLUDE: Final = "its action and its selectors exclude each other"
+Local = Callable[
+    [str], str
+]  # the name of a listener in metrics -> the address that its clients ask
 _OTHER: Final = b"any"  # a label for any that no rule names
 
 
-def never_matches(wanted: Wanted, zones: Sequence[Zone]) -> str:
-    """Return why no query that comes to these zones can match, empty if one can."""
+def never_matches(wanted: Wanted, zones: Sequence[Zone], *, knows_addresses: bool = True) -> str:
+    """Return why no query that comes to these zones can match, empty if one can.
+
+    Without `knows_addresses` they may be asked at others than those of their listeners.
+    """
+    local = _local if knows_addresses else lambda server: UNKNOWN
+    why, endless = _why_never(wanted, zones, local), wanted._replace(lifetime=None)
+    if why and not _why_never(endless, zones, local):
+        return 'it ends before it is due; give it a longer time with "for"'
+    return why
+
+
+def _why_never(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
     about = wanted.action.about
     if about in _BEFORE_NAMES:
-        return _never_comes(wanted, zones)
+        return _never_comes(wanted, zones, local)
     if about == "process":
         if wanted.times is not None and wanted.times > (wanted.action.times or wanted.times):
             return f"{wanted.action.text} is done once, not {wanted.times} times"
         ends = wanted.lifetime is not None and due_at(wanted.selector) >= wanted.lifetime
-        return "it ends before it is due" if ends else ""
+        return _EXCLUDE if ends else ""
     if about not in ("query", "watch"):
         return ""
     parts = wanted.selector.parts()
@@ -54,32 +73,53 @@ def never_matches(wanted: Wanted, zones: Sequence[Zone]) -> str:
     transports = TRANSPORTS if any(isinstance(each, TransportIs) for each in parts) else (UNKNOWN,)
     clients, owners = _clients(parts), _owners(parts)
     servers = sorted({zone.server for zone in zones})
-    if not any(isinstance(each, ListenerIs) for each in parts):
+    if not any(isinstance(each, ListenerIs | AskedIs) for each in parts):
         servers = servers[:1]
     combinations = product(served, types, transports, clients, servers, owners)
     for tries, (name, qtype, transport, client, server, owner) in enumerate(combinations):
         end, pod_of = Endpoint(client, 0), {client: owner}.get
-        asked = Asked(name, qtype, transport, end, UNKNOWN, server, pod_of)
+        asked = Asked(name, qtype, transport, end, local(server), server, pod_of)
         if tries >= MAX_TRIES or (wanted.action.fits(asked) and _may_match(wanted, asked)):
             return ""
     if named and not any(name in served for name in named):
         shown = ", ".join(dict.fromkeys(zone.apex.to_text() for zone in zones))
         return f"no server block has a zone for its names; the zones are {shown}"
-    return "its action and its selectors exclude each other"
+    return _foreign_address(parts, zones, local) or _EXCLUDE
 
 
-def _never_comes(wanted: Wanted, zones: Sequence[Zone]) -> str:
+def _never_comes(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
     """The same for what is decided before a name is known, at the listeners of these zones."""
     parts, transport = wanted.selector.parts(), _BEFORE_NAMES[wanted.action.about]
     servers = sorted({zone.server for zone in zones})
     combinations = product(servers, _clients(parts), _owners(parts))
     for tries, (server, client, owner) in enumerate(combinations):
         over, pod_of = transport_of(server, transport), {client: owner}.get
-        asked = Asked(ROOT, 0, over, Endpoint(client, 0), UNKNOWN, server, pod_of)
+        asked = Asked(ROOT, 0, over, Endpoint(client, 0), local(server), server, pod_of)
         if tries >= MAX_TRIES or (wanted.action.fits(asked) and _may_match(wanted, asked)):
             return ""
     shown = ", ".join(f"{transport_of(server, transport)} at {server}" for server in servers)
-    return f"its action and its selectors exclude each other, or there is no such listener; there is {shown}"
+    return (
+        _foreign_address(parts, zones, local)
+        or f"{_EXCLUDE}, or there is no such listener; there is {shown}"
+    )
+
+
+def _local(server: str) -> str:
+    """The address that clients of a listener ask, by its name in metrics; UNKNOWN if it has all of a host."""
+    parts = split_host_port(server.partition("://")[2])
+    if parts is None or not parts.host or ip_address(parts.host).is_unspecified:
+        return UNKNOWN
+    return str(ip_address(parts.host))
+
+
+def _foreign_address(parts: Sequence[Selector], zones: Sequence[Zone], local: Local) -> str:
+    """That no listener has an address that is to be asked; empty if all have, or may have."""
+    asked = [part.address for part in parts if isinstance(part, AskedIs)]
+    known = list(dict.fromkeys(local(zone.server) for zone in zones))
+    foreign = next((each for each in asked if each not in known), "")
+    if not foreign or UNKNOWN in known:
+        return ""
+    return f"no listener has the address {foreign}; they have {', '.join(known)}"
 
 
 def _clients(parts: Sequence[Selector]) -> list[str]:

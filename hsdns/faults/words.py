@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, TypeVar
 
 from hsdns.corefile.properties import duration_to_text, parse_duration
@@ -173,6 +173,8 @@ class _Reader:
         word = self._next
         found = known.get(word)
         if found is None:
+            if word == ")":
+                raise self._error('a closing bracket ")" without an opening one')
             hint = did_you_mean(word, (*known, *others)) or f"; there are {', '.join(known)}"
             raise self._error(f'"{word}" is no {what} of a fault{hint}')
         self._at += 1
@@ -193,6 +195,8 @@ class _Reader:
             return parse(word)
         except ValueError:
             hint = did_you_mean(word.upper() if near and near[0].isupper() else word, near)
+            if near and not hint and near[0] not in _TYPES:
+                hint = f"; there are {', '.join(near)}"
             raise self._error(f'"{word}" is not {what}{hint}', back=1) from None
 
     def has_number(self) -> bool:
@@ -342,7 +346,7 @@ class _Reader:
 ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {
     "drop": lambda words: Drop(),
     "delay": _Reader.delay,
-    "rcode": lambda words: SetRcode(words.parsed("an rcode", _rcode, _RCODES)),
+    "rcode": lambda words: SetRcode(words.parsed("an rcode of a failure", _rcode, _RCODES)),
     "empty": lambda words: Empty(),
     "nodata": lambda words: Deny(Rcode.NOERROR),
     "nxdomain": lambda words: Deny(Rcode.NXDOMAIN),
@@ -372,13 +376,13 @@ SELECTORS: Final[Mapping[str, Callable[[_Reader], Selector]]] = {
     "name": _Reader.name_is,
     "type": lambda words: TypeIs(words.parsed("a record type", type_from_text, _TYPES)),
     "transport": _Reader.transport,
-    "client": lambda words: ClientIs(words.parsed("an address or a network", ip_network)),
+    "client": lambda words: ClientIs(words.parsed("an address or a network", _network)),
     "pod": _Reader.pod,
     "asked": lambda words: AskedIs(words.parsed("an IP address", lambda word: str(ip_address(word)))),
     "listener": _Reader.listener,
     "flow": _Reader.flow,
     "nth": lambda words: Nth(words.number("a number", 1, MAX_COUNT)),
-    "share": lambda words: Share(words.decimal("a share", 0, 1)),
+    "share": lambda words: Share(words.decimal("a share such as 0.5,", 0, 1)),
     "after": lambda words: words.period("after"),
     "before": lambda words: words.period("before"),
 }  # fmt: skip
@@ -388,6 +392,10 @@ OPTIONS: Final[Mapping[str, tuple[str, Callable[[_Reader], object]]]] = {
     "for": ("lifetime", lambda words: words.seconds(MAX_LIFETIME, low=0.001)),
     "named": ("name", _Reader.own_name),
 }
+
+
+def _network(word: str) -> IPv4Network | IPv6Network:
+    return ip_network(word, strict=False)  # 10.1.2.3/8 is meant as 10.0.0.0/8, and shown so
 
 
 def _rcode(word: str) -> int:

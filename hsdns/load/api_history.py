@@ -29,7 +29,7 @@ _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
 class ApiHistory:
-    """All objects, and the last `length` changes; objects are added and replaced, not removed."""
+    """All objects, and the last `length` changes."""
 
     def __init__(self, length: int = HISTORY) -> None:
         self.version = 0
@@ -40,6 +40,18 @@ class ApiHistory:
 
     def put(self, found: Object) -> None:
         """Add an object, or replace the one with its name."""
+        key = found.metadata.namespace, found.metadata.name
+        objects = self._objects[type(found)]
+        event = b"MODIFIED" if key in objects else b"ADDED"
+        objects[key] = self._note(event, found)
+
+    def remove(self, found: Object) -> None:
+        """Remove the object with a name."""
+        self._objects[type(found)].pop((found.metadata.namespace, found.metadata.name), None)
+        self._note(b"DELETED", found)
+
+    def _note(self, event: bytes, found: Object) -> bytes:
+        """Remember a change; return the object with its version."""
         kind = type(found)
         self.version += 1
         meta = found.metadata
@@ -49,12 +61,10 @@ class ApiHistory:
         _, word, api_version = KINDS[kind]
         head = b'{"kind":"%b","apiVersion":"%b",' % (word.encode(), api_version.encode())
         encoded = head + msgspec.json.encode(stamped)[1:]
-        key = meta.namespace, meta.name
-        event = b"MODIFIED" if key in self._objects[kind] else b"ADDED"
-        self._objects[kind][key] = encoded
         self._changes.append(
             (self.version, kind, b'{"type":"%b","object":%b}\n' % (event, encoded))
         )
+        return encoded
 
     def listed(self, kind: type[Object]) -> bytes:
         """The body of a list."""

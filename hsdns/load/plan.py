@@ -12,16 +12,9 @@ import msgspec
 
 from hsdns.load.pods import PodPlan
 from hsdns.load.portion import Portion
-from hsdns.load.questions import order
+from hsdns.load.questions import Recorded, order
 from hsdns.load.schedule import Schedule, Stage
 from hsdns.load.stream_plan import StreamPlan
-
-
-class Recorded(msgspec.Struct, frozen=True):
-    """Times in nanoseconds from the begin, and numbers of queries: arrays of the types q and I, as octets."""
-
-    times: bytes
-    order: bytes
 
 
 class Plan(msgspec.Struct, frozen=True):

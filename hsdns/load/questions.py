@@ -12,6 +12,8 @@ from itertools import accumulate, count, cycle
 from random import Random
 from typing import Final, NamedTuple
 
+import msgspec
+
 from hsdns.load.pods import PodPlan, meant
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
@@ -48,16 +50,24 @@ class Question(NamedTuple):
         return encode_query(self.query(edns), 0)[2:]
 
 
+class Recorded(msgspec.Struct, frozen=True):
+    """Times in nanoseconds from the begin, and numbers of questions: arrays of the types q and I, as octets."""
+
+    times: bytes
+    order: bytes
+
+
 class Questions(NamedTuple):
     """All questions; `weights` say how often each is asked, empty for one after the other.
 
-    `pods` look names up in place of them; their questions are known as they are asked.
+    `pods` look names up in place of them; their questions are known as they are asked.  `recorded`: when each is asked.
     """
 
     all: Sequence[Question]
     weights: Sequence[float] = ()
     seed: int = 0
     pods: PodPlan | None = None
+    recorded: Recorded | None = None
 
     @property
     def first(self) -> Question:

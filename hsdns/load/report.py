@@ -226,11 +226,7 @@ class KneeStep(msgspec.Struct, frozen=True):
 
 
 class KneeReport(msgspec.Struct, frozen=True):
-    """What a search for the knee has found.
-
-    `holds` is a rate at which the limits held and `breaks` one at which they did not, if there are any; they are next
-    to each other if it is `found`.  `said` says it in a sentence.
-    """
+    """A rate at which the limits held and one at which they broke, if any; next to each other if it is `found`."""
 
     found: bool
     holds: float | None
@@ -243,8 +239,7 @@ class KneeReport(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """A run: the same queries at the same times, under the same changes, to one server or several.
 
-    `generators`: how many reports it was made of.  `knee`: what was searched for, if anything was; the run is then one
-    of its steps.
+    `generators`: how many reports it was made of.  `knee`: a search, of which the run is then a step.
     """
 
     format: str

@@ -27,7 +27,8 @@ _WORDS: Final = frozenset("true false yes no on off null y n".split())
 class Manifest:
     """One object of a file, whose content is `whole`.
 
-    `object` is None for kinds that are not checked, and `namespace` is empty if it is not written.
+    `object` is None for kinds that are not checked, `group` is that of its API, empty for the core, and `namespace` is
+    empty if it is not written.
     """
 
     __slots__ = (
@@ -37,6 +38,7 @@ class Manifest:
         "_raw",
         "_whole",
         "file",
+        "group",
         "kind",
         "metadata",
         "name",
@@ -50,6 +52,8 @@ class Manifest:
         item = read.item
         assert item is not None, "the caller has looked"
         self.file = file
+        version = item.head.api_version
+        self.group = version.rpartition("/")[0] if isinstance(version, str) else ""
         self.kind = item.head.kind if isinstance(item.head.kind, str) else ""
         self.metadata: Mapping[str, Any] = (
             item.head.metadata if isinstance(item.head.metadata, dict) else {}

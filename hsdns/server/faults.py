@@ -31,6 +31,7 @@ from hsdns.metrics import Registry
 from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
 from hsdns.plugins.kubernetes.faults import cluster_zones, hold, why_never
 from hsdns.server.faulty_connection import FaultyConnection
+from hsdns.server.instance import Instance, State
 from hsdns.server.listener_faults import ListenerFaults
 from hsdns.server.restarts import Process, Restarts
 from hsdns.server.runtime import ServerRuntime
@@ -68,7 +69,8 @@ class StandingFaults:
     ) -> None:
         self.rules = Rules(Random() if random is None else random, hits_metric(metrics))
         self.rules.on_spent = self._spent
-        self.pod_of: PodOf | None = None  # what finds pods, where no kubernetes block is asked
+        # What finds pods, where no kubernetes block is asked; they may ask at addresses of their own.
+        self.pod_of: PodOf | None = None
         self._clock, self._rebuild, self._call_later = clock, rebuild, call_later
         self._configurations = configurations
         self._listeners = ListenerFaults() if listeners is None else listeners
@@ -113,6 +115,13 @@ class StandingFaults:
             (block.fault is not None) == (id(block) in touched) for block in configuration.blocks
         )
 
+    def place_again(self, instances: Iterable[Instance]) -> None:
+        """Have the processors of those instances made anew whose blocks have other rules than they should."""
+        for each in instances:
+            # A start may be placing them just now, in a thread.
+            if each.state is not State.SERVING or not self.is_placed(each.configuration):
+                each.names_answered_first_changed()
+
     def add(
         self,
         words: Sequence[str],
@@ -140,7 +149,7 @@ class StandingFaults:
         rule = self.rules.make(wanted, self._clock(), lifetime)
         zones = [zone for zone, _ in _zones_for(wanted, configuration)]
         why = why_never(wanted, configuration.plugins) or never_matches(
-            wanted._replace(lifetime=rule.lifetime), zones
+            wanted._replace(lifetime=rule.lifetime), zones, knows_addresses=self.pod_of is None
         )
         if why:
             raise RuleError(f"the rule can never match: {why}")
@@ -153,6 +162,7 @@ class StandingFaults:
                 place = rules.standing[name].place
                 raise RuleError(f'the rule "{name}" is written at {place}; remove it there')
         rule = self.rules.remove(name)
+        self.rules.expire(self._clock())  # what is spent, as _change() looks again later
         self._change()
         return rule
 

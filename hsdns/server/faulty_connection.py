@@ -171,7 +171,9 @@ class SlowTransport(_Around):
         self._finish: Callable[[], None] | None = None
 
     def write(self, data: bytes) -> None:
-        """Have it sent piece by piece."""
+        """Have it sent piece by piece; after the end nothing is sent any more."""
+        if self._is_closing:
+            return
         self._waiting += data
         if len(self._waiting) > HIGH and not self._is_paused:
             self._is_paused = True

@@ -239,10 +239,8 @@ class Server:
                     collector.keep()
             except Exception as error:
                 failures(self.metrics).inc()
-                if isinstance(error, START_FAILURES):
-                    log.error("Restart failed: %s (serving goes on as before)", error)
-                else:
-                    log.exception("Restart failed; serving goes on as before")
+                trace = None if isinstance(error, START_FAILURES) else error
+                log.error("Restart failed: %s (serving goes on as before)", error, exc_info=trace)
                 log.error("%s: %s", trigger, error)
                 self._manager.ready(f"the last reload failed: {error}")
                 return False
@@ -426,10 +424,7 @@ class Server:
     def _place_faults(self) -> None:
         """Have other blocks with rules, where rules have come or gone."""
         assert self.faults is not None, "they have changed"
-        for each in self.instances:
-            # A start may be placing them just now, in a thread.
-            if each.state is not State.SERVING or not self.faults.is_placed(each.configuration):
-                each.names_answered_first_changed()
+        self.faults.place_again(self.instances)
 
     async def _finish(self, instance: Instance, end: Coroutine[Any, Any, None]) -> None:
         try:

@@ -153,8 +153,8 @@ async def until_started(
         try:
             await start()
         except Exception as error:
-            is_known = isinstance(error, START_FAILURES)
-            log.error("does not start again: %s", error, exc_info=not is_known)
+            trace = None if isinstance(error, START_FAILURES) else error
+            log.error("does not start again: %s", error, exc_info=trace)
             await close()
         else:
             return

@@ -7,14 +7,16 @@ Rule: the files are read again: a source of manifests keeps what DNS needs, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Final
 
+from hsdns.cluster.controllers.dns_service import KNOWN, USUAL, pod_ports
 from hsdns.cluster.controllers.document import Document
 from hsdns.cluster.controllers.kinds import NetworkPolicy
 from hsdns.cluster.controllers.network_policy import NAME_LABEL, Peer, denied
 from hsdns.cluster.controllers.simulation import running_pods
 from hsdns.cluster.controllers.workload import RunningPod
-from hsdns.cluster.objects import Namespace, Service
+from hsdns.cluster.objects import Namespace, Service, ServiceSpec
 from hsdns.cluster.pod_reading import PodReading, PodUnreadable
 from hsdns.corefile.tree import did_you_mean
 from hsdns.sources.manifest_file import MAX_FILE_LEN, read_manifest_file
@@ -22,8 +24,6 @@ from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths
 from hsdns.sources.standard_input import standard_input
 
 USUAL_DNS: Final = "10.96.0.10"  # the cluster's DNS where no Service says it
-_KUBE_SYSTEM: Final = "kube-system"
-_KUBE_DNS: Final = "kube-dns"
 
 
 def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
@@ -50,30 +50,38 @@ def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
 def _denied(
     documents: Sequence[Document], pod: RunningPod, pods: Sequence[RunningPod]
 ) -> dict[str, str]:
-    """What NetworkPolicies deny; without a Service kube-system/kube-dns, its Pods are taken to be as usual."""
+    """What NetworkPolicies deny; without the Service of the DNS, its Pods are taken to be those of kube-dns."""
     objects = [each.object for each in documents]
     policies = [each for each in objects if isinstance(each, NetworkPolicy)]
     namespaces = [each.metadata for each in objects if isinstance(each, Namespace)]
     labels = {each.name: each.labels or {} for each in namespaces}
 
-    def peer(namespace: str, own: Mapping[str, str], addresses: Sequence[str]) -> Peer:
+    def peer(
+        namespace: str,
+        own: Mapping[str, str],
+        addresses: Sequence[str],
+        ports: frozenset[int] = frozenset(),
+    ) -> Peer:
         of_namespace = {NAME_LABEL: namespace, **labels.get(namespace, {})}
-        return Peer(namespace, own, of_namespace, addresses)
+        return Peer(namespace, own, of_namespace, addresses, ports)
 
+    kind, spec = USUAL, ServiceSpec()
     services = [each for each in objects if isinstance(each, Service)]
-    services = [
+    for known, service in product(KNOWN, services):
+        if known.is_named(service):
+            kind, spec = known, service.spec
+            break
+    selector, address = spec.selector or kind.labels, spec.cluster_ip or USUAL_DNS
+    found = [
         each
-        for each in services
-        if (each.metadata.namespace, each.metadata.name) == (_KUBE_SYSTEM, _KUBE_DNS)
-    ]
-    selector = (services[0].spec.selector if services else None) or {"k8s-app": "kube-dns"}
-    address = (services[0].spec.cluster_ip if services else None) or USUAL_DNS
-    servers = [
-        peer(_KUBE_SYSTEM, each.labels, (*each.addresses, address))
         for each in pods
-        if each.manifest.metadata.namespace == _KUBE_SYSTEM
+        if each.manifest.metadata.namespace == kind.namespace
         and selector.items() <= each.labels.items()
-    ] or [peer(_KUBE_SYSTEM, selector, (address,))]
+    ]
+    ports = pod_ports(spec, [port for each in found for port in each.ports], kind)
+    servers = [
+        peer(kind.namespace, each.labels, (*each.addresses, address), ports) for each in found
+    ] or [peer(kind.namespace, selector, (address,), ports)]
     return denied(
         policies, peer(pod.manifest.metadata.namespace, pod.labels, pod.addresses), servers
     )

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
 from hsdns.cli.fault_askers import Askers
+from hsdns.fault_scenarios.scenario import Scenario
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode
 from hsdns.wire.message import RR, Reply
 from loadtest.ports import open_both
 from tests.fault_scenarios.test_scenario import FILE, of
 
+ONE_SOCKET = (
+    'seen = [{ client = "glibc", keeps_socket = true, seconds = 0, failed = 0, queries = 2 }]'
+)
 SEEN = 'seen = [{ client = "glibc", seconds = 0, failed = 0, queries = 2 }, { client = "go", seconds = 0, failed = 0, queries = 2 }, { client = "glibc", cache = "cache 30", seconds = 0, failed = 0, queries = 2 }]'  # fmt: skip
 ASKED = FILE.replace('meant = "', 'every = 0.01\ntimes = 3\nmeant = "')
-SCENARIO = of("\n".join(SEEN if line.startswith("seen") else line for line in ASKED.splitlines()))
+
+
+def scenario(seen: str, asked: str = ASKED) -> Scenario:
+    return of("\n".join(seen if line.startswith("seen") else line for line in asked.splitlines()))
+
+
+SCENARIO = scenario(SEEN)
 
 
 @pytest.mark.sockets
@@ -53,6 +64,62 @@ def test_plain_clients_look_all_of_it_up(rcode: int, failed: int, errors: list[s
         thread.join()
         udp.close()
         tcp.close()
+
+
+class Answering:
+    """Answers over UDP in a thread; `clients` are the ports that queries came from."""
+
+    def __init__(self) -> None:
+        self.udp, self._tcp = open_both()
+        self.clients: list[int] = []
+        self._thread = threading.Thread(target=self._serve)
+
+    @property
+    def port(self) -> int:
+        port: int = self.udp.getsockname()[1]
+        return port
+
+    def __enter__(self) -> Answering:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.udp.sendto(b"", self.udp.getsockname())
+        self._thread.join()
+        self.udp.close()
+        self._tcp.close()
+
+    def _serve(self) -> None:
+        message, client = self.udp.recvfrom(512)
+        while message:
+            self.clients.append(client[1])
+            query = decode(message)
+            self.udp.sendto(encode(query, Reply(aa=True), 512), client)
+            message, client = self.udp.recvfrom(512)
+
+
+def ask_all(asking: Scenario, port: int) -> list[dict[str, Any]]:
+    askers = Askers(asking, port)
+    askers.start()
+    for each in askers._threads:
+        each.join()
+    return askers.results()
+
+
+@pytest.mark.sockets
+def test_each_program_asks() -> None:
+    asking = scenario(SEEN, ASKED.replace("times = 3", "times = 2\nprograms = 4"))
+    with Answering() as server:
+        found = ask_all(asking, server.port)
+    assert [(each["client"], each["lookups"]) for each in found] == [("glibc", 8), ("go", 8)]
+
+
+@pytest.mark.sockets
+def test_a_client_that_keeps_its_socket() -> None:
+    with Answering() as server:
+        found = ask_all(scenario(ONE_SOCKET), server.port)
+    assert [(each["client"], each["lookups"]) for each in found] == [("glibc, one socket", 3)]
+    assert (len(server.clients) >= 6, len({*server.clients})) == (True, 1)
 
 
 def test_clients_that_are_stopped_say_what_they_have() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from hsdns.cli.fault_cluster import OwnCluster, free_port
+from hsdns.cli.fault_cluster import PAGE, OwnCluster, free_port
 from hsdns.cli.running_server import ServerError
 from hsdns.fault_scenarios.scenario import Step, load
 
@@ -58,6 +59,18 @@ def test_each_block_of_its_corefile_is_bound_to_loopback(
     assert len(blocks) == 2
     assert {lines[at + 1] for at in blocks} == {f"    bind {addresses}"}
     assert f'        source manifests "{tmp_path}"' in lines
+
+
+@pytest.mark.slow
+@pytest.mark.sockets
+def test_rules_about_the_watch_need_an_api() -> None:
+    scenario = load("slices-forbidden")
+    with OwnCluster(scenario) as cluster:
+        text = cluster._corefile()
+        assert ("endpoint http://127.0.0.1:" in text, "source manifests" in text) == (True, False)
+        body = json.dumps({"rule": scenario.steps[0].add[0]}).encode()
+        (rule,) = cluster.server.lines(PAGE, "POST", body)
+        assert (rule["state"], rule["name"]) == ("standing", "denied")
 
 
 @pytest.mark.slow

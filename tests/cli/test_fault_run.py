@@ -105,7 +105,6 @@ def test_ctrl_c_removes_the_rules(
         (SHORT.replace("seconds", 'own = "it needs more"\nseconds', 1), "", lines(), 1, "own is not for a server that runs: it needs more; with -own it has a cluster of its own"),
         (SHORT, "-ask", lines(), 1, "-ask is for a cluster of its own; add -own, or ask with hsdns resolve"),
         (SHORT, "-name a..b", lines(), 1, '-name: "a..b" is not a domain name: '),
-        (SHORT, "-own -name web.", lines(), 1, "-name is for a server that runs; leave it out"),
     ],
 )  # fmt: skip
 def test_refused(

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hsdns.cli import main
-from hsdns.cli.fault_scenario import ONLY_WITH, SCENARIO_WORDS
+from hsdns.cli.fault import WORDS
+from hsdns.cli.fault_scenario import ONLY_WITH
 from hsdns.fault_scenarios.scenario import names
 from loadtest.ports import free_port
 from tests.fault_scenarios.test_scenario import FILE
@@ -84,6 +85,9 @@ def test_a_rule_without_a_hit_fails(own: str, capsys: pytest.CaptureFixture[str]
         ("matrix -server 127.0.0.1 -name a..b", '-name: "a..b" is not a domain name: '),
         ("matrix -own", "-own is for hsdns fault run; leave it out"),
         ("run conntrack-race -server 127.0.0.1", "-server is for hsdns fault matrix; leave it out"),
+        ("matrix -control x.sock", "-control is for hsdns fault add, list, watch, remove, clear and run; leave it out"),
+        ("run conntrack-race -own -name web.", "-name is for a server that runs; leave it out"),
+        ("run conntrack-race -own -control x.sock", "-own has a cluster of its own, and -control names another; leave one out"),
         ("list -name x", "-name is for hsdns fault run and matrix; leave it out"),
     ],
 )  # fmt: skip
@@ -101,4 +105,4 @@ def test_a_server_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_flags_are_for_commands_that_there_are() -> None:
-    assert {command for commands in ONLY_WITH.values() for command in commands} <= {*SCENARIO_WORDS}
+    assert {command for commands in ONLY_WITH.values() for command in commands} <= {*WORDS}

@@ -104,7 +104,7 @@ NEEDS = "-source synthetic"
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "what is to be asked? add -queries FILE, or a cluster whose names are asked: -source or -conf"),
+        ("", "what is to be asked? add -queries FILE, -replay FILE, or a cluster whose names are asked: -source or -conf"),
         ("-queries q -live all", '-live needs line, screen or none, found "all"'),
         ("-queries q -live screen", "-live screen: standard error is no terminal; leave it out for a log"),
         ("-queries q -part 3", '-part needs an index and a count such as 0/8, found "3"'),

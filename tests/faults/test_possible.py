@@ -20,6 +20,7 @@ NO_ZONE = "no server block has a zone for its names; the zones are cluster.local
 NONE = ", or there is no such listener; there is"
 STREAMS = f"{NONE} tcp at dns://:53, dot at tls://:853"
 DATAGRAMS = f"{NONE} udp at dns://:53, dot at tls://:853"
+LATE = 'it ends before it is due; give it a longer time with "for"'
 EXCLUDE = "its action and its selectors exclude each other"
 
 
@@ -54,7 +55,7 @@ EXCLUDE = "its action and its selectors exclude each other"
         ("endpoints 1 type TXT", EXCLUDE),
         ("drop after 5s before 2s", EXCLUDE),
         ("drop after 2s before 5s", ""),
-        ("drop after 10m for 5m", EXCLUDE),
+        ("drop after 10m for 5m", LATE),
         ("drop after 5m for 10m", ""),
         ("drop flow first nth 1 share 0.5", ""),
         ("hang", ""),
@@ -63,17 +64,42 @@ EXCLUDE = "its action and its selectors exclude each other"
         ("hang transport udp", EXCLUDE + STREAMS),
         ("hang transport dot listener dns://:53", EXCLUDE + STREAMS),
         ("hang client 10.0.0.0/8 pod shop/web-0", ""),
-        ("hang after 10m for 5m", EXCLUDE + STREAMS),
+        ("hang after 10m for 5m", LATE),
         ("queue-full listener dns://:53", ""),
         ("queue-full listener tls://:853", EXCLUDE + DATAGRAMS),
         ("restart after 5m for 10m", ""),
-        ("restart after 10m for 5m", "it ends before it is due"),
+        ("restart after 10m for 5m", LATE),
         ("die 1s times 2", "die 1s is done once, not 2 times"),
         ("die 1s pending 5 times 2", ""),
     ],
 )  # fmt: skip
 def test_rules(text: str, why: str) -> None:
     assert never_matches(read_rule(text.split(), SERVERS), ZONES) == why
+
+
+HOSTS = [
+    Zone(f"dns://{host}:53", Name.from_text("cluster.local"), [])
+    for host in ("10.0.0.10", "[fd00::10]")
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("drop asked 10.0.0.10", ""),
+        ("drop asked fd00:0::10", ""),
+        ("drop not asked 10.0.0.10", ""),
+        ("drop asked 10.0.0.11 or type A", ""),
+        ("drop asked 10.0.0.11", "no listener has the address 10.0.0.11; they have 10.0.0.10, fd00::10"),
+        ("refuse asked 10.0.0.10", ""),
+        ("refuse asked 10.0.0.11", "no listener has the address 10.0.0.11; they have 10.0.0.10, fd00::10"),
+        ("drop asked 10.0.0.10 asked fd00::10", EXCLUDE),
+    ],
+)  # fmt: skip
+def test_addresses_of_listeners(text: str, why: str) -> None:
+    assert never_matches(read_rule(text.split()), HOSTS) == why
+    if why != EXCLUDE:
+        assert never_matches(read_rule(text.split()), [*HOSTS, *ZONES]) == "", "a wildcard has any"
 
 
 def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from hsdns.faults.rule import RuleError
 from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS, read_rule
 
+RCODES = (
+    "FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED, YXDOMAIN, YXRRSET, NXRRSET, NOTAUTH, NOTZONE"
+)
 SERVERS = ("dns://:53", "tls://:853")
 
 
@@ -69,6 +72,7 @@ SELECTOR_ROWS = [
     ("transport dot", "transport dot"),
     ("client 10.0.0.0/8", "client 10.0.0.0/8"),
     ("client 10.0.0.1", "client 10.0.0.1"),
+    ("client 10.1.2.3/8", "client 10.0.0.0/8"),
     ("client 2001:db8::/64", "client 2001:db8::/64"),
     ("pod shop/web-0", "pod shop/web-0"),
     ("pod shop/*", "pod shop/*"),
@@ -142,8 +146,8 @@ ERRORS = [
     ("drop flow old 5s", 2, '"old" is not a kind of flow; there are first, second, existing, new'),
     ("drop flow second", 2, '"second" needs a duration such as 200ms or 5s, from 0s to 168h0m0s'),
     ("drop nth 0", 2, '"0" is not a number from 1 to 1000000'),
-    ("drop share 0", 2, '"0" is not a share above 0, up to 1'),
-    ("drop share 50%", 2, '"50%" is not a share above 0, up to 1'),
+    ("drop share 0", 2, '"0" is not a share such as 0.5, above 0, up to 1'),
+    ("drop share 50%", 2, '"50%" is not a share such as 0.5, above 0, up to 1'),
     ("drop after soon", 2, f'"soon" {NOT_A_DURATION} 0s to 168h0m0s'),
     ("drop for 0", 2, f'"0" {NOT_A_DURATION} 1ms to 168h0m0s'),
     ("drop named a/b", 2, '"a/b" is not a name of at most 63 letters, digits, dots and dashes'),
@@ -151,9 +155,10 @@ ERRORS = [
     ("delay", 0, '"delay" needs a duration such as 200ms or 5s, from 0s to 1m0s'),
     ("delay 2h", 1, f'"2h" {NOT_A_DURATION} 0s to 1m0s'),
     ("delay pareto 20ms 0", 3, '"0" is not a shape above 0, up to 100'),
-    ("rcode SERVFIAL", 1, '"SERVFIAL" is not an rcode; did you mean "SERVFAIL"?'),
-    ("rcode NOERROR", 1, '"NOERROR" is not an rcode'),
-    ("rcode BADVERS", 1, '"BADVERS" is not an rcode'),
+    ("rcode SERVFIAL", 1, '"SERVFIAL" is not an rcode of a failure; did you mean "SERVFAIL"?'),
+    ("rcode NOERROR", 1, f'"NOERROR" is not an rcode of a failure; there are {RCODES}'),
+    ("rcode BADVERS", 1, f'"BADVERS" is not an rcode of a failure; there are {RCODES}'),
+    ("rcode 3", 1, f'"3" is not an rcode of a failure; there are {RCODES}'),
     ("ttl soon", 1, '"soon" is not a TTL from 0 to 2147483647'),
     ("answer", 0, '"answer" needs a domain name'),
     ("slow", 0, '"slow" needs a number of octets a second from 1 to 1000000'),
@@ -167,7 +172,7 @@ ERRORS = [
     ("watch awya", 1, '"awya" is not what becomes of a watch; did you mean "away"?'),
     ("watch forbidden endpoints", 2, '"endpoints" is not a resource that is watched; did you mean "endpointslices"?'),
     ("watch away name web.test", 0, '"watch away" is about requests to the API server, which have no name; its selectors are after, before and share'),
-    ("drop type A )", 3, '")" is no option of a fault; there are seed, times, for, named'),
+    ("drop type A )", 3, 'a closing bracket ")" without an opening one'),
     ("drop " + "not " * 200 + "type A", 0, "a rule has at most 200 words, found 203"),
 ]  # fmt: skip
 

@@ -32,6 +32,21 @@ def test_lists() -> None:
     assert (web["metadata"]["name"], web["metadata"]["namespace"], web["metadata"]["resourceVersion"]) == ("web", "shop", "3")  # fmt: skip
 
 
+def test_what_is_removed() -> None:
+    history = ApiHistory()
+    history.put(service("a"))
+    history.put(service("b"))
+    history.remove(service("a"))
+    assert [each["metadata"]["name"] for each in json.loads(history.listed(Service))["items"]] == ["b"]  # fmt: skip
+    lines = history.since(Service, 2)
+    assert lines is not None
+    assert [facts(json.loads(line)) for line in lines] == [("DELETED", "a", "3")]
+    history.put(service("a"))
+    lines = history.since(Service, 3)
+    assert lines is not None
+    assert [facts(json.loads(line)) for line in lines] == [("ADDED", "a", "4")]
+
+
 def test_changes_since_a_version() -> None:
     history = ApiHistory()
     history.put(service("a"))

@@ -3,7 +3,8 @@ from itertools import islice
 
 import msgspec
 
-from hsdns.load.plan import Plan, Recorded, read_plan, write_plan
+from hsdns.load.plan import Plan, read_plan, write_plan
+from hsdns.load.questions import Recorded
 from hsdns.load.schedule import POISSON, Schedule, Stage
 
 

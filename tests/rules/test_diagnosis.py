@@ -85,7 +85,7 @@ def test_what_has_passed() -> None:
     assert not diagnosis.is_blind
     assert {"HS111", "HS131"} <= set(diagnosis.passed)
     assert not {"HS101", "HS161", "HS001"} & set(diagnosis.passed)
-    assert diagnosis.unchecked == {"networkpolicies": ("HS161", "HS162")}
+    assert diagnosis.unchecked == {"networkpolicies": ("HS161", "HS162", "HS163")}
 
 
 def test_a_dump_that_cannot_be_read_is_blind() -> None:

@@ -62,6 +62,14 @@ DNS = (
 )
 
 
+FAR_DNS = "[{ports: [{port: 5353, protocol: UDP}, {port: 5353, protocol: TCP}]}]"
+OPENSHIFT_DNS = FAR_DNS.replace("}]}]", '}], to: [{namespaceSelector: {matchLabels: {"kubernetes.io/metadata.name": openshift-dns}}}]}]')  # fmt: skip
+MESH = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {istio-injection: enabled}}\n"
+IN_MESH = workload("web", "{app: web}", kind="Deployment", more=", namespace: a")
+ROUTE = "apiVersion: route.openshift.io/v1\nkind: Route\nmetadata: {name: web}\nspec: {to: {kind: Service, name: web}}\n"
+DNS_DEFAULT = "{selector: {dns: default}, ports: [{name: dns, port: 53, protocol: UDP, targetPort: dns}, {name: dns-tcp, port: 53, protocol: TCP, targetPort: dns-tcp}]}"
+
+
 @pytest.mark.parametrize(
     "objects",
     [
@@ -91,6 +99,16 @@ DNS = (
         pytest.param([service("db", "{selector: {app: db}, ports: [{name: a, port: 80, targetPort: http}, {name: b, port: 81, targetPort: tls}]}"), workload("db", "{app: db}", spec="{containers: [{name: a, ports: [{name: http, containerPort: 1}]}]}")], id="port-of-a-feature-that-is-off"),
         pytest.param([service("ring", "{clusterIP: None, selector: {app: db}}"), workload("a", "{app: db}", service="none"), workload("b", "{app: db}", service="none")], id="headless-service-of-all-components"),
         pytest.param([policy("all", "[{}]")], id="allows-all"),
+        pytest.param([policy("web", OPENSHIFT_DNS)], id="dns-of-openshift"),
+        pytest.param([policy("web", FAR_DNS), ROUTE], id="port-of-openshift-beside-a-route"),
+        pytest.param([policy("web", FAR_DNS), service("dns-default", DNS_DEFAULT, ", namespace: openshift-dns")], id="port-of-the-service"),
+        pytest.param([policy("web", f"[{DNS}]"), ROUTE], id="port-53-beside-a-route"),
+        pytest.param([policy("web", f"[{DNS}]"), MESH, workload("web", "{app: web}", kind="Deployment", more=", namespace: b")], id="no-proxy-in-this-namespace"),
+        pytest.param([policy("web", f"[{DNS}]"), MESH, workload("web", '{app: web, sidecar.istio.io/inject: "false"}', kind="Deployment", more=", namespace: a")], id="pod-without-a-proxy"),
+        pytest.param([policy("web", f"[{DNS}]"), policy("mesh", "[{ports: [{port: 15012}]}]"), MESH, IN_MESH], id="another-policy-allows-istiod"),
+        pytest.param([policy("web", f"[{DNS}, {{ports: [{{port: tls-xds}}]}}]"), MESH, IN_MESH], id="port-of-istiod-by-name"),
+        pytest.param([policy("web", f"[{DNS}, {{to: [{{namespaceSelector: {{}}}}]}}]"), MESH, IN_MESH], id="all-of-the-cluster"),
+        pytest.param([policy("deny", "[]"), MESH, IN_MESH], id="denies-the-mesh-on-purpose"),
         pytest.param([policy("dns", '[{to: [{ipBlock: {cidr: "10.96.0.10/32"}}]}]')], id="address-of-the-dns"),
         pytest.param([policy("dns", '[{to: [{ipBlock: {cidr: "0.0.0.0/0", except: ["169.254.169.254/32"]}}]}]')], id="all-but-metadata"),
         pytest.param([policy("dns", '[{to: [{namespaceSelector: {matchLabels: {"kubernetes.io/metadata.name": kube-system}}}]}]')], id="namespace-of-the-dns"),
@@ -155,3 +173,28 @@ def test_nothing_is_found_in_a_corefile(corefile: str) -> None:
 
 def test_nothing_at_all_is_found_in_the_corefile_of_kubeadm() -> None:
     assert judge(read_files([("Corefile", KUBEADM.encode())]).objects).findings == []
+
+
+@pytest.mark.parametrize(
+    ("objects", "found"),
+    [
+        ([policy("web", FAR_DNS)], ("HS161", "53 over UDP and TCP to the pods of kube-dns")),
+        ([policy("web", "[{ports: [{port: 80}]}]"), ROUTE], ("HS161", "5353 over UDP and TCP to the pods of dns-default")),
+        ([policy("web", FAR_DNS), service("kube-dns", "{ports: [{port: 53, targetPort: 1053}]}", ", namespace: kube-system")], ("HS161", "1053 over UDP and TCP to the pods of kube-dns")),
+        ([policy("web", f"[{DNS}]"), service("dns-default", DNS_DEFAULT, ", namespace: openshift-dns")], ("HS161", "5353 over UDP and TCP to the pods of dns-default")),
+        ([policy("web", "[{ports: [{port: 5353, protocol: UDP}]}]"), ROUTE], ("HS162", "5353 over TCP too")),
+    ],
+)  # fmt: skip
+def test_the_port_of_the_dns_pods(objects: list[str], found: tuple[str, str]) -> None:
+    """Which is in the sentence."""
+    read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
+    findings = judge(read.objects, read.silences).findings
+    shown = [(each.rule.code, each.remark.sentence.rpartition("allow port ")[2]) for each in findings]  # fmt: skip
+    assert [each for each in shown if each[0] in ("HS161", "HS162")] == [found]
+
+
+def test_istiod_is_kept_from_a_namespace() -> None:
+    by_name = "[{ports: [{port: dns, protocol: UDP}, {port: dns-tcp, protocol: TCP}]}]"
+    objects = [policy("web", by_name), MESH, IN_MESH]
+    read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
+    assert [each.rule.code for each in judge(read.objects, read.silences).findings] == ["HS163"]

@@ -17,6 +17,7 @@ from hsdns.faults.rule import RuleError
 from hsdns.metrics import Registry
 from hsdns.server import tcp_listener
 from hsdns.server.faults import StandingFaults
+from tests.faults.queries import asked
 from tests.server.loopback import fetch
 from tests.server.test_processors import Made, configured
 from tests.support.clients.messages import summary
@@ -237,13 +238,26 @@ def test_lifetime() -> None:
     assert (timed.placed, timed.timers) == ("", [])
 
 
+def test_a_spent_rule_ends_though_another_is_removed() -> None:
+    timed = Timed(TWO)
+    timed.add("drop name x.a.org times 1 named spent")
+    timed.add("drop name y.a.org named other")
+    rules = timed.faults.rules
+    assert len(rules.decide(asked("x.a.org A"), 0.0)) == 1
+    ((seconds, _),) = timed.timers
+    assert seconds == 0.0
+    timed.faults.remove("other", timed.configuration)
+    assert [(each.name, each.ended) for each in rules.all] == [("other", "removed"), ("spent", "spent")]  # fmt: skip
+    assert timed.timers == []
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("drop name x.c.org", "the rule can never match: no server block has a zone for its names; the zones are a.org., b.org."),
         ("drop name below reload.org", "the rule can never match: no server block has a zone for its names; the zones are a.org., b.org."),
         ("drop listener dns://:55", '"dns://:55" is not a listener of this server; did you mean "dns://:54"?'),
-        ("drop after 20m", "the rule can never match: its action and its selectors exclude each other"),
+        ("drop after 20m", 'the rule can never match: it ends before it is due; give it a longer time with "for"'),
         ("freeze", "the rule can never match: there is no kubernetes block, whose state it could be about"),
         ("drop pod shop/web-0", 'no kubernetes block knows pods; write "pods verified" in it, or "client ADDRESS" in the rule'),
     ],

@@ -324,6 +324,21 @@ def test_pieces(rate: int, piece: int, interval: float) -> None:
     asyncio.run(test())
 
 
+def test_nothing_is_sent_after_the_end() -> None:
+    """So a client that goes on asking does not keep a connection that is closed."""
+
+    async def test() -> None:
+        transport, outside, _ = slow(10)
+        transport.write(b"ab")
+        transport.close()
+        transport.write(b"c")
+        for _ in range(3):
+            transport._send()
+        assert outside.said == [b"a", b"b", "close"]
+
+    asyncio.run(test())
+
+
 @pytest.mark.parametrize("end", ["close", "write_eof"])
 def test_the_end_comes_last(end: str) -> None:
     async def test() -> None:

@@ -338,7 +338,7 @@ def test_fault_of_a_plugin_keeps_the_old_one(
             assert not await reloadable.server.reload(only_if_changed=True)
             assert reloadable.failures == 1
             assert caplog.messages[-2:] == [
-                "Restart failed; serving goes on as before",
+                "Restart failed: a fault of the plugin (serving goes on as before)",
                 "plugin/reload: Corefile changed but reload failed: a fault of the plugin",
             ]
             assert (await reloadable.ask()).startswith(NOERROR)

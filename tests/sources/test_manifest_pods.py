@@ -68,3 +68,29 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(PodUnreadable) as raised:
         read_pod([str(tmp_path)], "shop", "web")
     assert str(raised.value) == f"{tmp_path}/gone.yaml: cannot be read: No such file or directory"
+
+
+OPENSHIFT = """---
+apiVersion: v1
+kind: Service
+metadata: {name: dns-default, namespace: openshift-dns}
+spec:
+  clusterIP: 172.30.0.10
+  selector: {dns: default}
+  ports: [{name: dns, port: 53, protocol: UDP, targetPort: dns}, {name: dns-tcp, port: 53, protocol: TCP, targetPort: dns-tcp}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: dns-default-x, namespace: openshift-dns, labels: {dns: default}}
+spec: {containers: [{name: dns, ports: [{name: dns, containerPort: 5353, protocol: UDP}, {name: dns-tcp, containerPort: 5353}]}]}
+status: {phase: Running, podIP: 10.128.0.2, podIPs: [{ip: 10.128.0.2}]}
+"""
+
+
+def test_the_port_of_openshift(tmp_path: Path) -> None:
+    far = POLICY.replace("port: 53}", "port: 5353}, {port: 5353}")
+    assert read(tmp_path, "web", OPENSHIFT + far).denied == {}
+    near = POLICY.replace("port: 53}", "port: 53}, {port: 53}")
+    assert read(tmp_path, "web", OPENSHIFT + near).denied == dict.fromkeys(
+        ("udp", "tcp"), "NetworkPolicy shop/web allows no port 5353 to the cluster's DNS"
+    )

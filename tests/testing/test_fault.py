@@ -118,6 +118,12 @@ def test_another_fault_of_a_dead_server(cluster: Cluster) -> None:
     assert ask(cluster, WEB) == ["10.0.0.1"]
 
 
+def test_the_address_that_pods_ask(cluster: Cluster) -> None:
+    with cluster.fault("drop asked 10.96.0.10") as fault:
+        assert ask(cluster, WEB) == ["10.0.0.1"]
+    assert fault.hits == 0
+
+
 def test_a_wait_meets_no_fault(cluster: Cluster) -> None:
     with cluster.fault("nxdomain") as fault:
         cluster["web"]["10.0.0.1"].not_ready()

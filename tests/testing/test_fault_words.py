@@ -47,7 +47,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     ("drp", {}, 'the fault "drp": "drp" is no action of a fault; did you mean "drop"?'),
     ("drop tpye A", {}, 'the fault "drop tpye A": "tpye" is no selector of a fault; did you mean "type"?'),
     ("drop", {"qtype": "AAAAA"}, 'the fault "drop type AAAAA seed 7": "AAAAA" is not a record type; did you mean "AAAA"?'),
-    ("drop", {"share": 2}, 'the fault "drop share 2 seed 7": "2" is not a share above 0, up to 1'),
+    ("drop", {"share": 2}, 'the fault "drop share 2 seed 7": "2" is not a share such as 0.5, above 0, up to 1'),
     ("drop", {"times": 0}, 'the fault "drop times 0 seed 7": "0" is not a number from 1 to 1000000'),
     ("queue-full", {}, '"queue-full" is about a queue that the cluster of a test does not have; "drop share 0.5" loses queries, too'),
     ("refuse", {"pod": "shop"}, '"refuse" is not about queries, and a pod is known by its queries alone; leave "pod" out'),

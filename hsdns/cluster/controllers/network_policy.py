@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address, ip_network
 from typing import Final, NamedTuple
 
+from hsdns.cluster.controllers.dns_service import PORT
 from hsdns.cluster.controllers.kinds import (
     LabelExpression,
     LabelSelector,
@@ -18,19 +19,19 @@ from hsdns.cluster.controllers.kinds import (
     PolicyPort,
 )
 
-PORT: Final = 53
 PORT_NAMES: Final = {"udp": ("dns", "dns-udp"), "tcp": ("dns-tcp", "dns")}
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 Labels = Mapping[str, str]
 
 
 class Peer(NamedTuple):
-    """A Pod as policies see it: its namespace, and the labels and addresses of both."""
+    """A Pod as policies see it: its namespace, the labels of both, its addresses, and its ports for DNS."""
 
     namespace: str
     labels: Labels
     namespace_labels: Labels
     addresses: Sequence[str] = ()
+    ports: frozenset[int] = frozenset({PORT})
 
 
 def denied(policies: Sequence[NetworkPolicy], pod: Peer, servers: Sequence[Peer]) -> dict[str, str]:
@@ -43,9 +44,11 @@ def denied(policies: Sequence[NetworkPolicy], pod: Peer, servers: Sequence[Peer]
         for transport in PORT_NAMES
         for policy in chosen
         for rule in policy.spec.egress or ()
-        if (not rule.ports or any(_has_port(each, transport) for each in rule.ports))
-        and (not rule.to or any(_has_peer(each, policy, server) for each in rule.to for server in servers))
-    }  # fmt: skip
+        for server in servers
+        if not rule.ports or any(_has_port(each, transport, server.ports) for each in rule.ports)
+        if not rule.to or any(_has_peer(each, policy, server) for each in rule.to)
+    }
+    number = " or ".join(map(str, sorted({port for each in servers for port in each.ports})))
     names = ", ".join(f"{each.metadata.namespace}/{each.metadata.name}" for each in chosen)
     place = f"NetworkPolicy {names}" if len(chosen) == 1 else f"NetworkPolicies {names}"
     verb = "allows" if len(chosen) == 1 else "allow"
@@ -53,7 +56,7 @@ def denied(policies: Sequence[NetworkPolicy], pod: Peer, servers: Sequence[Peer]
     for transport in PORT_NAMES:
         if transport not in allowed:
             other = next((each.upper() for each in PORT_NAMES if each in allowed), "")
-            what = f"port {PORT} over {other} only" if other else f"no port {PORT}"
+            what = f"port {number} over {other} only" if other else f"no port {number}"
             found[transport] = f"{place} {verb} {what} to the cluster's DNS"
     return found
 
@@ -65,19 +68,22 @@ def _is_for(policy: NetworkPolicy, pod: Peer) -> bool:
     return "Egress" in types and is_near and _matches(spec.pod_selector, pod.labels)
 
 
-def names_dns(port: PolicyPort) -> bool:
-    """Whether a port is named, and is that of DNS over UDP or TCP."""
-    return port.port is not None and any(_has_port(port, transport) for transport in PORT_NAMES)
+def names_dns(port: PolicyPort, ports: frozenset[int]) -> bool:
+    """Whether a port is named, and is one of these for DNS over UDP or TCP."""
+    return port.port is not None and any(
+        _has_port(port, transport, ports) for transport in PORT_NAMES
+    )
 
 
-def _has_port(port: PolicyPort, transport: str) -> bool:
+def _has_port(port: PolicyPort, transport: str, ports: frozenset[int]) -> bool:
     if (port.protocol or "TCP").lower() != transport:
         return False
     if port.port is None:
         return True
     if isinstance(port.port, str):
         return port.port in PORT_NAMES[transport]
-    return port.port <= PORT <= (port.end_port or port.port)
+    first, last = port.port, port.end_port or port.port
+    return any(first <= each <= last for each in ports)
 
 
 def _has_peer(peer: PolicyPeer, policy: NetworkPolicy, server: Peer) -> bool:

@@ -1,20 +1,24 @@
-"""HS161, HS162: NetworkPolicies that keep pods from the cluster's DNS.
+"""HS161, HS162, HS163: NetworkPolicies that keep pods from the cluster's DNS, or from istiod, which their proxies ask.
 
 Path: judging.py -> here -> cluster/controllers/network_policy.py.
 Rule 1: the policies of the files count together; other ones may allow more, as the page says.
-Rule 2: a rule that names port 53 is taken to be for the DNS, whoever its peers are: their labels and addresses differ
-        from cluster to cluster, as with a DNS server on each node.
-Rule 3: a policy without any rule denies all on purpose, and one that allows the API server only needs no names.
+Rule 2: a rule that names the DNS's port is taken to be for the DNS, whoever its peers are: their labels and addresses
+        differ from cluster to cluster, as with a DNS server on each node.
+Rule 3: the port is that of the DNS's pods where its Service is among the files.  Else it is 53, and for OpenShift also
+        5353, on which its pods listen.
+Rule 4: a policy without any rule denies all on purpose, and one that allows the API server only needs no names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from itertools import product
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from hsdns.cluster.controllers.kinds import EgressRule, NetworkPolicy
+from hsdns.cluster.controllers.dns_service import KNOWN, USUAL, DnsService, pod_ports
+from hsdns.cluster.controllers.kinds import ContainerPort, EgressRule, NetworkPolicy
 from hsdns.cluster.controllers.network_policy import NAME_LABEL, Peer, denied, names_dns
 from hsdns.rules.check import check
 from hsdns.rules.finding import Remark
@@ -22,54 +26,183 @@ from hsdns.rules.manifest import Manifest
 from hsdns.rules.objects import Objects, PodSet, is_near
 
 _API_SERVER: Final = (443, 6443, "https")
-_SERVERS: Final = tuple(
-    Peer("kube-system", labels, {NAME_LABEL: "kube-system", "name": "kube-system"})
-    for labels in ({"k8s-app": "kube-dns"}, {"k8s-app": "coredns"}, {"k8s-app": "node-local-dns"})
+_NODE_LOCAL: Final = {"k8s-app": "node-local-dns"}
+_COREDNS: Final = {"k8s-app": "coredns"}
+
+
+def _namespace_labels(name: str) -> dict[str, str]:
+    return {NAME_LABEL: name, "name": name}
+
+
+# istiod, with the names that its port has in Services and pods.
+_ISTIOD: Final = Peer(
+    "istio-system",
+    {"app": "istiod", "istio": "pilot"},
+    _namespace_labels("istio-system"),
+    (),
+    frozenset({15012}),
 )
+_ISTIOD_NAMES: Final = frozenset({"https-dns", "tls-xds", "grpc-xds-tls"})
+_INJECT: Final = "sidecar.istio.io/inject"
+
+
+class _Dns(NamedTuple):
+    """The DNS of a cluster: its pods as policies see them, and its ports and its Service in words."""
+
+    servers: Sequence[Peer]
+    ports: frozenset[int]
+    port: str
+    name: str
 
 
 @check("HS161")
 def without_dns(objects: Objects) -> Iterator[Remark]:
     """Policies that leave pods without DNS."""
-    for manifest, policy, transports in _denied(objects):
+    dns = _dns(objects)
+    for manifest, policy, transports in _denied(objects, dns):
         if len(transports) == 2:
             yield manifest.remark(
                 "spec.egress",
                 f"{policy} may not ask the cluster's DNS, so no name resolves in them; "
-                "allow port 53 over UDP and TCP to the pods of kube-dns",
+                f"allow port {dns.port} over UDP and TCP to the pods of {dns.name}",
             )
 
 
 @check("HS162")
 def without_tcp(objects: Objects) -> Iterator[Remark]:
     """Policies that allow DNS over one transport only."""
-    for manifest, policy, transports in _denied(objects):
+    dns = _dns(objects)
+    for manifest, policy, transports in _denied(objects, dns):
         if transports == ["tcp"]:
             yield manifest.remark(
                 "spec.egress",
                 f"{policy} may ask the cluster's DNS over UDP only, so an answer that does not fit into a datagram "
-                "never arrives; allow port 53 over TCP too",
+                f"never arrives; allow port {dns.port} over TCP too",
             )
         elif transports == ["udp"]:
             yield manifest.remark(
                 "spec.egress",
                 f"{policy} may ask the cluster's DNS over TCP only, and resolvers begin with UDP, so no name "
-                "resolves in them; write protocol: UDP for port 53 too (without protocol it is TCP)",
+                f"resolves in them; write protocol: UDP for port {dns.port} too (without protocol it is TCP)",
             )
 
 
-def _denied(objects: Objects) -> Iterator[tuple[Manifest, str, list[str]]]:
-    """Policies with rules for egress, the pods, and the transports over which they reach no DNS."""
-    policies = [
+@check("HS163")
+def without_istiod(objects: Objects) -> Iterator[Remark]:
+    """Policies that keep proxies from istiod."""
+    policies, injected = _policies(objects), [*_injected(objects)]
+    for manifest, policy in policies if injected else ():
+        if not policy.spec.egress:
+            continue
+        own = _lenient(_numbered(policy), _ISTIOD.ports)
+        near = [
+            _lenient(_numbered(each), _ISTIOD.ports)
+            for other, each in policies
+            if is_near(other, manifest)
+        ]
+        for pods in injected:
+            peer = Peer("default", pods.labels, {})
+            if (
+                is_near(pods.manifest, manifest)
+                and "tcp" in denied([own], peer, [_ISTIOD])
+                and "tcp" in denied(near, peer, [_ISTIOD])
+            ):
+                yield manifest.remark(
+                    "spec.egress",
+                    f"the pods of {pods.manifest} get a proxy of Istio that may not connect to istiod, so it never "
+                    "learns a name or an address; allow port 15012 over TCP to the pods of istiod",
+                )
+                break
+
+
+def _injected(objects: Objects) -> Iterator[PodSet]:
+    """The pods that get a proxy of Istio, as they or their namespace ask for it."""
+    namespaces = {
+        manifest.name
+        for manifest in objects.of("Namespace")
+        for labels in [manifest.metadata.get("labels")]
+        if isinstance(labels, dict)
+        if labels.get("istio-injection") == "enabled" or labels.get("istio.io/rev")
+    }
+    for pods in objects.pod_sets:
+        asked = pods.labels.get(_INJECT, "")
+        is_asked = asked == "true" or (asked != "false" and pods.manifest.namespace in namespaces)
+        if is_asked and not pods.spec.host_network:
+            yield pods
+
+
+def _numbered(policy: NetworkPolicy) -> NetworkPolicy:
+    """The policy with the number of istiod's port in place of its name, and none in place of others."""
+    (number,) = _ISTIOD.ports
+    egress = [
+        EgressRule(
+            rule.to,
+            [
+                structs.replace(each, port=number if each.port in _ISTIOD_NAMES else 0)
+                if isinstance(each.port, str)
+                else each
+                for each in rule.ports or ()
+            ],
+        )
+        for rule in policy.spec.egress or ()
+    ]
+    return structs.replace(policy, spec=structs.replace(policy.spec, egress=egress))
+
+
+def _policies(objects: Objects) -> list[tuple[Manifest, NetworkPolicy]]:
+    return [
         (manifest, manifest.object)
         for manifest in objects.of("NetworkPolicy")
         if isinstance(manifest.object, NetworkPolicy)
     ]
+
+
+def _dns(objects: Objects) -> _Dns:
+    """The DNS of the cluster that the objects are for: as its Service says, else that of OpenShift or the usual one."""
+    for kind, (manifest, service) in product(KNOWN, objects.services):
+        if kind.is_named(service):
+            chosen = objects.selected(manifest, service.spec.selector or {})
+            ports = pod_ports(service.spec, _container_ports(chosen), kind)
+            return _dns_at([kind], ports)
+    return _dns_at(*((KNOWN, None) if _is_openshift(objects) else ([USUAL], None)))
+
+
+def _dns_at(kinds: Sequence[DnsService], known: frozenset[int] | None) -> _Dns:
+    """The DNS of one of some kinds of cluster; `known` are its ports."""
+    ports = known or frozenset(each.port for each in kinds)
+    servers = [
+        Peer(each.namespace, labels, _namespace_labels(each.namespace), (), ports)
+        for each in kinds
+        for labels in (each.labels, *((_COREDNS, _NODE_LOCAL) if each is USUAL else ()))
+    ]
+    main = kinds[-1]
+    return _Dns(servers, ports, " or ".join(map(str, sorted(known or {main.port}))), main.name)
+
+
+def _container_ports(chosen: Sequence[PodSet]) -> Iterator[ContainerPort]:
+    for pods in chosen:
+        for container in (*(pods.spec.containers or ()), *(pods.spec.init_containers or ())):
+            yield from container.ports or ()
+
+
+def _is_openshift(objects: Objects) -> bool:
+    """Whether objects are for OpenShift: of its API groups or namespaces, or policies that name these."""
+    return any(
+        manifest.group.endswith(".openshift.io")
+        or manifest.namespace.startswith("openshift-")
+        or (manifest.kind == "NetworkPolicy" and "openshift" in str(manifest.content))
+        for manifest in objects.manifests
+    )
+
+
+def _denied(objects: Objects, dns: _Dns) -> Iterator[tuple[Manifest, str, list[str]]]:
+    """Policies with rules for egress, the pods, and the transports over which they reach no DNS."""
+    policies = _policies(objects)
     for manifest, policy in policies:
         if not any(_needs_names(each) for each in policy.spec.egress or ()):
             continue
-        near = [_lenient(each) for other, each in policies if is_near(other, manifest)]
-        found = list(_of_pods(objects, manifest, policy, near))
+        near = [_lenient(each, dns.ports) for other, each in policies if is_near(other, manifest)]
+        found = list(_of_pods(objects, manifest, policy, near, dns))
         if found:
             pods, transports = max(found, key=lambda each: len(each[1]))
             yield manifest, f"the pods of {pods}", transports
@@ -83,35 +216,39 @@ def _needs_names(rule: EgressRule) -> bool:
 
 
 def _of_pods(
-    objects: Objects, manifest: Manifest, policy: NetworkPolicy, near: Sequence[NetworkPolicy]
+    objects: Objects,
+    manifest: Manifest,
+    policy: NetworkPolicy,
+    near: Sequence[NetworkPolicy],
+    dns: _Dns,
 ) -> Iterator[tuple[str, list[str]]]:
-    own = _lenient(policy)
+    own = _lenient(policy, dns.ports)
     for pods in objects.pod_sets:
         if not is_near(pods.manifest, manifest) or pods.spec.host_network:
             continue
         peer = Peer("default", pods.labels, {})
-        if not denied([own], peer, _SERVERS):
+        if not denied([own], peer, dns.servers):
             continue
-        transports = list(denied(near, peer, _SERVERS))
+        transports = list(denied(near, peer, dns.servers))
         if transports:
             yield str(pods.manifest), transports
     selector = policy.spec.pod_selector
-    if not objects.is_whole and not any(_chooses(own, each) for each in objects.pod_sets):
+    if not objects.is_whole and not any(_chooses(own, each, dns) for each in objects.pod_sets):
         peer = Peer("default", selector.match_labels or {}, {})
-        transports = list(denied(near, peer, _SERVERS)) if not selector.match_expressions else []
+        transports = list(denied(near, peer, dns.servers)) if not selector.match_expressions else []
         if transports:
             yield "its selector" if selector.match_labels else "the namespace", transports
 
 
-def _chooses(policy: NetworkPolicy, pods: PodSet) -> bool:
+def _chooses(policy: NetworkPolicy, pods: PodSet, dns: _Dns) -> bool:
     """Whether a policy is for some pods: one that denies all denies them something then."""
     strict = structs.replace(policy, spec=structs.replace(policy.spec, egress=[]))
-    return bool(denied([strict], Peer("default", pods.labels, {}), _SERVERS))
+    return bool(denied([strict], Peer("default", pods.labels, {}), dns.servers))
 
 
-def _lenient(policy: NetworkPolicy) -> NetworkPolicy:
+def _lenient(policy: NetworkPolicy, ports: frozenset[int]) -> NetworkPolicy:
     """The policy in the namespace that all pods are taken to be in, with every rule that may be for the DNS."""
-    rules = [_rule(each) for each in policy.spec.egress or ()]
+    rules = [_rule(each, ports) for each in policy.spec.egress or ()]
     metadata = structs.replace(policy.metadata, namespace="default")
     egress = rules if policy.spec.egress is not None else None
     return structs.replace(
@@ -119,8 +256,8 @@ def _lenient(policy: NetworkPolicy) -> NetworkPolicy:
     )
 
 
-def _rule(rule: EgressRule) -> EgressRule:
-    if any(names_dns(each) for each in rule.ports or ()):
+def _rule(rule: EgressRule, ports: frozenset[int]) -> EgressRule:
+    if any(names_dns(each, ports) for each in rule.ports or ()):
         return EgressRule(None, rule.ports)
     if any(each.ip_block is not None for each in rule.to or ()):
         return EgressRule(None, rule.ports)

@@ -51,6 +51,14 @@ def test_denied(policies: list[NetworkPolicy], transports: list[str]) -> None:
     assert list(denied(policies, POD, [DNS])) == transports
 
 
+def test_each_server_has_its_port() -> None:
+    far = DNS._replace(namespace="openshift-dns", namespace_labels={}, ports=frozenset({5353}))
+    ports = '{"protocol": "UDP", "port": 5353}, {"protocol": "TCP", "port": 5353}'
+    assert list(denied([rule("", ports)], POD, [DNS, far])) == []
+    assert list(denied([rule(SYSTEM, ports)], POD, [DNS, far])) == ["udp", "tcp"]
+    assert denied([rule("", f"{UDP}, {TCP}")], POD, [far])["udp"].endswith("allows no port 5353 to the cluster's DNS")  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("expression", "is_chosen"),
     [

@@ -1,0 +1,179 @@
+"""Queries of a recording or a capture, with their times.
+
+Path: cli/load_replay.py -> here -> questions.Recorded, which the process that sends takes.
+Rule 1: the first query is due at the begin, and the others as long after it as they were then, divided by the speed.
+        Those of a capture may be written out of order; they are put in order.
+Rule 2: a query is what its question, flags (RD, CD, AD), payload size and DO are.  EDNS options, such as cookies,
+        belong to those who asked, and are left out; a recording has the question alone.
+Rule 3: nothing is left out without a number of it.  A file that is broken is refused, or used as far as it is whole if
+        that is wanted.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from hsdns.load.capture_file import Damaged, is_capture, read_capture
+from hsdns.load.datagram import CUT, OTHER, find_datagram
+from hsdns.load.errors import LoadError
+from hsdns.load.questions import Question, Recorded
+from hsdns.load.schedule import SECOND
+from hsdns.recording.entry import RecordedQuery
+from hsdns.recording.reader import BadRecording, Recording
+from hsdns.wire.decode import BadQuery, decode
+from hsdns.wire.iana import Opcode, RRClass, type_from_text
+from hsdns.wire.message import AD, CD, RD
+from hsdns.wire.name import Name
+
+RECORDED: Final = "recorded"  # how queries arrive, and the group of their questions
+MOST: Final = 50_000_000  # queries
+_NOT_DNS: Final = "no queries"
+
+# When (nanoseconds), the client, and the question.
+Asked = tuple[int, object, Question]
+
+
+class Replay(NamedTuple):
+    """Queries in their order; `fastest` is the most of them that are due in one second, `left_out` is by reason."""
+
+    questions: list[Question]
+    recorded: Recorded
+    queries: int
+    seconds: float
+    fastest: int
+    clients: int
+    left_out: dict[str, int]
+    problem: str  # why the file is not whole; ""
+
+
+def read_replay(path: str, *, speed: float, port: int, longest: float | None) -> Replay:
+    """Read a recording or a capture; raise LoadError, but for a file that is not whole, or OSError.
+
+    `port` is where the queries of a capture went to; what is due after `longest` seconds is left out.
+    """
+    left_out: Counter[str] = Counter()
+    ports: Counter[int] = Counter()
+    problem = ""
+    found: list[Asked] = []
+    with open(path, "rb") as file:
+        begin = file.read(4)
+    try:
+        reading = (
+            _of_capture(path, port, left_out, ports)
+            if is_capture(begin)
+            else _of_recording(path, left_out)
+        )
+        for asked in reading:
+            found.append(asked)
+            if len(found) > MOST:
+                raise LoadError(f"{path} has more than {MOST} queries; cut it into parts")
+    except Damaged as damage:
+        problem = f"{path} {damage}"
+    found.sort(key=lambda each: each[0])
+    if not found:
+        raise LoadError(_nothing(path, problem, port, ports))
+    return _replay(found, speed, longest, left_out, problem)
+
+
+def _replay(
+    found: list[Asked], speed: float, longest: float | None, left_out: Counter[str], problem: str
+) -> Replay:
+    first = found[0][0]
+    numbers: dict[Question, int] = {}
+    times, order = array("q"), array("I")
+    clients: set[object] = set()
+    per_second: Counter[int] = Counter()
+    for at, client, question in found:
+        due = round((at - first) / speed)
+        if longest is not None and due >= longest * SECOND:
+            left_out["after -time"] += 1
+            continue
+        times.append(due)
+        order.append(numbers.setdefault(question, len(numbers)))
+        clients.add(client)
+        per_second[due // SECOND] += 1
+    seconds = times[-1] / SECOND
+    return Replay(
+        list(numbers),
+        Recorded(times.tobytes(), order.tobytes()),
+        len(times),
+        max(seconds, 0.001),
+        max(per_second.values()),
+        len(clients),
+        dict(sorted(left_out.items())),
+        problem,
+    )
+
+
+def _of_recording(path: str, left_out: Counter[str]) -> Iterator[Asked]:
+    """The queries of `hsdns record`."""
+    try:
+        recording = Recording.open(path)
+    except BadRecording as error:
+        raise LoadError(f"{error}, and no capture in pcap or pcapng either") from None
+    with recording:
+        for entry in recording:
+            if not isinstance(entry, RecordedQuery):
+                continue
+            try:
+                name, qtype = Name.from_text(entry.name), type_from_text(entry.type)
+            except ValueError:
+                left_out[_NOT_DNS] += 1
+                continue
+            client = entry.client.rpartition(":")[0]
+            yield round(entry.at * SECOND), client, Question(name, qtype, RECORDED)
+        if recording.problem:
+            raise Damaged(recording.problem.removeprefix(f"{path} "))
+
+
+def _of_capture(
+    path: str, port: int, left_out: Counter[str], ports: Counter[int]
+) -> Iterator[Asked]:
+    """The queries over UDP to a port; `ports` counts what may be queries to others."""
+    with open(path, "rb") as file:
+        for _, time, link, octets, is_whole in read_capture(file):
+            datagram = find_datagram(link, octets)
+            if isinstance(datagram, str):
+                left_out[CUT if not is_whole and datagram != OTHER else datagram] += 1
+                continue
+            source, to, message = datagram
+            question = _question(message)
+            if to != port:
+                if question is not None:
+                    ports[to] += 1
+                left_out[OTHER] += 1
+            elif question is None:
+                left_out[_NOT_DNS] += 1
+            else:
+                yield time, source, question
+
+
+def _question(message: bytes) -> Question | None:
+    """What a query asks, if it is one that can be asked again."""
+    try:
+        query = decode(message)
+    except BadQuery:
+        return None
+    if query.opcode != Opcode.QUERY or query.qclass != RRClass.IN or query.whole:
+        return None
+    edns = query.edns
+    return Question(
+        query.qname,
+        query.qtype,
+        RECORDED,
+        query.flags & (RD | CD | AD),
+        edns.payload_size if edns is not None else 0,
+        edns is not None and edns.do,
+    )
+
+
+def _nothing(path: str, problem: str, port: int, ports: Counter[int]) -> str:
+    found = f"{problem}, and there is no query before" if problem else f"there is no query in {path}"  # fmt: skip
+    if ports:
+        other, count = ports.most_common(1)[0]
+        told = f"{count} that may be queries to port {other}; -replay-port {other} takes these"
+        return f"{found} to port {port}, but {told}"
+    return found

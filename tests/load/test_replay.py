@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hsdns.load.errors import LoadError
+from hsdns.load.questions import Question
+from hsdns.load.replay import Replay, read_replay
+from hsdns.recording.entry import End, Header, RecordedQuery, to_line
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import AD, CD, RD
+from hsdns.wire.name import Name
+from tests.load.captures import SECOND, ethernet, ipv4, packet, pcap, pcapng, udp
+
+MS = SECOND // 1000
+START = 1_700_000_000 * SECOND
+WEB = Question(Name.from_text("web.test."), RRType.A, "recorded", RD, 0)
+
+
+def query(question: Question, query_id: int = 7) -> bytes:
+    return query_id.to_bytes(2, "big") + question.octets()
+
+
+def replay(
+    path: Path, octets: bytes, *, speed: float = 1.0, port: int = 53, longest: float | None = None
+) -> Replay:
+    path.write_bytes(octets)
+    return read_replay(str(path), speed=speed, port=port, longest=longest)
+
+
+def times(found: Replay) -> list[int]:
+    return list(array("q", found.recorded.times))
+
+
+def order(found: Replay) -> list[int]:
+    return list(array("I", found.recorded.order))
+
+
+def recording(*queries: tuple[float, str, str, str], end: bool = True) -> bytes:
+    lines = to_line(Header(began="2026-01-01T00:00:00Z"))
+    for at, client, name, rrtype in queries:
+        lines += to_line(RecordedQuery(at, "", client, "udp", name, rrtype))
+    return lines + (to_line(End(9.0, "", "over")) if end else b"")
+
+
+QUESTIONS = st.builds(
+    Question,
+    st.sampled_from(["web.test.", "b.test.", "."]).map(Name.from_text),
+    st.sampled_from([RRType.A, RRType.AAAA, 65_280]),
+    st.just("recorded"),
+    st.sampled_from([0, RD, RD | CD, RD | AD, CD]),
+    st.sampled_from([0, 512, 1232]),
+).flatmap(lambda each: st.booleans().map(lambda do: each._replace(do=do and bool(each.own_edns))))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    asked=st.lists(
+        st.tuples(st.integers(0, 5000), QUESTIONS, st.integers(1, 4)), min_size=1, max_size=6
+    ),
+    ng=st.booleans(),
+    speed=st.sampled_from([0.5, 1.0, 4.0]),
+)
+def test_a_capture_is_asked_again(
+    tmp_path: Path, asked: list[tuple[int, Question, int]], ng: bool, speed: float
+) -> None:
+    packets = [(START + at * MS, packet(query(each), client=client)) for at, each, client in asked]
+    found = replay(tmp_path / "c", (pcapng if ng else pcap)(packets), speed=speed)
+    in_order = sorted(asked, key=lambda each: each[0])
+    first = in_order[0][0]
+    assert times(found) == [round((at - first) * MS / speed) for at, _, _ in in_order]
+    assert [found.questions[number] for number in order(found)] == [each for _, each, _ in in_order]
+    assert len(set(found.questions)) == len(found.questions)
+    assert found.clients == len({client for _, _, client in asked})
+    assert (found.queries, found.left_out, found.problem) == (len(asked), {}, "")
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    web = query(WEB)
+    reply = web[:2] + b"\x81\x80" + web[4:]
+    update = web[:2] + b"\x28\0" + web[4:]
+    chaos = web[:-1] + b"\3"
+    packets = [
+        packet(web),
+        packet(reply),
+        packet(update),
+        packet(chaos),
+        packet(b"no DNS"),
+        packet(web, port=5353),
+        ethernet(ipv4(udp(web), protocol=6)),
+        ethernet(ipv4(udp(web), fragment=9)),
+        packet(web)[:-4],
+        ethernet(b"", 0x0806),
+        packet(web),
+    ]
+    found = replay(tmp_path / "c", pcap([(at * SECOND, each) for at, each in enumerate(packets)]))
+    assert (times(found), order(found), found.questions) == ([0, 10 * SECOND], [0, 0], [WEB])
+    assert found.left_out == {
+        "TCP": 1,
+        "cut by the capture": 1,
+        "fragments": 1,
+        "no queries": 4,
+        "other packets": 2,
+    }
+    cut = replay(tmp_path / "c", pcap([(0, packet(web)), (0, packet(web))], cut=70))
+    assert (cut.queries, cut.left_out) == (2, {})
+
+
+def test_options_and_case_belong_to_who_asked(tmp_path: Path) -> None:
+    cookie = b"\0\0\x29\x04\xd0\0\0\x80\0\0\x0c\0\x0a\0\x08abcdefgh"
+    web = query(WEB)
+    message = web[:10] + b"\0\1" + b"\3WeB\4TeSt\0\0\1\0\1" + cookie
+    found = replay(tmp_path / "c", pcap([(0, packet(message))]))
+    assert found.questions == [WEB._replace(own_edns=1232, do=True)]
+
+
+def test_the_fastest_second_and_the_end(tmp_path: Path) -> None:
+    octets = pcap([(at * 400 * MS, packet(query(WEB))) for at in range(6)])
+    whole = replay(tmp_path / "c", octets)
+    assert (whole.queries, whole.seconds, whole.fastest) == (6, 2.0, 3)
+    found = replay(tmp_path / "c", octets, longest=1.0, speed=0.5)
+    assert (times(found), found.left_out) == ([0, 800 * MS], {"after -time": 4})
+
+
+def test_a_recording(tmp_path: Path) -> None:
+    octets = recording(
+        (5.0, "10.0.0.1:4000", "web.test.", "A"),
+        (5.5, "10.0.0.1:4001", "web.test.", "TYPE65280"),
+        (6.0, "[fd00::1]:53", "web.test.", "A"),
+        (6.0, "[fd00::1]:53", "a..b", "A"),
+    )
+    found = replay(tmp_path / "r", octets, speed=2.0)
+    assert (times(found), order(found)) == ([0, SECOND // 4, SECOND // 2], [0, 1, 0])
+    assert found.questions == [
+        WEB._replace(own_edns=None),
+        WEB._replace(own_edns=None, qtype=65_280),
+    ]
+    assert (found.clients, found.left_out, found.problem) == (2, {"no queries": 1}, "")
+
+
+def test_a_file_that_is_not_whole(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    octets = pcap([(0, packet(query(WEB))), (SECOND, packet(query(WEB)))])
+    found = replay(path, octets[:-1])
+    assert (found.queries, found.problem) == (1, f"{path} ends in packet 2")
+    found = replay(path, recording((1.0, "10.0.0.1:1", "web.test.", "A"), end=False))
+    assert found.queries == 1
+    assert (
+        found.problem
+        == f"{path} has no end after line 2: its recorder was killed, or the file was cut"
+    )
+
+
+@pytest.mark.parametrize(
+    ("octets", "sentence"),
+    [
+        (b"", "{path} is empty, so it is no recording, and no capture in pcap or pcapng either"),
+        (b"web.test A\n", "{path} is no recording of hsdns record, and no capture in pcap or pcapng either"),
+        (pcap([]), "there is no query in {path}"),
+        (pcap([])[:20], "{path} ends in the header of the file, and there is no query before"),
+        (pcap([(0, packet(query(WEB), port=1053))] * 2),
+         "there is no query in {path} to port 53, but 2 that may be queries to port 1053; -replay-port 1053 takes these"),
+        (recording(), "there is no query in {path}"),
+    ],
+)  # fmt: skip
+def test_nothing_to_ask(tmp_path: Path, octets: bytes, sentence: str) -> None:
+    path = tmp_path / "c"
+    with pytest.raises(LoadError) as error:
+        replay(path, octets)
+    assert str(error.value) == sentence.format(path=path)
+
+
+def test_another_port(tmp_path: Path) -> None:
+    found = replay(tmp_path / "c", pcap([(0, packet(query(WEB), port=1053))]), port=1053)
+    assert found.queries == 1

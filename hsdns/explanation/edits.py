@@ -90,11 +90,12 @@ def with_endpoints(scene: Scene, change: Callable[[Endpoint], Endpoint]) -> Scen
 
 def all_ready(unready: list[Endpoint], scene: Scene) -> Scene:
     """Make endpoints ready."""
+    chosen = {tuple(each.addresses or ()) for each in unready}
     return with_endpoints(
         scene,
         lambda each: (
             structs.replace(each, conditions=EndpointConditions(ready=True))
-            if any(each.addresses == one.addresses and not is_ready(each) for one in unready)
+            if not is_ready(each) and tuple(each.addresses or ()) in chosen
             else each
         ),
     )

@@ -6,8 +6,7 @@ Rule: what looks at each endpoint yields None where others may run: a Service ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -15,7 +14,7 @@ from msgspec import structs
 
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.likeness import likeness
-from hsdns.cluster.not_ready import pod_of, why_not_ready
+from hsdns.cluster.not_ready import why_not_ready
 from hsdns.cluster.objects import Endpoint, EndpointSlice
 from hsdns.cluster.pack import pack_slice, source_cluster
 from hsdns.cluster.question import ParsedName
@@ -33,6 +32,7 @@ from hsdns.explanation.edits import (
 )
 from hsdns.explanation.owner import Owner
 from hsdns.explanation.scene import ClusterObjects, Replay, Scene
+from hsdns.explanation.spelling import close_words
 
 PIECE: Final = 10  # endpoints between two pauses
 
@@ -112,9 +112,10 @@ def of_endpoints(
                 scene, lambda each: structs.replace(each, zone=text(parsed.topology_zone))
             ),
         )
+    near = (yield from _near_labels(parsed, known)) if parsed.endpoint else ""
     yield Change(
         place,
-        f"{place} has no endpoint named {text(parsed.endpoint)}{_near_labels(parsed, known)}"
+        f"{place} has no endpoint named {text(parsed.endpoint)}{near}"
         if parsed.endpoint
         else f"{place} has no endpoints{_why_none(owner, kept, scene)}",
         f"{place} has a ready endpoint"
@@ -143,13 +144,15 @@ def _cluster(part: EndpointSlice, parsed: ParsedName) -> bytes:
     return source_cluster(part.metadata) if parsed.cluster else b""
 
 
-def _near_labels(parsed: ParsedName, known: Sequence[tuple[bytes, str]]) -> str:
+def _near_labels(
+    parsed: ParsedName, known: Sequence[tuple[bytes, str]]
+) -> Generator[None, None, str]:
     """The names nearest to the one asked among those of all endpoints, each with its cluster."""
     own = sorted({label for cluster, label in known if cluster == parsed.cluster})
     elsewhere = {
         f"{label}{_in_cluster(cluster)}" for cluster, label in known if cluster != parsed.cluster
     }
-    found = _of_these(text(parsed.endpoint), own or sorted(elsewhere))
+    found = yield from _of_these(text(parsed.endpoint), own or sorted(elsewhere))
     return f"{_in_cluster(parsed.cluster)}{found}"
 
 
@@ -157,12 +160,17 @@ def _in_cluster(cluster: bytes) -> str:
     return f" in cluster {text(cluster)}" if cluster else ""
 
 
-def _of_these(asked: str, known: Sequence[str]) -> str:
+def _of_these(asked: str, known: Sequence[str]) -> Generator[None, None, str]:
     if not known:
         return ": it has no endpoints"
-    near = get_close_matches(asked, known, n=1)
+    near = ""
+    for match in close_words(asked, dict.fromkeys(known), 1):
+        if match is None:
+            yield None
+        else:
+            near = match
     shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
-    return f'; did you mean "{near[0]}"?' if near else f"; it has {shown}"
+    return f'; did you mean "{near}"?' if near else f"; it has {shown}"
 
 
 def _conditions(unready: list[tuple[EndpointSlice, Endpoint]], kept: ClusterObjects) -> str:
@@ -179,10 +187,10 @@ def _of_hostname(
 ) -> Iterator[Change]:
     """Candidates for an endpoint name of a pod that is there, but is not named so below this Service."""
     label, name = text(parsed.endpoint), owner.metadata.name
-    pods = kept.pods(parsed.namespace)
+    pods = {each.metadata.name: each for each in kept.pods(parsed.namespace)}
     for part, endpoint in listed:
-        pod = pod_of(endpoint, pods)
         ref = endpoint.target_ref
+        pod = pods.get((ref.name if ref else "") or "")
         own = pod.metadata.name if pod is not None else (ref.name if ref else "") or ""
         if label not in (own.lower(), (pod.spec.hostname or "").lower() if pod else ""):
             continue

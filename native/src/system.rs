@@ -18,6 +18,7 @@ pub use sender::{Message, Sender};
 mod queries;
 mod receiver;
 mod sender;
+pub mod slice;
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("recvmmsg and sendmmsg are Linux calls; elsewhere hsdns uses its Python twin");

@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::batch::{Batch, Meter, ReplyControl, Statistics, is_final};
 use crate::lock::lock;
 use crate::queue::MissQueue;
-use crate::system::{Message, Sender, SignalsBlocked, set_blocking, set_receive_timeout};
+use crate::system::{Message, Sender, SignalsBlocked, set_blocking, set_receive_timeout, slice};
 use crate::table::AnswerTable;
 
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -73,6 +73,7 @@ impl Worker {
     /// The descriptor is no socket, or closed.
     pub fn run(&self) -> io::Result<()> {
         let _quiet = SignalsBlocked::new();
+        slice::shorten(); // a query need not wait until the event loop's thread has had its own slice
         set_receive_timeout(self.fd, PATIENCE)?;
         set_blocking(self.fd, true)?;
         let mut batch = Batch::new(self.fd, self.wildcard, Arc::clone(&self.meter));

@@ -199,7 +199,7 @@ def read_settings(flags: Flags) -> LoadSettings:
         read_streams(flags),
         pods,
         replay,
-        _knee(flags, targets, stages, length),
+        _knee(flags, targets, schedule.stages, length),
     )
 
 

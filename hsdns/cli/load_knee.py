@@ -62,10 +62,9 @@ def knee_settings(
             raise FlagError(
                 f"-find-knee: one generator searches, at its own times; leave -{other} out"
             )
-    if "pods" in flags:
-        raise FlagError(
-            "-find-knee finds a rate of queries, and pods make lookups; leave -pods out"
-        )
+    for other, why in (("pods", "pods make lookups"), ("replay", "a recording has its own")):
+        if other in flags:
+            raise FlagError(f"-find-knee finds a rate of queries, and {why}; leave -{other} out")
     if len(stages) > 1 or stages[0].first != stages[0].last:
         raise FlagError("-find-knee begins at one rate and finds the others; give one as -rate")
     limits = read_knee_limits(str(flags.get(name, KNEE_LIMITS)), verifies=verifies)

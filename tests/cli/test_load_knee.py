@@ -95,8 +95,10 @@ def test_interrupted(after: int, said: str, seconds: float) -> None:
 
 def test_flags() -> None:
     limits = read_limits("p99>5ms,loss>0.01%", verifies=False)
-    flags = {"find-knee": True}
+    flags: dict[str, object] = {"find-knee": True}
     assert knee_settings(flags, STAGES, 1e5, None, verifies=False) == KneeSettings(limits, 400, 1e5, 2.0)  # fmt: skip
+    with pytest.raises(FlagError, match="a recording has its own; leave -replay out"):
+        knee_settings({**flags, "replay": "q.pcap"}, STAGES, 1e5, None, verifies=False)
     assert knee_settings({}, STAGES, 1e5, None, verifies=False) is None
     assert settings("-queries q -find-knee -time 5s -max-rate 9000").knee == KneeSettings(
         limits, 1000, 9000, 5.0

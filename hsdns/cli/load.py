@@ -27,6 +27,7 @@ from hsdns import __version__
 from hsdns.cli.flags import FlagError, output_format, parse_flags, usage
 from hsdns.cli.load_export import Metrics, check_gateway, tell, write_for_ci
 from hsdns.cli.load_flags import FLAGS, Flags, LoadSettings, read_settings
+from hsdns.cli.load_knee import find_knee
 from hsdns.cli.load_part import Generator, find_generator
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError
@@ -105,9 +106,18 @@ def _run(
                 print(f"the cluster is at {cluster.api.url}", file=sys.stderr)
         questions = _questions(settings, cluster)
         started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        servers, plan = _load(settings, questions, cluster, metrics, generator)
+
+        def load(step: LoadSettings) -> tuple[list[OfServer], PlanReport]:
+            return _load(step, questions, cluster, metrics, generator)
+
+        knee = None
+        if settings.knee is None:
+            servers, plan = load(settings)
+        else:
+            knee, servers, plan = find_knee(settings, load)
     slack = settings.slack if settings.verifies else None
     report = make_report(Run(started, plan, _machine(), slack, settings.limits), servers)
+    report = msgspec.structs.replace(report, knee=knee)
     return report, {each.name: each.results for each in servers}
 
 

@@ -5,11 +5,12 @@ Path: cli/load.py -> here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.load_knee import KneeSettings, knee_settings
 from hsdns.cli.load_live import LINE, check_live
 from hsdns.cli.load_pods import FLAGS as POD_FLAGS
 from hsdns.cli.load_pods import SOCKETS as POD_SOCKETS
@@ -24,10 +25,10 @@ from hsdns.load.changes import KINDS as CHANGES
 from hsdns.load.cluster_names import KINDS, read_mix
 from hsdns.load.portion import Portion, read_portion
 from hsdns.load.safety import HIGHEST_RATE, MOST_RATE, MOST_SECONDS, check_schedule
-from hsdns.load.schedule import EVEN, POISSON, Schedule, read_arrival, read_stages
+from hsdns.load.schedule import EVEN, POISSON, Schedule, Stage, read_arrival, read_stages
 from hsdns.load.stream_plan import StreamPlan
 from hsdns.load.target import Target, read_targets
-from hsdns.load.thresholds import Limit, read_limits
+from hsdns.load.thresholds import KNEE_LIMITS, Limit, read_limits
 from hsdns.load.verifier import SLACK
 
 PORT: Final = 53
@@ -86,6 +87,8 @@ FLAGS: Final = {
     "probes": Flag(str, _PROBES, "RATE"),
     "wait": Flag(str, "how long to wait for the server to answer (default 0s: three queries)", "TIME"),
     "fail-if": Flag(str, "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,..."),
+    "find-knee": Flag(bool, "find the highest rate at which limits hold, from -rate on; -time is the shortest step"),
+    "knee-limits": Flag(str, f"the limits of -find-knee (default {KNEE_LIMITS})", "LIMIT,..."),
     "part": Flag(str, "the portion of the plan that this generator has, such as 0/4, the first of four", "INDEX/COUNT"),
     "start-at": Flag(str, "when the load begins, such as 2026-01-31T12:00:00Z, or +30s (default: at once)", "TIME"),
     "job": Flag(str, "the Indexed Job of which this is a pod: it says the portion, and gathers the reports", "NAME"),
@@ -137,6 +140,7 @@ class LoadSettings(NamedTuple):
     streams: StreamPlan | None = None  # over connections, all of it or what UDP truncates
     pods: PodSettings | None = None
     replay: ReplaySettings | None = None
+    knee: KneeSettings | None = None
 
 
 def read_settings(flags: Flags) -> LoadSettings:
@@ -195,6 +199,7 @@ def read_settings(flags: Flags) -> LoadSettings:
         read_streams(flags),
         pods,
         replay,
+        _knee(flags, targets, schedule.stages, length),
     )
 
 
@@ -228,6 +233,18 @@ def _check_together(flags: Flags) -> None:
                 f"-{name} draws names of a cluster, -queries asks those of a file in order; "
                 "leave one of them out"
             )
+
+
+def _knee(
+    flags: Flags, targets: Sequence[Target], stages: Sequence[Stage], length: float | None
+) -> KneeSettings | None:
+    ceiling = float(str(flags.get("max-rate", MOST_RATE)))
+    found = knee_settings(flags, stages, ceiling, length, verifies=bool(flags.get("verify")))
+    if found is not None and len(targets) > 1:
+        raise FlagError(
+            "-find-knee loads one server, for each has a knee of its own; give one -server"
+        )
+    return found
 
 
 def _probes(flags: Flags, schedule: Schedule) -> float:

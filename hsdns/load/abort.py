@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hsdns.load.figures import all_sent, latency_figures, lateness_figures
-from hsdns.load.report import limit_counts
+from hsdns.load.report import limit_counts, measured_of
 from hsdns.load.results import Results, Second
 from hsdns.load.thresholds import Limit, Measured, aborted_by, figure_of, is_met
 from hsdns.load.words import us_to_text
@@ -40,7 +39,7 @@ class AbortWatch:
         settled = int(seconds - self._timeout)
         window = None
         if settled >= WINDOW:
-            window = _measured(_together(results, range(settled - WINDOW, settled)))
+            window = measured_of(_together(results, range(settled - WINDOW, settled)))
         for limit in self._limits:
             measured = Measured(counted, (), ()) if not limit.unit else window
             if measured is not None and is_met(limit, measured):
@@ -73,10 +72,3 @@ def _together(results: Results, numbers: range) -> Second:
         if number in results.seconds:
             found.merge(results.seconds[number])
     return found
-
-
-def _measured(found: Second) -> Measured:
-    lateness = lateness_figures(found.lateness)
-    refused = not all_sent(found.sent, found.not_sent)
-    latency = latency_figures(found.latency, found.lost, found.lateness, refused=refused)
-    return Measured(limit_counts(found), latency, lateness)

@@ -25,7 +25,7 @@ GENERATOR: Final = "generator"
 WIDTH: Final = 1.01  # between a rate that holds and one that does not
 UP: Final = 2.0
 DOWN: Final = 4.0
-LEAST: Final = 1.0  # queries a second
+LEAST: Final = 10.0  # queries a second
 BREAKS: Final = 2  # runs that must break, unless one holds
 GENERATORS: Final = 3  # runs in which the generator is the limit, unless one holds
 MOST_STEPS: Final = 200
@@ -153,7 +153,7 @@ class KneeSearch:
                 up = min(up * up, UP)
             else:
                 if self.breaks <= LEAST:
-                    self._said = "there is no knee: no rate holds the limits"
+                    self._said = f"no rate from {LEAST:g} queries a second on holds the limits"
                     return
                 yield from self._try(max(_rounded(self.breaks / down), LEAST))
                 down = min(down * down, DOWN)

@@ -116,8 +116,13 @@ def _server(servers: Sequence[ServerReport], names: Sequence[str], missing: str)
     ]
     if len(servers) == 1:
         ended = [first.ended] if first.ended else []
+    elif name := next((n for n, each in zip(names, servers, strict=True) if each.propagation), ""):
+        raise LoadError(
+            f"{name} says how changes spread, which only one generator can follow, so it cannot be added"
+        )
     told = "; ".join([*ended, missing] if missing else ended)
-    return OfServer(first.name, first.target, told, max(each.seconds for each in servers), whole)
+    seconds = max(each.seconds for each in servers)
+    return OfServer(first.name, first.target, told, seconds, whole, first.propagation)
 
 
 def _append(whole: Results, other: Results) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
-from hsdns.load import beside, spread
+from hsdns.load import beside, knee_plot, spread
 from hsdns.load.columns import MOST, MOST_TOGETHER, columns
 from hsdns.load.comparison import Shown, comparison, differences, shown
 from hsdns.load.judge import VERDICTS
@@ -53,6 +53,8 @@ def _page(servers: Sequence[Shown], reports: Sequence[Report]) -> str:
         notes(_notes(servers)),
         "" if is_one else section("Side by side", _side_by_side(servers, parts)),
     ]
+    knees = [knee_plot.knee(each.knee) for each in reports if each.knee is not None]
+    body += [section("The search for the knee", text) for text in knees if text]
     for heading, draw in TOPICS:
         found = [(each.name, draw(each)) for each in parts]
         if is_one:
@@ -82,6 +84,9 @@ def _subtitle(report: Report) -> str:
 
 def _notes(servers: Sequence[Shown]) -> Iterator[tuple[str, str, str]]:
     """What must be seen first."""
+    knee = servers[0].report.knee
+    if knee is not None:
+        yield "good" if knee.found else "warn", "Knee", f"{knee.said}."
     for sentence in differences(servers):
         yield "warn", "Not alike", f"{sentence}."
     for each in servers:

@@ -52,10 +52,10 @@ class Plan(msgspec.Struct, frozen=True):
 
     def times(self) -> Iterator[int]:
         """When each query is due, in nanoseconds from the begin; they never fall."""
-        found = self.schedule.times()
+        portion = Portion(*self.portion)
         if self.recorded is not None:
-            found = iter(array("q", self.recorded.times))
-        return Portion(*self.portion).of(found)
+            return portion.of(iter(array("q", self.recorded.times)))
+        return self.schedule.times(portion)
 
     def order(self) -> Iterator[int]:
         """The number of each query in `queries`, as they are sent; at least as many as there are times."""

@@ -32,6 +32,9 @@ class Portion(NamedTuple):
         return "" if self.parts == 1 else f"{self.part}/{self.parts}"
 
 
+WHOLE: Final = Portion()
+
+
 def read_portion(text: str) -> Portion:
     """Read -part, INDEX/COUNT; raise LoadError."""
     index, _, count = text.partition("/")

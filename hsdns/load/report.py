@@ -213,10 +213,33 @@ class ServerReport(msgspec.Struct, frozen=True):
     lookups: LookupsReport | None = None  # of pods
 
 
+class KneeStep(msgspec.Struct, frozen=True):
+    """A run of a search: queries a second, seconds, and what came of it: held, broken, or generator (was the limit)."""
+
+    rate: float
+    seconds: float
+    outcome: str
+    sent: int
+    lost: int
+    latency: list[Percentile]
+    lateness: list[Percentile]
+
+
+class KneeReport(msgspec.Struct, frozen=True):
+    """A rate at which the limits held and one at which they broke, if any; next to each other if it is `found`."""
+
+    found: bool
+    holds: float | None
+    breaks: float | None
+    said: str
+    limits: list[str]
+    steps: list[KneeStep]
+
+
 class Report(msgspec.Struct, frozen=True):
     """A run: the same queries at the same times, under the same changes, to one server or several.
 
-    `generators`: how many reports it was made of.
+    `generators`: how many reports it was made of.  `knee`: a search, of which the run is then a step.
     """
 
     format: str
@@ -225,6 +248,7 @@ class Report(msgspec.Struct, frozen=True):
     machine: Machine
     servers: list[ServerReport]
     generators: int = 1
+    knee: KneeReport | None = None
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -254,6 +278,14 @@ def make_report(run: Run, servers: Sequence[OfServer]) -> Report:
     return Report(FORMAT, run.started, run.plan, run.machine, found)
 
 
+def make_step(
+    rate: float, seconds: float, outcome: str, whole: Second, measured: Measured
+) -> KneeStep:
+    """What is told of a step of a search."""
+    latency, lateness = _percentiles(measured.latency), _percentiles(measured.lateness)
+    return KneeStep(rate, seconds, outcome, whole.sent, whole.lost, latency, lateness)
+
+
 def read_report(octets: bytes, name: str) -> Report:
     """Read a report that was written as JSON to a file of that name; raise LoadError."""
     try:
@@ -277,13 +309,10 @@ class _Head(msgspec.Struct):
 def _server(run: Run, server: OfServer) -> ServerReport:
     results = server.results
     whole = results.whole()
-    lateness = lateness_figures(whole.lateness)
-    latency = latency_figures(whole.latency, whole.lost, whole.lateness)
+    measured = measured_of(whole)
+    latency, lateness = measured.latency, measured.lateness
     refused = not all_sent(whole.sent, whole.not_sent)
     said = refusal(latency, lateness, whole.sent, whole.not_sent)
-    if refused:
-        latency = latency_figures(whole.latency, whole.lost, whole.lateness, refused=True)
-    measured = Measured(limit_counts(whole), latency, lateness)
     return ServerReport(
         server.name,
         server.target,
@@ -328,10 +357,20 @@ def _limit(limit: Limit, measured: Measured, ended: str) -> LimitReport:
 
 
 def exit_status(report: Report) -> int:
-    """0: all limits hold for all servers; 1: one is met; 2: one could not be told, or a run was not whole."""
+    """0: all limits hold for all servers; 1: one is met; 2: one or the knee is not known, or a run is not whole."""
     met = [limit.met for server in report.servers for limit in server.limits]
+    if report.knee is not None and not report.knee.found:
+        met.append(None)
     is_whole = not any(server.ended for server in report.servers)
     return 1 if True in met else 2 if None in met or not is_whole else 0
+
+
+def measured_of(found: Second) -> Measured:
+    """What limits are about, of some seconds together."""
+    lateness = lateness_figures(found.lateness)
+    refused = not all_sent(found.sent, found.not_sent)
+    latency = latency_figures(found.latency, found.lost, found.lateness, refused=refused)
+    return Measured(limit_counts(found), latency, lateness)
 
 
 def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:

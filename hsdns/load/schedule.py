@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from hsdns.corefile.properties import duration_to_text, parse_duration
 from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
+from hsdns.load.portion import WHOLE, Portion
 
 EVEN: Final = "even"
 POISSON: Final = "poisson"
@@ -61,9 +62,9 @@ class Schedule(NamedTuple):
         """The highest rate, in queries a second."""
         return max(max(stage.first, stage.last) for stage in self.stages)
 
-    def times(self) -> Iterator[int]:
-        """When each query is due, in nanoseconds from the begin; they never fall."""
-        numbers = self._numbers()
+    def times(self, portion: Portion = WHOLE) -> Iterator[int]:
+        """When each query of a portion is due, in nanoseconds from the begin; they never fall."""
+        numbers = portion.of(self._numbers())  # no time is made that is not needed
         number = next(numbers)
         began = passed = 0.0
         for stage in self.stages:

@@ -13,13 +13,23 @@ from hsdns.load.connection_report import ConnectionsReport, reasons
 from hsdns.load.lookup_text import lookup_lines
 from hsdns.load.report import (
     Counts,
+    KneeReport,
     PropagationReport,
     Report,
     ServerReport,
     StaleReport,
     VerdictReport,
 )
-from hsdns.load.words import answers, arrival, limited, percentiles, rates, share, us_to_text
+from hsdns.load.words import (
+    answers,
+    arrival,
+    knee_step,
+    limited,
+    percentiles,
+    rates,
+    share,
+    us_to_text,
+)
 
 _LABEL: Final = 10
 MOST_NAMES: Final = 5
@@ -36,7 +46,8 @@ def lines(report: Report) -> list[str]:
     )
     if len(report.servers) == 1:
         (server,) = report.servers
-        return [f"{server.target} over {plan.transport}, {plan.what}", row, *_server(server)]
+        knee = [] if report.knee is None else _knee(report.knee)
+        return [f"{server.target} over {plan.transport}, {plan.what}", *knee, row, *_server(server)]
     found = [f"{len(report.servers)} servers over {plan.transport}, {plan.what}", row, ""]
     return [*found, *compared(shown(report)), *_each(shown(report))]
 
@@ -62,6 +73,16 @@ def _each(servers: Sequence[Shown]) -> Iterator[str]:
         yield ""
         yield each.name if each.name == each.server.target else f"{each.name}: {each.server.target}"
         yield from _server(each.server)
+
+
+def _knee(knee: KneeReport) -> list[str]:
+    """What was found, and all steps by their rates."""
+    found = [_row("KNEE", knee.said), _row("", f"limits {', '.join(knee.limits)}")]
+    found += [
+        _row("", f"{step.rate:>8.10g}/s for {step.seconds:g} s  {knee_step(step)}")
+        for step in sorted(knee.steps, key=lambda each: each.rate)
+    ]
+    return [*found, "", "the longest step at that rate:" if knee.holds else "the last step:"]
 
 
 def _server(server: ServerReport) -> list[str]:

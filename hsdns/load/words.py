@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hsdns.load.report import Counts, LimitReport, Percentile, StageReport
+from hsdns.load.report import Counts, KneeStep, LimitReport, Percentile, StageReport
 
 
 def answers(counts: Counts) -> str:
@@ -52,6 +52,14 @@ def limited(limit: LimitReport) -> str:
     if limit.us is not None:
         return us_to_text(limit.us)
     return "lost" if limit.met is not None else "not known"
+
+
+def knee_step(step: KneeStep) -> str:
+    """What came of a step of a search for the knee."""
+    word = {"generator": "the generator was the limit"}.get(step.outcome, step.outcome)
+    figures = percentiles(step.latency, ("p50", "p99", "p99.9"))
+    late = percentiles(step.lateness, ("p99",))
+    return f"{word}, {figures}, lost {share(step.lost, step.sent)}, generator late by {late}"
 
 
 def rates(stages: Sequence[StageReport]) -> str:

@@ -40,6 +40,7 @@ def test_defaults() -> None:
         portion=Portion(),
         start_at="",
         job="",
+        knee=None,
     )
 
 
@@ -73,6 +74,7 @@ def test_all() -> None:
         portion=Portion(),
         start_at="+30s",
         job="",
+        knee=None,
     )
 
 

@@ -13,6 +13,7 @@ from hsdns.load.errors import LoadError
 from hsdns.load.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
 from hsdns.load.merge import merge, results_of
 from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.propagation_report import propagation_report
 from hsdns.load.questions import Question
 from hsdns.load.report import OfServer, Report, Run, make_report, read_report
 from hsdns.load.results import Results
@@ -24,6 +25,7 @@ from hsdns.wire.name import Name
 from tests.load.test_lookup_text import FEW
 from tests.load.test_lookups import facts
 from tests.load.test_page import with_server
+from tests.load.test_propagation_report import shown
 from tests.load.test_report import MACHINE, PLAN, of_server, report, results
 
 BEGIN = 7 * SECOND
@@ -194,6 +196,18 @@ def test_what_cannot_be_added(first: Report, second: Report, sentence: str) -> N
     with pytest.raises(LoadError) as error:
         merge([("a", first), ("b", second)])
     assert str(error.value) == sentence
+
+
+def test_how_changes_spread_is_kept_and_never_dropped() -> None:
+    """One generator alone can follow changes, so there is nothing to add it to."""
+    spread = propagation_report([shown()], QUESTIONS, 1, 100.0)
+    whole = with_server(report(results()), propagation=spread)
+    assert merge([("a", whole)]).servers[0].propagation == spread
+    with pytest.raises(LoadError) as error:
+        merge([("a", report(results())), ("b", whole)])
+    assert str(error.value) == (
+        "b says how changes spread, which only one generator can follow, so it cannot be added"
+    )
 
 
 def test_another_version() -> None:

@@ -32,7 +32,7 @@ def test_the_portions_together_are_the_plan(
     portions = [
         list(
             zip(
-                Portion(index, count).of(schedule.times()),
+                schedule.times(Portion(index, count)),
                 Portion(index, count).of(order(length, weights, seed)),
                 strict=False,
             )

@@ -5,7 +5,8 @@ Rule 1: a rate is tried until a run of it holds, it has broken twice, or the gen
         else the machine does can break one run, but it cannot make one hold.
 Rule 2: the rate rises (or falls) by a factor until one holds and one does not, and the middle of the two is tried
         until they are WIDTH apart.
-Rule 3: at the end both are tried again, for twice as long.  What does not stand makes the search go on from there.
+Rule 3: at the end both are tried again, for CONFIRMED times as long.  What does not stand makes the search go on from
+        there, with steps of that length: a queue that grows slowly breaks only these.
 Rule 4: where the generator is the limit the search ends, and says what is known until then.
 No clock and no socket: it is told what came of each step.
 """
@@ -27,6 +28,7 @@ UP: Final = 2.0
 DOWN: Final = 4.0
 LEAST: Final = 10.0  # queries a second
 BREAKS: Final = 2  # runs that must break, unless one holds
+CONFIRMED: Final = 2  # times as long
 GENERATORS: Final = 3  # runs in which the generator is the limit, unless one holds
 MOST_STEPS: Final = 200
 
@@ -67,6 +69,8 @@ class KneeSearch:
         self._shortest = shortest
         self._said = ""
         self._found = False
+        self._length = 1
+        self._confirmed: set[float] = set()  # rates that were tried for as long as CONFIRMED says
         self._steps = 0
         self._search = self._run(min(first, ceiling))
         self._step: Step | None = next(self._search)
@@ -115,28 +119,32 @@ class KneeSearch:
         return ""
 
     def _run(self, first: float) -> Generator[Step, str, None]:
-        yield from self._bracket(first)
+        yield from self._narrow(first)
+        self._length = CONFIRMED
         while not self._said:
-            assert self.holds is not None, "there is a bracket"
-            assert self.breaks is not None, "there is a bracket"
-            middle = _rounded(sqrt(self.holds * self.breaks))
-            if self.breaks / self.holds > WIDTH and self.holds < middle < self.breaks:
-                yield from self._try(middle)
-                continue
             holds, breaks = self.holds, self.breaks
-            upper = yield from self._try(breaks, 2)
-            if upper == HELD:  # it was something else that broke it
-                self.breaks = None
-                yield from self._bracket(breaks, sqrt(WIDTH))
-            if upper != BROKEN:
-                continue
-            lower = yield from self._try(holds, 2)
-            if lower == BROKEN:
-                self.holds = None
-                yield from self._bracket(holds, sqrt(WIDTH))
-            self._found = lower == HELD
-            if self._found:
+            assert holds is not None, "there is a bracket"
+            assert breaks is not None, "there is a bracket"
+            if breaks not in self._confirmed:
+                if (yield from self._try(breaks)) == HELD:  # it was something else that broke it
+                    self.breaks = None
+                    yield from self._narrow(breaks, sqrt(WIDTH))
+            elif holds not in self._confirmed:
+                if (yield from self._try(holds)) == BROKEN:
+                    self.holds = None
+                    yield from self._narrow(holds, sqrt(WIDTH))
+            else:
+                self._found = True
                 return
+
+    def _narrow(self, rate: float, factor: float = 0.0) -> Generator[Step, str, None]:
+        """Go on from a rate until one that holds and one that does not are next to each other."""
+        yield from self._bracket(rate, factor)
+        while not self._said and self.holds is not None and self.breaks is not None:
+            middle = _rounded(sqrt(self.holds * self.breaks))
+            if self.breaks / self.holds <= WIDTH or not self.holds < middle < self.breaks:
+                return
+            yield from self._try(middle)
 
     def _bracket(self, rate: float, factor: float = 0.0) -> Generator[Step, str, None]:
         """Go on from a rate until one holds and one does not; the steps grow from `factor` on."""
@@ -158,12 +166,14 @@ class KneeSearch:
                 yield from self._try(max(_rounded(self.breaks / down), LEAST))
                 down = min(down * down, DOWN)
 
-    def _try(self, rate: float, length: float = 1) -> Generator[Step, str, str]:
+    def _try(self, rate: float) -> Generator[Step, str, str]:
         """Try a rate; note and return what came of it."""
         seconds = min(max(self._shortest, ceil(self._queries / rate)), max(LONGEST, self._shortest))
         counts = {BROKEN: 0, GENERATOR: 0}
+        if self._length > 1:
+            self._confirmed.add(rate)
         while counts[BROKEN] < BREAKS and counts[GENERATOR] < GENERATORS:
-            outcome = yield Step(rate, seconds * length)
+            outcome = yield Step(rate, seconds * self._length)
             if outcome == HELD:
                 self.holds = rate
                 return HELD

@@ -119,6 +119,28 @@ def test_a_step_is_long_enough(rate: float, seconds: float) -> None:
     assert search_of(rate).step == Step(rate, seconds)
 
 
+def test_a_queue_that_grows_slowly() -> None:
+    """What is above the capacity waits: 20 ms are only reached in a step that is long enough."""
+    lengths = []
+
+    def server(step: Step) -> str:
+        lengths.append(step.seconds)
+        waits = (step.rate / 5000 - 1) * step.seconds
+        return BROKEN if waits > 0.02 else HELD
+
+    search = KneeSearch(3000, 100_000, 200, 4)
+    carried_out(search, server)
+    found = search.knee()
+    assert found.holds is not None
+    assert found.found
+    assert 5012.5 / WIDTH <= found.holds <= 5012.5
+    # From the first long step on all are long.
+    first = lengths.index(8)
+    assert set(lengths[:first]) == {4}
+    assert set(lengths[first:]) == {8}
+    assert len(lengths) < 35
+
+
 @given(
     capacity=st.floats(20, 90_000),
     first=st.floats(1, 90_000),

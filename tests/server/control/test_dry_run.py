@@ -37,7 +37,7 @@ def short(query: dict[str, Any]) -> tuple[str, ...]:
         ("drop transport udp seed 1", "1-2-3-"),
         ("drop flow first seed 1", "123456"),
         ("nxdomain asked 127.0.0.1 nth 2 seed 1", "-1---2"),
-        ("drop not asked 127.0.0.1 seed 1", "------"),
+        ("drop type TXT seed 1", "------"),
         ("refuse seed 1", "-1-2-3"),
         ("queue-full seed 1", "1---2-"),
     ],

@@ -3,7 +3,7 @@
 Path: cli/load.py -> here -> load/knee.py says which step is next; each is carried out as a run of its own.
 Rule 1: what came of each step is told on standard error, and is in the report.
 Rule 2: the figures of the report are those of the longest step at the rate that was found, or else of the last one.
-Rule 3: Ctrl-C ends the search; what is known until then is reported.
+Rule 3: Ctrl-C, or a server that is gone, ends the search; what is known until then is reported.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.cli.flags import FlagError
+from hsdns.load.errors import LoadError
 from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, queries_for
 from hsdns.load.schedule import Stage
 from hsdns.load.thresholds import KNEE_FLAG, KNEE_LIMITS, Limit, read_knee_limits
@@ -83,7 +84,13 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
     kept: dict[float, tuple[Step, list[OfServer], PlanReport]] = {}
     newest = 0.0
     while (step := search.step) is not None:
-        servers, plan = load(_at(settings, step, wait=PATIENCE if steps else 0.0))
+        try:
+            servers, plan = load(_at(settings, step, wait=PATIENCE if steps else 0.0))
+        except LoadError as error:  # the server is gone; what is known of it is worth telling
+            if not steps:
+                raise
+            print(error, file=sys.stderr)
+            break
         if servers[0].ended == INTERRUPTED:
             if not steps:
                 kept[step.rate] = step, servers, plan

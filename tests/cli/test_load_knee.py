@@ -5,6 +5,7 @@ import pytest
 from hsdns.cli.flags import FlagError
 from hsdns.cli.load_flags import LoadSettings
 from hsdns.cli.load_knee import KneeSettings, find_knee, knee_settings
+from hsdns.load.errors import LoadError
 from hsdns.load.outcome import LOST
 from hsdns.load.questions import Question
 from hsdns.load.report import OfServer, PlanReport
@@ -91,6 +92,24 @@ def test_interrupted(after: int, said: str, seconds: float) -> None:
     found = find_knee(settings("-queries q -find-knee -rate 400"), Server(1e9, interrupts=after))
     assert (found.knee.said, len(found.knee.steps)) == (said, after)
     assert found.servers[0].seconds == seconds
+
+
+def test_a_server_that_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    """After the first step the search ends with what is known; before it there is nothing to tell."""
+    server, count = Server(1e9), 0
+
+    def load(asked: LoadSettings) -> tuple[list[OfServer], PlanReport]:
+        nonlocal count
+        count += 1
+        if count > 2:
+            raise LoadError("nothing listens")
+        return server(asked)
+
+    found = find_knee(settings("-queries q -find-knee -rate 400"), load)
+    assert found.knee.said == "the search did not end; the limits hold at 800 queries a second"
+    assert "nothing listens\n" in capsys.readouterr().err
+    with pytest.raises(LoadError, match="nothing listens"):
+        find_knee(settings("-queries q -find-knee -rate 400"), load)
 
 
 def test_flags() -> None:

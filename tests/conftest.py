@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +22,15 @@ def _outside_of_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run as on a desk, also where the tests themselves run in a pod."""
     for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HSDNS_CHECK_STORE"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """A command that a test runs sets up the log of its process, which the next test has as well."""
+    logger = logging.getLogger("hsdns")
+    before = logger.handlers, logger.level, logger.propagate
+    yield
+    logger.handlers, logger.level, logger.propagate = before
 
 
 @pytest.fixture(autouse=True, scope="session")

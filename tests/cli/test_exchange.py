@@ -14,7 +14,7 @@ from hsdns.cli.exchange import NoReply, ask
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
-from loadtest.ports import free_port
+from loadtest.ports import free_port, open_both
 from tests.load.servers import answer
 
 QUERY = Query.ask(Name.from_text("www.a.test."), RRType.A)
@@ -26,13 +26,8 @@ pytestmark = pytest.mark.sockets
 @contextmanager
 def server(*datagrams: str, stream: str = "none") -> Iterator[int]:
     """Send these datagrams for a query, and this over TCP: answer, other (another ID), truncated, short, close or none."""
-    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    udp.bind(("127.0.0.1", 0))
+    udp, tcp = open_both()
     port = udp.getsockname()[1]
-    tcp = socket.socket()
-    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    tcp.bind(("127.0.0.1", port))
-    tcp.listen()
 
     def over_udp() -> None:
         query, client = udp.recvfrom(4096)

@@ -583,7 +583,8 @@ class World:
         """Look at the server, in each turn of the loop."""
         instances = self.server.instances
         for each in instances:
-            if each.state is State.DRAINING:
+            # A start that fails waits for the queries of its own listeners as a drain does.
+            if each.state in (State.DRAINING, State.STOPPING):
                 self.began_to_drain.setdefault(each, self.loop.now)
         states = [each.state for each in instances]
         self.check(states.count(State.SERVING) <= 1, "two serve")

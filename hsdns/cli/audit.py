@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from hsdns.cli import builtin
-from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, usage
-from hsdns.corefile.properties import parse_duration
+from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, read_time, usage
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError
 from hsdns.load.target import read_targets
@@ -81,10 +80,10 @@ def run(words: list[str]) -> int:
             int(str(flags.get("rate", RATE))),
             int(str(flags.get("absent", ABSENT))),
             int(str(flags.get("seed", 1))),
-            _time(flags, "slow", SLOW),
+            read_time(flags, "slow", SLOW, example="100ms"),
             int(str(flags["ttl"])) if "ttl" in flags else None,
         )
-        every = _time(flags, "every", INTERVAL)
+        every = read_time(flags, "every", INTERVAL, example="100ms")
         targets = Targets(_targets(flags), flags)
         if flags.get("watch"):
             return _watch(targets, settings, every, flags, output)
@@ -193,12 +192,3 @@ def _check_together(flags: dict[str, Any]) -> None:
             raise FlagError(f"-{one} needs -{other}")
     if "contexts" not in flags and "source" not in flags and "conf" not in flags:
         raise FlagError("which cluster? add -source, -conf, or -contexts")
-
-
-def _time(flags: dict[str, Any], name: str, default: float) -> float:
-    if name not in flags:
-        return default
-    seconds = parse_duration(str(flags[name]))
-    if seconds is None or seconds <= 0:
-        raise FlagError(f'-{name} needs a time such as 100ms, found "{flags[name]}"')
-    return seconds

@@ -7,8 +7,9 @@ Source: Go's package flag, which CoreDNS uses.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
+from hsdns.corefile.properties import parse_duration
 from hsdns.corefile.tree import did_you_mean
 
 FORMATS: Final = ("text", "json")
@@ -16,6 +17,9 @@ _BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
 }
+
+
+_Default = TypeVar("_Default", float, None)
 
 
 class FlagError(Exception):
@@ -125,3 +129,20 @@ def _number(name: str, value: str, flag: Flag) -> int:
     if digits and flag.low <= int(value) <= flag.high:
         return int(value)
     raise FlagError(f'-{name} needs a {flag.what} from {flag.low} to {flag.high}, found "{value}"')
+
+
+def read_time(
+    flags: Mapping[str, object],
+    name: str,
+    default: _Default,
+    *,
+    example: str = "10s",
+    is_zero: bool = False,
+) -> float | _Default:
+    """Read the flag `name` as seconds, `default` without it; raise FlagError.  0 only where `is_zero` allows it."""
+    if flags.get(name) is None:
+        return default
+    seconds = parse_duration(str(flags[name]))
+    if seconds is None or seconds < 0 or not (seconds or is_zero):
+        raise FlagError(f'-{name} needs a time such as {example}, found "{flags[name]}"')
+    return seconds

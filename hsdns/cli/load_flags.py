@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.cli import builtin
-from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.flags import Flag, FlagError, read_time
 from hsdns.cli.load_knee import KneeSettings, knee_settings
 from hsdns.cli.load_live import LINE, check_live
 from hsdns.cli.load_pods import FLAGS as POD_FLAGS
@@ -19,7 +19,6 @@ from hsdns.cli.load_replay import FLAGS as REPLAY_FLAGS
 from hsdns.cli.load_replay import ReplaySettings, read_replay_flags
 from hsdns.cli.load_streams import FLAGS as STREAM_FLAGS
 from hsdns.cli.load_streams import default_port, read_streams
-from hsdns.corefile.properties import parse_duration
 from hsdns.load.changes import DEFAULT, read_kinds
 from hsdns.load.changes import KINDS as CHANGES
 from hsdns.load.cluster_names import KINDS, read_mix
@@ -150,7 +149,7 @@ def read_settings(flags: Flags) -> LoadSettings:
     assert isinstance(owned, list), "the kind of the flag"
     targets = read_targets(servers, int(str(flags.get("p", default_port(flags)))), owned)
     _check_together(flags)
-    length = _time(flags, "time", None)
+    length = read_time(flags, "time", None, is_zero=True)
     replay = read_replay_flags(flags, length)
     pods = read_pods(flags)
     seed = int(str(flags.get("seed", 1)))
@@ -160,14 +159,13 @@ def read_settings(flags: Flags) -> LoadSettings:
         arrival, burst = read_arrival(str(flags.get("arrival", EVEN if pods is None else POISSON)))
         stages = read_stages(str(flags.get("rate", RATE)), length)
         schedule = Schedule(stages, arrival, burst, seed)
-    longest = _time(flags, "max-time", MOST_SECONDS)
-    assert longest is not None, "it has a default"
+    longest = read_time(flags, "max-time", MOST_SECONDS, is_zero=True)
     check_schedule(schedule, float(str(flags.get("max-rate", MOST_RATE))), longest)
     _check_parts(flags)
     verifies = bool(flags.get("verify"))
     limits = str(flags["fail-if"]) if "fail-if" in flags else ""
     timeout, slack, wait = (
-        _time(flags, name, default) or 0.0
+        read_time(flags, name, default, is_zero=True)
         for name, default in (("timeout", TIMEOUT), ("slack", SLACK), ("wait", 0.0))
     )
     if not timeout:
@@ -278,15 +276,6 @@ def _check_parts(flags: Flags) -> None:
             raise FlagError(
                 f"-{name}: each generator would make up a cluster of its own for -api; leave one of them out"
             )
-
-
-def _time(flags: Flags, name: str, default: float | None) -> float | None:
-    if name not in flags:
-        return default
-    seconds = parse_duration(str(flags[name]))
-    if seconds is None or seconds < 0:
-        raise FlagError(f'-{name} needs a time such as 10s, found "{flags[name]}"')
-    return seconds
 
 
 def _number(flags: Flags, name: str, low: float, high: float) -> float:

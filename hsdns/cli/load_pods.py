@@ -12,15 +12,9 @@ from hsdns.cli.flags import Flag, FlagError
 from hsdns.cli.load_streams import FLAGS as STREAM_FLAGS
 from hsdns.load.cluster_names import POD_KINDS, cluster_targets, read_mix
 from hsdns.load.errors import LoadError
-from hsdns.load.pods import (
-    FORMS,
-    RESOLVERS,
-    PodPlan,
-    check_lengths,
-    read_shares,
-    resolv_confs,
-)
+from hsdns.load.pods import FORMS, RESOLVERS, PodPlan, check_lengths, resolv_confs
 from hsdns.load.questions import Questions
+from hsdns.load.shares import read_shares
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS
 from hsdns.wire.name import Name
@@ -87,13 +81,24 @@ def read_pods(flags: Mapping[str, str | int | bool | list[str]]) -> PodSettings 
     external = _names(flags, "external")
     return PodSettings(
         int(str(flags["pods"])),
-        read_shares(str(flags.get("resolvers", _in_text(RESOLVERS))), MODELS, "resolvers", "resolver"),
-        read_shares(str(flags.get("forms", _in_text(FORMS))), FORMS, "forms", "form of a name"),
+        _shares(flags, "resolvers", RESOLVERS, MODELS, "resolver"),
+        _shares(flags, "forms", FORMS, FORMS, "form of a name"),
         external,
         _read_options(flags.get("resolv-options", [])),
         _names(flags, "node-search"),
         read_mix(str(flags["mix"]), POD_KINDS) if "mix" in flags else None,
     )  # fmt: skip
+
+
+def _shares(
+    flags: Mapping[str, object],
+    flag: str,
+    default: Mapping[str, int],
+    known: Mapping[str, object],
+    what: str,
+) -> dict[str, int]:
+    found = read_shares(str(flags.get(flag, _in_text(default))), known, flag, what, alone=True)
+    return {name: share for name, share in found.items() if share}
 
 
 def pod_questions(

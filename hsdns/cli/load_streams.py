@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hsdns.cli.flags import Flag, FlagError
-from hsdns.corefile.properties import parse_duration
+from hsdns.cli.flags import Flag, FlagError, read_time
 from hsdns.corefile.tree import did_you_mean
 from hsdns.descriptor_limit import descriptor_limit, raise_limit
 from hsdns.load.stream_plan import (
@@ -139,12 +138,8 @@ def _transport(flags: Flags) -> str:
 
 
 def _idle(flags: Flags) -> int:
-    if "idle" not in flags:
-        return STAYS
-    seconds = parse_duration(str(flags["idle"]))
-    if seconds is None or seconds < 0:
-        raise FlagError(f'-idle needs a time such as 10s, found "{flags["idle"]}"')
-    return round(seconds * 1e9)
+    seconds = read_time(flags, "idle", None, is_zero=True)
+    return STAYS if seconds is None else round(seconds * 1e9)
 
 
 def _path(text: str) -> str:

@@ -23,9 +23,17 @@ from typing import IO, Final, NamedTuple
 from urllib.parse import urlencode
 
 from hsdns.cli import control_path
-from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.flags import (
+    Flag,
+    FlagError,
+    leading_words,
+    output_format,
+    parse_flags,
+    read_time,
+    usage,
+)
 from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find_by
-from hsdns.corefile.properties import duration_to_text, parse_duration
+from hsdns.corefile.properties import duration_to_text
 from hsdns.recording.anonymise import Anonymiser
 from hsdns.recording.entry import End
 from hsdns.recording.recorder import Recorder
@@ -73,7 +81,7 @@ def run(words: list[str]) -> int:
             print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
-        path, duration = _path(plain), _duration(flags.get("duration"))
+        path, duration = _path(plain), read_time(flags, "duration", None, example="30s or 5m")
         server = find_by(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
@@ -263,15 +271,6 @@ def _path(plain: list[str]) -> str:
     elif os.path.lexists(path):
         raise FlagError(f"{path} exists; remove it, or name another file")
     return path
-
-
-def _duration(given: object) -> float | None:
-    if given is None:
-        return None
-    found = parse_duration(str(given))
-    if found is None or found <= 0:
-        raise FlagError(f'-duration needs a time such as 30s or 5m, found "{given}"')
-    return found
 
 
 @contextmanager

@@ -18,9 +18,16 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns.cli import builtin
-from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.flags import (
+    Flag,
+    FlagError,
+    leading_words,
+    output_format,
+    parse_flags,
+    read_time,
+    usage,
+)
 from hsdns.cli.source_flag import source_objects
-from hsdns.corefile.properties import parse_duration
 from hsdns.corefile.tree import CorefileError
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
@@ -113,7 +120,7 @@ def run(words: list[str]) -> int:
             return 0
         output = output_format(flags)
         qname, qtype = _question(plain)
-        count, timeout = _count(flags), _timeout(flags)
+        count, timeout = _count(flags), read_time(flags, "timeout", TIMEOUT, example="30s")
         servers, port = _servers(flags), int(str(flags.get("p", PORT)))
         objects = source_objects(flags)
         cluster = None
@@ -281,15 +288,6 @@ def _count(flags: Mapping[str, object]) -> Count | None:
             f'-count needs a number such as 3, or 3+ for at least so many, found "{text}"'
         )
     return Count(int(digits), None if text.endswith("+") else int(digits))
-
-
-def _timeout(flags: Mapping[str, object]) -> float:
-    if "timeout" not in flags:
-        return TIMEOUT
-    seconds = parse_duration(str(flags["timeout"]))
-    if seconds is None or seconds <= 0:
-        raise FlagError(f'-timeout needs a time such as 30s, found "{flags["timeout"]}"')
-    return seconds
 
 
 def _servers(flags: Mapping[str, object]) -> list[str]:

@@ -13,6 +13,7 @@ from hsdns.load import svg
 from hsdns.load.plots import (
     HEIGHT,
     Columns,
+    axes_of_slowest,
     power,
     slowest_line,
     slowest_points,
@@ -48,14 +49,12 @@ def slowest(servers: Sequence[ServerReport]) -> str:
         )
         for number, (found, each) in enumerate(zip(points, servers, strict=True))
     ]
-    shares = [(each, f"{each * 100:g} %") for each in svg.log_ticks(low_share, 1.0)]
     return svg.drawing(
         HEIGHT,
         "Latency of each server against the slowest share",
         "At 1 % is the latency that the slowest hundredth exceeded; a line for each server.",
         (
-            svg.axis_y(y, [(each, power(each)) for each in svg.log_ticks(low, high)], "latency"),
-            svg.axis_x(x, shares, bottom, "the slowest share of all queries"),
+            *axes_of_slowest(x, y, bottom),
             *lines,
         ),
     )

@@ -17,8 +17,8 @@ from typing import Final
 from msgspec import structs
 
 from hsdns.cluster.objects import Endpoint, EndpointConditions, EndpointSlice
-from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
+from hsdns.load.shares import read_shares
 
 SCALE: Final = "scale"  # an endpoint more or less, up to twice of what there was, and down to none
 ROLLOUT: Final = (
@@ -37,22 +37,8 @@ _NOT_READY: Final = EndpointConditions(ready=False, serving=False, terminating=F
 
 def read_kinds(text: str) -> dict[str, int]:
     """Read -churn-kinds: `KIND=SHARE` with commas; raise LoadError.  Shares are parts of their sum."""
-    found: dict[str, int] = {}
-    for part in text.split(","):
-        kind, equals, share = part.strip().partition("=")
-        if kind not in KINDS:
-            meant = did_you_mean(kind, KINDS) or f"; there are {', '.join(KINDS)}"
-            raise LoadError(f'-churn-kinds: "{kind}" is no kind of change{meant}')
-        if not equals or not share.isascii() or not share.isdigit() or len(share) > 9:
-            raise LoadError(
-                f'-churn-kinds: {kind} needs a share, such as {kind}=2; found "{share}"'
-            )
-        if kind in found:
-            raise LoadError(f"-churn-kinds: {kind} is given twice; remove one of them")
-        found[kind] = int(share)
-    if not any(found.values()):
-        raise LoadError(f'-churn-kinds: the shares of "{text}" are all 0, so nothing would change')
-    return found
+    nothing = ", so nothing would change"
+    return read_shares(text, KINDS, "churn-kinds", "kind of change", example=2, nothing=nothing)
 
 
 class Changes:

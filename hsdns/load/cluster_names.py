@@ -17,10 +17,10 @@ from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.question import POD, SVC
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.value import HEADLESS
-from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
 from hsdns.load.pods import EXTERNAL, Target
 from hsdns.load.questions import ABSENT, Question, Questions, zipf
+from hsdns.load.shares import read_shares
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 
@@ -50,22 +50,15 @@ POD_KINDS: Final[Mapping[str, int]] = {
 
 def read_mix(text: str, known: Mapping[str, int] = KINDS) -> dict[str, int]:
     """Read -mix: `KIND=SHARE` with commas; raise LoadError.  Shares are parts of their sum."""
-    found: dict[str, int] = {}
-    for part in text.split(","):
-        kind, equals, share = part.strip().partition("=")
-        if kind not in known:
-            meant = did_you_mean(kind, known) or f"; there are {', '.join(known)}"
-            if kind in KINDS:
-                meant = f" that resolvers look addresses up of; there are {', '.join(known)}"
-            raise LoadError(f'-mix: "{kind}" is no kind of name{meant}')
-        if not equals or not share.isascii() or not share.isdigit():
-            raise LoadError(f'-mix: {kind} needs a share, such as {kind}=20; found "{share}"')
-        if kind in found:
-            raise LoadError(f"-mix: {kind} is given twice; remove one of them")
-        found[kind] = int(share)
-    if not any(found.values()):
-        raise LoadError(f'-mix: the shares of "{text}" are all 0, so nothing would be asked')
-    return found
+    unknown = f" that resolvers look addresses up of; there are {', '.join(known)}"
+    return read_shares(
+        text,
+        known,
+        "mix",
+        "kind of name",
+        nothing=", so nothing would be asked",
+        unknown=lambda kind: unknown if kind in KINDS else "",
+    )
 
 
 def cluster_questions(

@@ -196,19 +196,27 @@ def slowest(report: ServerReport) -> str:
     if lost:
         end = x(max(lost / total, low_share))
         refused += svg.rectangles([_right_of(end, bottom)], "rcode lost faint")
-    shares = [(each, f"{each * 100:g} %") for each in svg.log_ticks(low_share, 1.0)]
     return svg.drawing(
         HEIGHT,
         "Latency against the slowest share",
         "At 1 % is the latency that the slowest hundredth exceeded; the dashed line is the generator's lateness.",
         (
-            svg.axis_y(y, [(each, power(each)) for each in svg.log_ticks(low, high)], "latency"),
-            svg.axis_x(x, shares, bottom, "the slowest share of all queries"),
+            *axes_of_slowest(x, y, bottom),
             refused,
             svg.polyline(steps, "p50"),
             svg.polyline(late, "late"),
         ),
     )  # fmt: skip
+
+
+def axes_of_slowest(x: svg.Scale, y: svg.Scale, bottom: float) -> tuple[str, str]:
+    """The axes of a drawing of latency against the slowest share."""
+    shares = [(each, f"{each * 100:g} %") for each in svg.log_ticks(x.low, x.high)]
+    powers = [(each, power(each)) for each in svg.log_ticks(y.low, y.high)]
+    return (
+        svg.axis_y(y, powers, "latency"),
+        svg.axis_x(x, shares, bottom, "the slowest share of all queries"),
+    )
 
 
 def slowest_line(

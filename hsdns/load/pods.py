@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Model, candidates
@@ -169,24 +168,6 @@ def check_lengths(plan: PodPlan) -> None:
                         f'"{name}" with a search domain has more than {MAX_NAME_LEN} octets: {tried}; '
                         "leave the name or the domain out"
                     )
-
-
-def read_shares(text: str, known: Mapping[str, object], flag: str, what: str) -> dict[str, int]:
-    """Read `NAME=SHARE` with commas, or a NAME alone; raise LoadError.  Shares are parts of their sum."""
-    found: dict[str, int] = {}
-    for part in text.split(","):
-        name, equals, share = part.strip().partition("=")
-        if name not in known:
-            meant = did_you_mean(name, known) or f"; there are {', '.join(known)}"
-            raise LoadError(f'-{flag}: "{name}" is no {what}{meant}')
-        if name in found:
-            raise LoadError(f"-{flag}: {name} is given twice; remove one of them")
-        if equals and not (share.isascii() and share.isdigit()):
-            raise LoadError(f'-{flag}: {name} needs a share, such as {name}=20; found "{share}"')
-        found[name] = int(share) if equals else 1
-    if not any(found.values()):
-        raise LoadError(f'-{flag}: the shares of "{text}" are all 0')
-    return {name: share for name, share in found.items() if share}
 
 
 def _spread(shares: Mapping[str, int], count: int) -> list[str]:

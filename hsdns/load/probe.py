@@ -1,6 +1,6 @@
 """One query before the load, to see that there is a DNS server at all.
 
-Path: cli/load.py -> here.
+Path: cli/load.py -> here.  stream_probe.py asks over connections.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ from hsdns.wire.message import Query, Reply
 
 TRIES: Final = 3
 EACH: Final = 1.0  # seconds for a reply
-PAUSE: Final = 0.1  # seconds between two tries where nothing listens
+PAUSE: Final = 0.1  # seconds between two tries
 _ID: Final = 0x4C44
+
+
+class NoReply(Exception):
+    """Why a try brought no reply, as a clause for the operator."""
 
 
 def find_target(host: str, port: int) -> tuple[int, tuple[str | int, ...]]:
@@ -39,35 +43,54 @@ def probe(
     wait: float,
     is_ready: Callable[[Reply], bool] = lambda reply: True,
 ) -> Reply:
-    """Ask until there is a reply that is ready, for `wait` seconds, but TRIES times at least; raise LoadError."""
+    """Ask over UDP as until_ready() does; raise LoadError."""
     target = f"{address[0]} port {address[1]}"
     wire = encode_query(query, _ID)
-    why = f"no reply came from {target}"
-    deadline, tries = time.monotonic() + wait, 0
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
         sock.settimeout(EACH)
         try:
             sock.connect(address)
         except OSError as error:
             raise LoadError(f"{target} cannot be reached: {error.strerror}") from None
-        while tries < TRIES or time.monotonic() < deadline:
-            tries += 1
+
+        def ask() -> bytes:
             try:
                 sock.send(wire)
-                reply = decode_reply(sock.recv(65_535), query)
+                return sock.recv(65_535)
             except TimeoutError:
-                why = f"no reply came from {target} to {query.qname.to_text()}"
+                raise NoReply(f"no reply came from {target} to {query.qname.to_text()}") from None
             except ConnectionRefusedError:
-                why = f"nothing listens on UDP at {target}"
-                time.sleep(PAUSE)
+                raise NoReply(f"nothing listens on UDP at {target}") from None
             except OSError as error:
-                why = f"{target} cannot be reached: {error.strerror}"
-                time.sleep(PAUSE)
-            except BadReply as error:
-                raise LoadError(f"what answers at {target} is no DNS server: {error}") from None
-            else:
-                if is_ready(reply):
-                    return reply
-                why = f"{target} answers, but not with the names of this cluster ({query.qname.to_text()})"
-                time.sleep(PAUSE)
+                raise NoReply(f"{target} cannot be reached: {error.strerror}") from None
+
+        return until_ready(ask, target, query, wait, is_ready)
+
+
+def until_ready(
+    ask: Callable[[], bytes],
+    target: str,
+    query: Query,
+    wait: float,
+    is_ready: Callable[[Reply], bool],
+) -> Reply:
+    """Ask until there is a reply that is ready, for `wait` seconds, but TRIES times at least; raise LoadError.
+
+    `ask` returns a message, or raises NoReply if another try may bring one.
+    """
+    deadline, tries, why = time.monotonic() + wait, 0, ""
+    while tries < TRIES or time.monotonic() < deadline:
+        if tries:
+            time.sleep(PAUSE)
+        tries += 1
+        try:
+            reply = decode_reply(ask(), query)
+        except NoReply as error:
+            why = str(error)
+        except BadReply as error:
+            raise LoadError(f"what answers at {target} is no DNS server: {error}") from None
+        else:
+            if is_ready(reply):
+                return reply
+            why = f"{target} answers, but not with the names of this cluster ({query.qname.to_text()})"
     raise LoadError(f"{why}; check -server and -p, or give it more time with -wait")

@@ -20,12 +20,10 @@ from hsdns.load.outcome import NOT_SENT
 from hsdns.load.stream_links import Links
 from hsdns.load.stream_plan import TCP, TRANSPORTS, StreamPlan
 from hsdns.load.stream_process import make_pool
-from hsdns.wire.decode_reply import BadReply, decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query, Reply
 
 REFUSED: Final = "connection refused"
-_REMEDY: Final = "; check -server and -p, or give it more time with -wait"
 
 
 def probe_over(
@@ -50,41 +48,33 @@ def probe_streams(
     wait: float,
     is_ready: Callable[[Reply], bool] = lambda reply: True,
 ) -> Reply:
-    """Ask until there is a reply that is ready, for `wait` seconds, but a few times at least; raise LoadError."""
+    """Ask over connections as probe.until_ready() does; raise LoadError."""
     over = f"over {TRANSPORTS[plan.transport]}"
     target = f"{address[0]} port {address[1]}"
-    deadline, tries, why = time.monotonic() + wait, 0, ""
-    while tries < probe.TRIES or time.monotonic() < deadline:
-        if tries:
-            time.sleep(probe.PAUSE)
-        tries += 1
+    qname = query.qname.to_text()
+
+    def ask() -> bytes:
         ear = _ask(plan, family, address, query)
         if ear.message:
-            try:
-                reply = decode_reply(ear.message, query)
-            except BadReply as error:
-                raise LoadError(f"what answers at {target} is no DNS server: {error}") from None
-            if is_ready(reply):
-                return reply
-            why = f"{target} answers, but not with the names of this cluster ({query.qname.to_text()})"
-        elif ear.why.startswith("TLS: "):
+            return ear.message
+        if ear.why.startswith("TLS: "):
             raise LoadError(
                 f"{target} {over}: {ear.why.removeprefix('TLS: ')}; check -tls-ca and -tls-name, "
                 "or trust any certificate with -tls-insecure"
             )
-        elif ear.why.startswith("HTTP "):
+        if ear.why.startswith("HTTP "):
             raise LoadError(
                 f"{target} {over} answers with {ear.why}; check -doh-path and -doh-method"
             )
-        elif ear.why == REFUSED:
-            why = f"nothing listens on TCP at {target}"
-        elif ear.why in (CLOSED, RESET):
-            why = f"{target} ends connections {over} without a reply to {query.qname.to_text()}"
-        elif ear.why in ("", SILENT):
-            why = f"no reply came from {target} {over} to {query.qname.to_text()}"
-        else:
-            why = f"{target} {over}: {ear.why}"
-    raise LoadError(f"{why}{_REMEDY}")
+        if ear.why == REFUSED:
+            raise probe.NoReply(f"nothing listens on TCP at {target}")
+        if ear.why in (CLOSED, RESET):
+            raise probe.NoReply(f"{target} ends connections {over} without a reply to {qname}")
+        if ear.why in ("", SILENT):
+            raise probe.NoReply(f"no reply came from {target} {over} to {qname}")
+        raise probe.NoReply(f"{target} {over}: {ear.why}")
+
+    return probe.until_ready(ask, target, query, wait, is_ready)
 
 
 class _Ear:

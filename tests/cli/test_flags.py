@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.flags import (
+    Flag,
+    FlagError,
+    leading_words,
+    output_format,
+    parse_flags,
+    read_time,
+    usage,
+)
 
 KNOWN = {
     "conf": Flag(str, "Corefile to load", "FILE"),
@@ -111,3 +119,21 @@ def test_output_format_is_text_by_default_and_no_other() -> None:
     assert output_format({}) == "text"
     with pytest.raises(FlagError, match=r'^-o needs text or json, found "yaml"$'):
         output_format({"o": "yaml"})
+
+
+@pytest.mark.parametrize(
+    ("text", "is_zero", "seconds"),
+    [(None, False, 2.0), ("1500ms", False, 1.5), ("1m30s", True, 90.0), ("0s", True, 0.0)],
+)
+def test_times(text: str | None, is_zero: bool, seconds: float) -> None:
+    flags = {} if text is None else {"timeout": text}
+    assert read_time(flags, "timeout", 2.0, is_zero=is_zero) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "is_zero"), [("soon", True), ("-1s", True), ("0s", False), ("", True)]
+)
+def test_bad_times(text: str, is_zero: bool) -> None:
+    with pytest.raises(FlagError) as error:
+        read_time({"timeout": text}, "timeout", None, example="30s", is_zero=is_zero)
+    assert str(error.value) == f'-timeout needs a time such as 30s, found "{text}"'

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.errors import LoadError
-from hsdns.load.pods import FORMS, RESOLVERS, Pods, check_lengths, read_shares, resolv_confs
+from hsdns.load.pods import FORMS, RESOLVERS, Pods, check_lengths, resolv_confs
 from hsdns.resolver.glibc import Glibc
 from tests.load.pod_plans import OUTSIDE, VAULT, WEB, plan
 
@@ -98,27 +98,3 @@ def test_a_name_that_is_too_long() -> None:
     sentence = f'^"{name}" with a search domain has more than 255 octets: .*; leave the name or the domain out$'
     with pytest.raises(LoadError, match=sentence):
         check_lengths(plan(targets=[OUTSIDE.__class__(name, "", "external")]))
-
-
-@pytest.mark.parametrize(
-    ("text", "shares"),
-    [("glibc=60,musl=20", {"glibc": 60, "musl": 20}), ("go", {"go": 1}), ("go=0, musl=3", {"musl": 3})],
-)  # fmt: skip
-def test_shares(text: str, shares: dict[str, int]) -> None:
-    assert read_shares(text, RESOLVERS, "resolvers", "resolver") == shares
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("glib=1", '-resolvers: "glib" is no resolver; did you mean "glibc"?'),
-        ("x=1", '-resolvers: "x" is no resolver; there are glibc, musl, go, c-ares'),
-        ("go=x", '-resolvers: go needs a share, such as go=20; found "x"'),
-        ("go=1,go=2", "-resolvers: go is given twice; remove one of them"),
-        ("go=0", '-resolvers: the shares of "go=0" are all 0'),
-    ],
-)
-def test_bad_shares(text: str, sentence: str) -> None:
-    with pytest.raises(LoadError) as error:
-        read_shares(text, RESOLVERS, "resolvers", "resolver")
-    assert str(error.value) == sentence

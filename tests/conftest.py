@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.effort import tries
+
 # No test fails because the machine is busy: an example may take any time, and so may making one.
 # The same examples each time in CI, so that a red run can be seen again; new ones each time at a desk.
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+UNHURRIED = settings(
+    deadline=None, max_examples=tries(50), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("desk", UNHURRIED)
 settings.register_profile("ci", UNHURRIED, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")

@@ -30,6 +30,7 @@ from hsdns.wire.name import Name
 from tests.fastpath.twins import BOTH
 from tests.support.cluster.objects import service
 from tests.support.coroutines.eager import finish
+from tests.support.effort import tries
 from tests.support.plugins.requests import make_request
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
 from tests.test_same_metrics import block, shown
@@ -180,7 +181,7 @@ def test_same_octets_and_metrics(twin: ModuleType, lines: str, protocols: tuple[
     chance = Random(3)
     plain, server = Server(block(lines), None), Server(block(lines), twin)
     hits = 0
-    for wire in questions(chance, 3000):
+    for wire in questions(chance, tries(1000)):
         server.runtime.now += chance.choice(STEPS)
         plain.runtime.now = server.runtime.now
         protocol = chance.choice(protocols)
@@ -191,7 +192,7 @@ def test_same_octets_and_metrics(twin: ModuleType, lines: str, protocols: tuple[
     if len(protocols) == 1:  # a lookup without a socket counts as one over TCP
         assert shown(server) == shown(plain)
     if "ttl suffix" not in lines:
-        assert hits > 200, "the table answered much of it"
+        assert hits > 60, "the table answered much of it"
 
 
 PREFETCH = f"cache 30 {{\nprefetch 3 60s 50%\n}}\n{FORWARD}"

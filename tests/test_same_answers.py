@@ -24,6 +24,7 @@ from hsdns.wire.message import AA, AD, CD, QR, RA, RD, TC
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.fastpath.twins import BOTH
+from tests.support.effort import tries
 from tests.support.servers.memory_server import MemoryServer
 from tests.support.servers.table_over_udp import TableOverUdp
 
@@ -258,7 +259,7 @@ def test_table_and_chain_say_the_same(twin: ModuleType, datagrams: TableOverUdp)
     seen = Seen()
 
     @settings(
-        max_examples=80,
+        max_examples=tries(40),
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.reuse, Phase.generate],
     )

@@ -185,7 +185,7 @@ def block(lines: str) -> str:
 
 STOCK_CACHE = "cache 30 {\ndisable success cluster.local\ndisable denial cluster.local\n}\n"
 COREFILES = [
-    pytest.param(block(f"errors\nloadbalance\n{STOCK_CACHE}{KUBERNETES}"), 10_000, id="stock"),
+    pytest.param(block(f"errors\nloadbalance\n{STOCK_CACHE}{KUBERNETES}"), 4_000, id="stock"),
     pytest.param(block(KUBERNETES), 2_000, id="no-cache"),
     pytest.param(block(f"cache\n{KUBERNETES}"), 2_000, id="cache"),
     pytest.param(block(f"cache 30 {{\ndisable success\n}}\n{KUBERNETES}"), 2_000, id="success-disabled"),
@@ -217,7 +217,7 @@ COREFILES = [
         2_000,
         id="rewrite",
     ),
-    pytest.param(KUBERNETES.join([".:53 {\n", "}\n"]), 1_000, id="no-prometheus"),
+    pytest.param(KUBERNETES.join([".:53 {\n", "}\n"]), 2_000, id="no-prometheus"),
     pytest.param(
         block(KUBERNETES) + "nope.svc.cluster.local:53 {\nprometheus\nwhoami\n}\n", 2_000, id="another-block-below"
     ),

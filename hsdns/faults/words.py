@@ -66,6 +66,7 @@ MAX_LIFETIME: Final = 7 * 24 * 3600.0  # seconds
 MAX_COUNT: Final = 1_000_000
 _MAX_TTL: Final = 2**31 - 1
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_PARENTHESIS: Final = re.compile(r"(\\.)|[()]")  # but not an escaped one, as a name may have it
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _DECIMAL: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?|\.[0-9]{1,9}")
 _FLOWS: Final = ("first", "second", "existing", "new")
@@ -78,7 +79,7 @@ def read_rule(words: Sequence[str], servers: Sequence[str] = ()) -> Wanted:
     spaced = [
         (part, at)
         for at, word in enumerate(words)
-        for part in word.replace("(", " ( ").replace(")", " ) ").split()
+        for part in _PARENTHESIS.sub(lambda found: found[1] or f" {found[0]} ", word).split()
     ]
     if len(spaced) > MAX_WORDS:
         raise RuleError(f"a rule has at most {MAX_WORDS} words, found {len(spaced)}")

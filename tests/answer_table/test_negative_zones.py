@@ -23,6 +23,7 @@ from tests.answer_table.corefiles import (
     kubernetes,
 )
 from tests.support.cluster.objects import service
+from tests.support.effort import tries
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 
 NEGATIVE_ZONES = [
@@ -207,7 +208,7 @@ LABELS = st.one_of(
 
 
 @pytest.mark.parametrize("pods", ["disabled", "insecure", "verified"])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     names=st.lists(
         st.tuples(

@@ -1,10 +1,9 @@
 """Any history of a cluster over any connection: no wrong answer ever, and the right ones once changes have stopped.
 
 A state machine: the cluster changes, the watches go on by some lines, and everything goes wrong that can.  No socket,
-no loop, no clock.  HSDNS_HISTORIES sets how many histories are tried (150 without it).
+no loop, no clock.
 """
 
-import os
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -23,8 +22,9 @@ from loadtest.apiserver.faults import Fault, FaultInjector
 from loadtest.apiserver.watch_cache import Manifest
 from loadtest.apiserver.watch_stream import Watch
 from tests.support.cluster.reverse_index import owners_by_address
+from tests.support.effort import tries
 
-HISTORIES = int(os.environ.get("HSDNS_HISTORIES", "150"))
+HISTORIES = tries(75)
 SCOPES = (Scope(SERVICES), Scope(ENDPOINT_SLICES), Scope(NAMESPACES), Scope(PODS))
 GARBAGE = (
     b"<html>\n",

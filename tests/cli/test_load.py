@@ -124,7 +124,7 @@ def test_several_servers_in_one_run(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 def test_several_generators_share_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
     """Processes of their own that begin at one time; together they send what one would."""
-    begin = datetime.fromtimestamp(time.time() + 20, UTC).isoformat()
+    begin = datetime.fromtimestamp(time.time() + 12, UTC).isoformat()
     with server() as port:
         words = ["load", "-p", str(port), "-queries", "q.txt", "-rate", "50", "-time", "2s", "-live", "none", "-fail-if", "loss>0"]  # fmt: skip
         generators = [
@@ -176,7 +176,7 @@ def test_a_pod_of_a_job_puts_its_report_and_leaves_the_limits_to_all(
     started = {**STARTED, "status": {"startTime": begun}}
     with server() as port, api([(200, started), (200, {})]) as (found, asked):
         monkeypatch.setattr(load_part, "_api", lambda: found)
-        words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-job", "load", "-start-at", "+10s"]
+        words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-job", "load", "-start-at", "+6s"]
         assert load.run([*words, "-fail-if", "nxdomain<1"]) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
     ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")

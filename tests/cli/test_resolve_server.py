@@ -27,6 +27,11 @@ hosts {{
 192.0.2.7 www.a.test
 {MANY}
 }}
+template ANY ANY {{
+match ^none
+rcode NXDOMAIN
+fallthrough
+}}
 }}
 . {{
 bind 127.0.0.1

@@ -21,13 +21,14 @@ from tests.cluster.test_reference import ask, serve, with_sync
 from tests.support.cluster.kubernetes_plugin import Cluster
 from tests.support.cluster.objects import endpoint_slice, meta, namespace, pod, service
 from tests.support.cluster.reference import Options
+from tests.support.effort import tries
 from tests.support.plugins.requests import section
 
 WEB = service("testns/web", "10.0.0.1", ports=["http/TCP/80"])
 CLUSTERS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    max_examples=100,
+    max_examples=tries(50),
 )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from tests.support.cluster.objects import (
     service,
     upserts,
 )
+from tests.support.effort import tries
 
 
 def make_store(*events: Event, **options: bool) -> Store:
@@ -55,7 +56,7 @@ def run_check(check: ConsistencyCheck, store: Store, objects: Sequence[Object]) 
 
 
 @settings(
-    max_examples=60,
+    max_examples=tries(30),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )  # fmt: skip

@@ -20,6 +20,7 @@ from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from tests.strategies import histories
 from tests.support.cluster.objects import deletes, endpoint_slice, namespace, pod, service, upserts
+from tests.support.effort import tries
 
 SETTINGS = StoreSettings(multicluster=True, zonal=True)
 CLUSTER, SHARED, REVERSE = (
@@ -76,7 +77,7 @@ def _rrset(found: Sequence[RR]) -> list[tuple[bytes, int, int, bytes]]:
 SOME = [Need(0.0, 100.0), Need(3.5), Need(7.0)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(30))
 @given(histories(), st.lists(st.sampled_from(SOME), min_size=1, unique=True), st.data())
 def test_earlier_states(events: list[Event], needs: list[Need], data: st.DataObject) -> None:
     applied = Applied(*needs).apply(*events)
@@ -89,7 +90,7 @@ def test_earlier_states(events: list[Event], needs: list[Need], data: st.DataObj
     assert everything(EarlierStore(applied.store, time)) == everything(then.store)
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(15))
 @given(histories(), st.integers(1, 6))
 def test_windows_move(events: list[Event], seconds: int) -> None:
     """At each moment the state of so many seconds ago is there, and little more is kept than that."""

@@ -39,6 +39,7 @@ from tests.cluster.test_reference import NEXT, serve
 from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
 from tests.support.cluster.reference import Options
 from tests.support.coroutines.eager import finish
+from tests.support.effort import tries
 from tests.support.plugins.requests import make_request
 
 REVERSED = ("10.0.0.1", "10.0.0.2", "10.0.0.30", "fd00::1", "10.96.0.1", "10.96.0.2")
@@ -167,7 +168,7 @@ def outside(plugin: Kubernetes) -> K8sExternal:
 
 @pytest.mark.parametrize("what", ["plain", "zonal", "multicluster", "outside"])
 @settings(
-    max_examples=40,
+    max_examples=tries(20),
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
@@ -264,7 +265,7 @@ class Interrupted:
 
 
 interrupted_settings = settings(
-    max_examples=15,
+    max_examples=tries(10),
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     deadline=None,

@@ -43,6 +43,7 @@ from tests.support.cluster.reference import (
     Reference,
 )
 from tests.support.coroutines.eager import turns
+from tests.support.effort import tries
 from tests.support.plugins.requests import make_request
 from tests.support.plugins.runtime import FakeRuntime
 
@@ -188,7 +189,7 @@ def with_sync(options: Options, cluster: Sequence[Object]) -> list[list[Event]]:
     return [events, [Synced()]] if options.synced else [events]
 
 
-@settings(CLUSTERS, max_examples=150)
+@settings(CLUSTERS, max_examples=tries(75))
 @given(seed=strategies.seeds, options=strategies.options(), cluster=strategies.clusters())
 def test_replies_are_the_references(seed: int, options: Options, cluster: list[Object]) -> None:
     options = replace_resolve(options)
@@ -198,7 +199,7 @@ def test_replies_are_the_references(seed: int, options: Options, cluster: list[O
         check(plugin, reference, qname, qtype)
 
 
-@settings(CLUSTERS, max_examples=60)
+@settings(CLUSTERS, max_examples=tries(30))
 @given(seed=strategies.seeds, options=strategies.options(), history=strategies.histories())
 def test_every_history_ends_in_what_it_left(
     seed: int, options: Options, history: list[Event]
@@ -228,7 +229,7 @@ def test_every_history_ends_in_what_it_left(
             check(scratch, reference, qname, qtype)
 
 
-@settings(CLUSTERS, max_examples=40)
+@settings(CLUSTERS, max_examples=tries(20))
 @given(history=strategies.histories())
 def test_a_deleted_cluster_leaves_nothing(history: list[Event]) -> None:
     plugin = serve(Options(pods="verified"), [history])

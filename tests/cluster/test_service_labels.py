@@ -30,6 +30,7 @@ from hsdns.wire.name import Name
 from tests import strategies
 from tests.cluster.test_reference import serve
 from tests.support.cluster.reference import Options
+from tests.support.effort import tries
 
 HTTP = Port(b"http", b"tcp", 80)
 UNNAMED = Port(b"", b"tcp", 80)
@@ -150,7 +151,7 @@ class CheckedNames:
 
 @pytest.mark.parametrize("zonal", [False, True])
 @settings(
-    max_examples=40,
+    max_examples=tries(20),
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )

@@ -23,9 +23,10 @@ from tests import strategies
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
 from tests.support.cluster.reverse_index import owners_by_address
 from tests.support.coroutines.eager import finish
+from tests.support.effort import tries
 
 CLUSTERS = settings(
-    max_examples=60,
+    max_examples=tries(30),
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.data_too_large,

@@ -21,6 +21,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.message import AD, CD, RD, Reply, nodata, nxdomain, unwritten
 from tests import strategies
 from tests.fastpath.twins import HAS_NATIVE, NATIVE, TableUnderTest, addresses, ask, soa
+from tests.support.effort import tries
 
 ONLY_NATIVE = {"MissQueue": {"fileno"}}  # the loop itself waits for datagrams in Python
 
@@ -201,7 +202,7 @@ def counted(under_test: TableUnderTest) -> Any:
 
 @needs_native
 @given(strategies.seeds)
-@settings(max_examples=60)
+@settings(max_examples=tries(30))
 def test_any_operations(seed: int) -> None:
     native = pytest.importorskip(NATIVE)
     start = time.monotonic() + 1

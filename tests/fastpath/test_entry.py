@@ -25,6 +25,7 @@ from tests.fastpath.twins import (
     soa,
     to_wire,
 )
+from tests.support.effort import tries
 
 
 def modules() -> list[ModuleType]:
@@ -62,7 +63,7 @@ def fresh(reply: Reply, serial: int) -> Reply:
 
 
 @given(st.data())
-@settings(max_examples=50)
+@settings(max_examples=tries(25))
 def test_a_hit_is_what_encode_makes(data: st.DataObject) -> None:
     query = data.draw(strategies.queries())
     reply = Reply(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hsdns.fastpath.control import write_address
 from tests.fastpath.servers import Server
 from tests.fastpath.twins import HAS_NATIVE, NATIVE, addresses, ask, to_wire
+from tests.support.effort import tries
 
 pytestmark = pytest.mark.sockets
 
@@ -37,7 +38,7 @@ def fitting(replies: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize(("host", "wildcard"), HOSTS)
 @settings(
-    max_examples=25,
+    max_examples=tries(12),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(replies=st.lists(st.tuples(st.integers(0, 3), LENGTHS), max_size=80).map(fitting))

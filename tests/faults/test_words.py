@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hsdns.faults.rule import RuleError
@@ -206,6 +206,7 @@ def test_errors(text: str, at: int, sentence: str) -> None:
         max_size=12,
     )
 )
+@example(["answer", "(", "below", "a\\)b\\\\."])
 def test_any_words(words: list[str]) -> None:
     """Any words are a rule whose text means the same, or a sentence."""
     try:

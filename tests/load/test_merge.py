@@ -27,6 +27,7 @@ from tests.load.test_lookups import facts
 from tests.load.test_page import with_server
 from tests.load.test_propagation_report import shown
 from tests.load.test_report import MACHINE, PLAN, of_server, report, results
+from tests.support.effort import tries
 
 BEGIN = 7 * SECOND
 NAMES = [Name.from_text("www.a.test."), Name.from_text("b.test.")]
@@ -84,7 +85,7 @@ def reported(whole: Results, part: str = "") -> Report:
     return make_report(run, [OfServer("a", "a", "", 5.0, whole)])
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(20))
 @given(
     parts=st.lists(st.lists(ASKED, max_size=8), min_size=1, max_size=4),
     changes=st.lists(st.floats(7, 12), max_size=3),
@@ -105,7 +106,7 @@ def test_merged_is_what_one_generator_would_have_written(
     assert msgspec.json.encode(found) == msgspec.json.encode(alone)
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(20))
 @given(st.lists(ASKED, max_size=12), st.lists(st.floats(7, 12), max_size=3))
 def test_a_report_has_all_that_was_measured(found: list[Asked], changes: list[float]) -> None:
     whole = reported(measured(found, changes))

@@ -11,6 +11,7 @@ from hsdns.load.connection_facts import CLOSED, IDLE, RESET, SILENT, SPENT
 from hsdns.load.stream_plan import StreamPlan
 from hsdns.wire.framing import frame
 from tests.load.stream_peers import MS, Scene, answer
+from tests.support.effort import tries
 
 OPENED = ("opened", "")
 AGAIN = ("again", "")
@@ -252,7 +253,7 @@ def test_what_waits_for_room_is_lost_in_time() -> None:
     assert found.take() == [OPENED, ("ended", SILENT), (1, "answered"), (2, "lost")]
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(30))
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["ask", "connect", "reply", "end", "reset", "time", "refuse"]), st.integers(0, 5)),

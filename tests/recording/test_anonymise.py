@@ -50,6 +50,7 @@ from tests import strategies
 from tests.recording.recorded import END, HEADER, make_store, opened, query, to_octets
 from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
 from tests.support.coroutines.eager import finish
+from tests.support.effort import tries
 
 ZONES = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
 TIME = "2026-01-01T00:00:00.000+00:00"
@@ -176,7 +177,7 @@ async def _nowhere(qname: Name, qtype: int) -> Reply:
 
 
 # Making a cluster smaller takes minutes, more than a test may.
-@settings(max_examples=10, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=tries(10), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(strategies.clusters(), st.sampled_from(["disabled", "insecure", "verified"]), st.booleans(), st.booleans(), st.integers(0, 999))  # fmt: skip
 def test_answers_are_of_the_same_form(
     cluster: Sequence[Object], pods: str, pod_names: bool, zonal: bool, seed: int

@@ -16,6 +16,7 @@ from hsdns.recording.playback import Playback
 from tests import strategies
 from tests.recording.recorded import END, Course, make_store, opened, recorded, to_octets, whole
 from tests.support.cluster.objects import deletes, service, upserts
+from tests.support.effort import tries
 
 TIME = "2026-01-01T00:00:00.000+00:00"
 WEB, DB, API = (service(f"shop/{name}", f"10.96.7.{at}") for at, name in enumerate(("web", "db", "api")))  # fmt: skip
@@ -47,7 +48,7 @@ settings_of_stores = st.builds(
 
 
 # Making a history smaller takes minutes, more than a test may.
-@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=tries(12), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(strategies.histories(), settings_of_stores, st.data())
 def test_a_replay_has_the_state_that_was_recorded_after_each_event(
     history: list[Event], chosen: StoreSettings, data: st.DataObject

@@ -2,12 +2,11 @@
 
 A state machine over a server whose edges are in memory (stand_ins.py): no socket, no thread, a scripted clock.  In each
 turn of the loop stand_ins.World.observe() looks whether the server is whole; at the end nothing is left of it.
-HSDNS_HISTORIES sets how many histories are tried (80 without it).
+tests/support/effort.py says how many histories are tried.
 """
 
 import asyncio
 import contextlib
-import os
 import signal
 
 from hypothesis import HealthCheck, settings
@@ -16,8 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from hsdns.server.phases import Phase
 from tests.server.stand_ins import MODES, Connection, Question, Script, ScriptedError, World
+from tests.support.effort import tries
 
-HISTORIES = int(os.environ.get("HSDNS_HISTORIES", "80"))
+HISTORIES = tries(60)
 FAULTS = ("parse", "build", "bind", "http", "processors", "udp", "tcp", "end")
 
 mostly_now = st.one_of(st.just("now"), st.sampled_from(MODES))

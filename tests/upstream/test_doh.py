@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hsdns.upstream.doh import MAX_REPLY, DohSession
 from hsdns.upstream.faults import ConnectionClosed, ProtocolViolation
+from tests.support.effort import tries
 
 MESSAGE = b"\x12\x34" + b"question" * 4
 REPLY = b"\0\0" + b"answer" * 5
@@ -304,7 +305,7 @@ def test_close_sends_one_goaway() -> None:
     assert pair.session.data_to_send() == b""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(30), deadline=None)
 @given(st.binary(max_size=200), st.booleans())
 def test_any_bytes_end_well(noise: bytes, after_settings: bool) -> None:
     pair = Pair()

@@ -27,6 +27,7 @@ from hsdns.wire.iana import Opcode, Rcode, RRType
 from hsdns.wire.message import CD, RD, RR, Query, Reply
 from hsdns.wire.name import Name
 from tests import strategies
+from tests.support.effort import tries
 
 # Making three sections of records smaller takes minutes, more than a test may.
 REPLIES = settings(
@@ -94,7 +95,7 @@ def replies(draw: st.DrawFn) -> Reply:
     )
 
 
-@settings(REPLIES, max_examples=150)
+@settings(REPLIES, max_examples=tries(75))
 @given(query=strategies.queries(), reply=replies(), limit=LIMITS)
 def test_dnspython_reads_what_was_given(query: Query, reply: Reply, limit: int) -> None:
     wire = encode(query, reply, limit)
@@ -176,7 +177,7 @@ def pointers_from(wire: bytes, at: int) -> tuple[list[int], int]:
     return found, at + 1 if end is None else end
 
 
-@settings(REPLIES, max_examples=50)
+@settings(REPLIES, max_examples=tries(25))
 @given(query=strategies.queries(), reply=replies())
 def test_exactly_what_does_not_fit_is_left_out(query: Query, reply: Reply) -> None:
     whole = encode(query, reply, MAX_TCP_LEN)

@@ -135,7 +135,7 @@ def test_the_answer_that_a_denial_has_replaced_counts_too() -> None:
 @pytest.mark.parametrize("asked", [False, True])
 def test_octets_are_those_of_memory(count: int, asked: bool) -> None:
     """Not less than 90 % of what is allocated, which includes the room of dicts; not more than 3 times as much."""
-    number = 40 if count == 4000 else 1000
+    number = 10 if count == 4000 else 200
     store = Store(0, Random(1))
     store.store((b"", 1, 1, False, False), Entry(addresses(1), 30, 0.5))
     before = store.octets

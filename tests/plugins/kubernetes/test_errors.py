@@ -18,6 +18,7 @@ from hsdns.wire.name import Name
 from tests import strategies
 from tests.support.cluster.kubernetes_plugin import Cluster
 from tests.support.cluster.objects import endpoint_slice, service
+from tests.support.effort import tries
 from tests.support.plugins.requests import make_request
 from tests.support.servers.memory_server import MemoryServer
 
@@ -87,7 +88,7 @@ COREFILE = (
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(20))
 @given(seed=strategies.seeds, history=strategies.histories(), data=st.data())
 def test_a_reply_is_the_same_but_for_the_errors(
     seed: int, history: list[Event], data: st.DataObject

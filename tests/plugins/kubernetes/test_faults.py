@@ -31,6 +31,7 @@ from tests.support.apiserver.memory_api import MemoryApi
 from tests.support.cluster.kubernetes_plugin import Cluster
 from tests.support.cluster.objects import deletes, endpoint_slice, pod, service, upserts
 from tests.support.coroutines.eager import finish
+from tests.support.effort import tries
 from tests.support.plugins.requests import make_request, section
 from tests.support.plugins.setup import set_up
 
@@ -115,7 +116,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(30))
 @given(STEPS, STEPS, st.sampled_from(["freeze", "lag 2s", "flap 1s"]), STEPS)
 def test_as_a_server_with_other_events(before: Any, during: Any, text: str, after: Any) -> None:
     """One whose events ended, or come later; without a rule, and after its end, the server itself."""

@@ -43,8 +43,9 @@ def _page(servers: Sequence[Shown], reports: Sequence[Report]) -> str:
     every = [columns(each.server, most) for each in servers]
     drawn = [found for found in every if found]
     changed = [each.server.propagation for each in servers if each.server.propagation is not None]
+    connected = [each.server.connections for each in servers if each.server.connections is not None]
     parts = [
-        Part(*each, found, drawn, len(servers), changed)
+        Part(*each, found, drawn, len(servers), changed, connected)
         for each, found in zip(servers, every, strict=True)
     ]
     body = [

@@ -163,7 +163,9 @@ def _plan(report: Report) -> Iterator[tuple[str, str]]:
     kinds = ", ".join(f"{kind} {share}" for kind, share in plan.churn_kinds.items())
     yield "changes", f"{plan.churn:g} a second: {kinds}" if plan.churn else "none made by this run"
     if plan.probes:
-        yield "probes", f"at most {plan.probes:g} questions a second beside the load follow changes"
+        by_each = " of each generator" if report.generators > 1 else ""
+        told = f"at most {plan.probes:g} questions a second{by_each} beside the load follow changes"
+        yield "probes", told
     yield (
         "generator",
         f"hsdns {machine.hsdns}, Python {machine.python}, sockets by {machine.sockets_by}",

@@ -16,7 +16,8 @@ from hsdns.load.connection_report import ConnectionsReport
 from hsdns.load.judge import VERDICTS
 from hsdns.load.lookup_text import HEAD, lookup_rows
 from hsdns.load.markup import figure, legend, paragraph, table
-from hsdns.load.report import PropagationReport, Report, ServerReport, VerdictReport
+from hsdns.load.propagation_counts import PropagationReport
+from hsdns.load.report import Report, ServerReport, VerdictReport
 from hsdns.load.words import answers, duration, share, us_to_text
 
 MOST_STALE: Final = 20  # names that are told

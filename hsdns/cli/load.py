@@ -116,8 +116,8 @@ def _run(
         else:
             knee, servers, plan = find_knee(settings, load)
     slack = settings.slack if settings.verifies else None
-    report = make_report(Run(started, plan, _machine(), slack, settings.limits), servers)
-    report = msgspec.structs.replace(report, knee=knee)
+    run = Run(started, plan, _machine(), slack, settings.limits, knee)
+    report = make_report(run, servers)
     return report, {each.name: each.results for each in servers}
 
 

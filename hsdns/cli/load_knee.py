@@ -120,7 +120,8 @@ def _at(settings: LoadSettings, step: Step, wait: float) -> LoadSettings:
 
 
 def _told(limits: Sequence[Limit], step: Step, server: OfServer) -> KneeStep:
-    from hsdns.load.report import make_step, measured_of
+    from hsdns.load.measured import measured_of
+    from hsdns.load.report import make_step
     from hsdns.load.run import FELL_BEHIND
 
     whole = server.results.whole()

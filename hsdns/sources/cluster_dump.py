@@ -255,8 +255,13 @@ def _pod_status(value: object) -> dict[str, Any]:
 
 
 def _container_status(value: object) -> dict[str, Any]:
-    found = _chosen(value, "name ready restartCount state")
+    found = _chosen(value, "name ready restartCount state lastState")
     if "state" in found:
         waiting = _chosen(found["state"], "waiting").get("waiting")
         found["state"] = {"waiting": _chosen(waiting, "reason")} if waiting else {}
+    if "lastState" in found:
+        ended = _chosen(found["lastState"], "terminated").get("terminated")
+        # The message of a container that ended may hold anything it wrote.
+        chosen = _chosen(ended, "reason exitCode finishedAt")
+        found["lastState"] = {"terminated": chosen} if chosen else {}
     return found

@@ -165,7 +165,8 @@ POD = named(
         "phase": "Running",
         "conditions": [{"type": "Ready", "status": "False", "reason": "X", "message": SECRET}],
         "containerStatuses": [
-            {"name": "web", "ready": False, "imageID": SECRET, "state": {"waiting": {"reason": "Y", "message": SECRET}}}
+            {"name": "web", "ready": False, "imageID": SECRET, "state": {"waiting": {"reason": "Y", "message": SECRET}},
+             "lastState": {"terminated": {"reason": "Error", "exitCode": 2, "message": SECRET}}}
         ],
     },
 )  # fmt: skip
@@ -189,7 +190,12 @@ def test_what_a_pod_keeps() -> None:
         "phase": "Running",
         "conditions": [{"type": "Ready", "status": "False", "reason": "X"}],
         "containerStatuses": [
-            {"name": "web", "ready": False, "state": {"waiting": {"reason": "Y"}}}
+            {
+                "name": "web",
+                "ready": False,
+                "state": {"waiting": {"reason": "Y"}},
+                "lastState": {"terminated": {"reason": "Error", "exitCode": 2}},
+            }
         ],
     }
 

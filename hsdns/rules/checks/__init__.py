@@ -12,6 +12,7 @@ captured_name.py    names that the search list catches
 network_policy.py   policies that keep pods from DNS
 pod_dns.py          dnsPolicy and dnsConfig
 cluster_role.py     what a DNS server may read
+dns_pods.py         the pods of the cluster's own DNS
 corefile_cache.py   how long answers are stored
 corefile_forward.py where names outside the cluster are asked
 corefile_health.py  probes of the DNS server, and its Corefile as a whole
@@ -25,6 +26,7 @@ from hsdns.rules.checks import (
     corefile_cache,
     corefile_forward,
     corefile_health,
+    dns_pods,
     endpoint_count,
     endpoint_slice,
     external_name,
@@ -53,4 +55,5 @@ MODULES: Final = (
     corefile_cache,
     corefile_forward,
     corefile_health,
+    dns_pods,
 )

@@ -13,6 +13,7 @@ network_policy.py   policies that keep pods from DNS
 pod_dns.py          dnsPolicy and dnsConfig
 cluster_role.py     what a DNS server may read
 dns_pods.py         the pods of the cluster's own DNS
+cluster_domain.py   the domain of the cluster, in all places that have it
 corefile_cache.py   how long answers are stored
 corefile_forward.py where names outside the cluster are asked
 corefile_health.py  probes of the DNS server, and its Corefile as a whole
@@ -22,6 +23,7 @@ from typing import Final
 
 from hsdns.rules.checks import (
     captured_name,
+    cluster_domain,
     cluster_role,
     corefile_cache,
     corefile_forward,
@@ -56,4 +58,5 @@ MODULES: Final = (
     corefile_forward,
     corefile_health,
     dns_pods,
+    cluster_domain,
 )

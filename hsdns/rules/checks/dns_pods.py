@@ -28,10 +28,10 @@ def dns_pods(objects: Objects) -> Sequence[PodSet]:
     for kind, (manifest, service) in product(KNOWN, objects.services):
         if kind.is_named(service):
             return objects.selected(manifest, service.spec.selector or kind.labels)
-    return [each for each in objects.pod_sets if any(_is_usual(each, kind) for kind in KNOWN)]
+    return [each for each in objects.pod_sets if any(_is_labelled(each, kind) for kind in KNOWN)]
 
 
-def _is_usual(pods: PodSet, kind: DnsService) -> bool:
+def _is_labelled(pods: PodSet, kind: DnsService) -> bool:
     return pods.manifest.namespace == kind.namespace and pods.matches(kind.labels)
 
 

@@ -3,8 +3,10 @@
 Path: cli/launch.py sets it, before there are threads.
 Rule 1: what has LARGE octets or more is a mapping of its own, which goes back to the kernel when it is freed.  Alone,
         glibc raises that bound up to 32 MiB as soon as something larger has been freed, such as the text of a
-        Corefile or the answer table of a listener that has stopped.  From then on replies of 64 KB, headers of HTTP/2
-        and buffers share a heap that only grows: docs/performance.md has what that costs in a soak.
+        Corefile or the answer table of a listener that has stopped.  From then on all buffers share a heap that only
+        grows: docs/performance.md has what that costs in a soak.
+        LARGE and TRIM are above READ, the buffer that uvloop has made and shortened for each record of TLS: as a
+        mapping, or where the heap is trimmed each time, it costs more than to decrypt what is in it.
 Rule 2: threads share ARENAS heaps, as what one has freed is of no use to another with a heap of its own.
 Rule 3: who has set glibc's own variables knows better.
 Source: mallopt(3).
@@ -16,8 +18,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Final
 
-LARGE: Final = 64 * 1024  # octets; Python's own objects are in arenas of 256 KiB and more
-TRIM: Final = 128 * 1024  # octets that may be free at the end of a heap
+READ: Final = 256 * 1024  # octets
+LARGE: Final = READ + 64 * 1024  # octets
+TRIM: Final = 4 * READ  # octets that may be free at the end of a heap
 ARENAS: Final = 2
 _PARAMETERS: Final = {
     -3: LARGE,  # M_MMAP_THRESHOLD

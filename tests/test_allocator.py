@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hsdns.allocator import ARENAS, LARGE, TRIM, set_up
+from hsdns.allocator import ARENAS, LARGE, READ, TRIM, set_up
 
 # Buffers, every second of which is freed again, after a larger one was: the kernel has back what they had.
 CODE = """
@@ -54,6 +54,25 @@ def test_what_is_asked(
 def test_freed_buffers_are_given_back() -> None:
     left = {each: _left(each) for each in ("set", "unset")}
     assert left["set"] < 16 * LARGE < left["unset"]
+
+
+# Sizes that do not stay in the C library cost a call of the kernel each time: 200 reads, of 10 octets at most.
+READS = """
+from resource import RUSAGE_SELF, getrusage
+from hsdns import allocator
+assert allocator.set_up({})
+bytes(allocator.READ)
+before = getrusage(RUSAGE_SELF).ru_minflt
+for _ in range(200):
+    found = bytearray(allocator.READ)[:10]
+print(getrusage(RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has mallopt")
+def test_buffers_of_reads_stay_in_the_heap() -> None:
+    done = subprocess.run([sys.executable, "-c", READS], capture_output=True, check=True)
+    assert int(done.stdout) < 200 * READ // 4096 // 10
 
 
 def _left(word: str) -> int:

@@ -19,8 +19,8 @@ from hsdns.wire.encode import encode_query
 if TYPE_CHECKING:
     from hsdns.cli.load_cluster import LoadCluster
     from hsdns.cli.load_flags import LoadSettings
+    from hsdns.load.propagation_counts import PropagationReport
     from hsdns.load.questions import Question
-    from hsdns.load.report import PropagationReport
     from hsdns.wire.message import Query
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from hsdns.load.figures import Percentile
 from hsdns.load.histogram import Histogram
 from hsdns.load.judge import RIGHT, UNDECIDED
-from hsdns.load.report import Percentile, SecondReport, ServerReport
+from hsdns.load.report import SecondReport, ServerReport
 
 MOST: Final = 150
 MOST_TOGETHER: Final = 300  # of all servers of a page

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from hsdns.load.figures import Percentile
 from hsdns.load.judge import VERDICTS
-from hsdns.load.report import Percentile, Report, ServerReport
+from hsdns.load.report import Report, ServerReport
 from hsdns.load.words import arrival, duration, rates, share
 
 _LATENCIES: Final = ("p50", "p99", "p99.9", "max")

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from hsdns.load.histogram import Histogram
 
 PERCENTS: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0)
@@ -28,6 +30,14 @@ class Figure(NamedTuple):
     """A percentile; `us` is None for the reason `why`: LOST, LATE (refused) or NOTHING (no query)."""
 
     percent: float
+    us: int | None
+    why: str = ""
+
+
+class Percentile(msgspec.Struct, frozen=True):
+    """`name` is p50 ... p99.99 or max; `why` there is no figure: lost, generator (the limit), few, never, none."""
+
+    name: str
     us: int | None
     why: str = ""
 

@@ -20,7 +20,7 @@ Slots = list[tuple[int, int]]
 
 
 class LookupPercentile(msgspec.Struct, frozen=True):
-    """As Percentile (report.py); `lost` are lookups that were not over at the end."""
+    """As Percentile (figures.py); `lost` are lookups that were not over at the end."""
 
     name: str
     us: int | None

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hsdns.load.figures import Percentile
 from hsdns.load.lookup_report import LookupPartReport, LookupPercentile, LookupsReport
 from hsdns.load.lookups import FAILED, FOUND, NONE, UNFINISHED
-from hsdns.load.report import Percentile
 from hsdns.load.words import duration, percentiles, share
 
 _SHOWN: Final = ("p50", "p99", "max")

@@ -4,7 +4,8 @@ Path: cli/load_merge.py reads reports -> here -> results.py, and make_report() a
 Rule 1: counts and histograms are added slot by slot, so that nothing is lost: the report is the one that a single
         generator would have written, but for what is said of machines and of the begin.
 Rule 2: only generators of one plan are added: the portions of -part, or runs of the same plan.
-Rule 3: all of them saw the same changes of the cluster, so they are those that the first one saw.
+Rule 3: all of them saw the same changes of the cluster, so they are those that the first one saw.  How long a change
+        took to show is another matter: each that followed it has measured that, and all of these are counted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hsdns.load.errors import LoadError
 from hsdns.load.histogram import Histogram
 from hsdns.load.lookup_report import lookups_of
 from hsdns.load.portion import read_portion
+from hsdns.load.propagation_counts import PropagationReport, propagation_counts
 from hsdns.load.questions import Question
 from hsdns.load.report import (
     Counts,
@@ -116,13 +118,20 @@ def _server(servers: Sequence[ServerReport], names: Sequence[str], missing: str)
     ]
     if len(servers) == 1:
         ended = [first.ended] if first.ended else []
-    elif name := next((n for n, each in zip(names, servers, strict=True) if each.propagation), ""):
-        raise LoadError(
-            f"{name} says how changes spread, which only one generator can follow, so it cannot be added"
-        )
     told = "; ".join([*ended, missing] if missing else ended)
     seconds = max(each.seconds for each in servers)
-    return OfServer(first.name, first.target, told, seconds, whole, first.propagation)
+    return OfServer(first.name, first.target, told, seconds, whole, _propagation(servers))
+
+
+def _propagation(servers: Sequence[ServerReport]) -> PropagationReport | None:
+    """How long changes took to show, by all who followed them; None if none did."""
+    found = [each.propagation for each in servers if each.propagation is not None]
+    if not found:
+        return None
+    whole = propagation_counts(found[0])
+    for each in found[1:]:
+        whole.merge(propagation_counts(each))
+    return whole.report()
 
 
 def _append(whole: Results, other: Results) -> None:

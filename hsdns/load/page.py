@@ -43,8 +43,9 @@ def _page(servers: Sequence[Shown], reports: Sequence[Report]) -> str:
     every = [columns(each.server, most) for each in servers]
     drawn = [found for found in every if found]
     changed = [each.server.propagation for each in servers if each.server.propagation is not None]
+    connected = [each.server.connections for each in servers if each.server.connections is not None]
     parts = [
-        Part(*each, found, drawn, len(servers), changed)
+        Part(*each, found, drawn, len(servers), changed, connected)
         for each, found in zip(servers, every, strict=True)
     ]
     body = [
@@ -162,7 +163,9 @@ def _plan(report: Report) -> Iterator[tuple[str, str]]:
     kinds = ", ".join(f"{kind} {share}" for kind, share in plan.churn_kinds.items())
     yield "changes", f"{plan.churn:g} a second: {kinds}" if plan.churn else "none made by this run"
     if plan.probes:
-        yield "probes", f"at most {plan.probes:g} questions a second beside the load follow changes"
+        by_each = " of each generator" if report.generators > 1 else ""
+        told = f"at most {plan.probes:g} questions a second{by_each} beside the load follow changes"
+        yield "probes", told
     yield (
         "generator",
         f"hsdns {machine.hsdns}, Python {machine.python}, sockets by {machine.sockets_by}",

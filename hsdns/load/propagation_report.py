@@ -1,44 +1,44 @@
 """What a report says of how long changes took to show.
 
-Path: propagation.py -> here -> report.py.
-Rule: a percentile stands only if there were enough changes that one of them is above it: a hundred for p99.
+Path: propagation.py -> here -> propagation_counts.py, report.py.
+Rule: what never showed is in no histogram, and is counted by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from hsdns.load.figures import NOTHING, PERCENTS, name_of
 from hsdns.load.histogram import Histogram
 from hsdns.load.propagation import Shown
+from hsdns.load.propagation_counts import EventReport, PropagationCounts, PropagationReport
 from hsdns.load.questions import Question
-from hsdns.load.report import EventReport, Percentile, PropagationReport
 from hsdns.wire.iana import type_to_text
-
-FEW: Final = "few"
-NEVER: Final = "never"
-MOST_EVENTS: Final = 2000  # that a report has
 
 
 def propagation_report(
     shown: Sequence[Shown], questions: Sequence[Question], followed: int, begin: float
 ) -> PropagationReport:
     """The report of what has shown at a server, in a run that began at `begin` (seconds), of `followed` changes."""
-    adding = [each.first_new for each in shown if each.event.adds]
-    removing = [each.last_old for each in shown if each.event.removes]
-    step = -(-len(shown) // MOST_EVENTS) or 1
-    return PropagationReport(
-        followed,
-        followed - len(shown),
-        adding.count(None),
-        removing.count(None),
-        _figures([max(0.0, each.seen) for each in shown]),
-        _figures(adding),
-        _figures(removing),
-        _figures([each.resolution for each in shown if each.first_new is not None]),
-        [_event(each, questions, begin) for each in shown[::step]],
-    )
+    found = PropagationCounts()
+    found.followed, found.left_out = followed, followed - len(shown)
+    for each in shown:
+        _record(found.seen, max(0.0, each.seen))
+        if each.event.adds:
+            found.never_new += _record(found.first_new, each.first_new)
+        if each.event.removes:
+            found.never_gone += _record(found.last_old, each.last_old)
+        if each.first_new is not None:
+            _record(found.resolution, each.resolution)
+        found.events.append(_event(each, questions, begin))
+    return found.report()
+
+
+def _record(histogram: Histogram, seconds: float | None) -> int:
+    """Record a time; return 1 if there is none, as it never came."""
+    if seconds is None:
+        return 1
+    histogram.record(round(seconds * 1e6))
+    return 0
 
 
 def _event(shown: Shown, questions: Sequence[Question], begin: float) -> EventReport:
@@ -54,23 +54,6 @@ def _event(shown: Shown, questions: Sequence[Question], begin: float) -> EventRe
         None if shown.last_old is None else _ms(shown.last_old),
         _ms(shown.resolution),
     )
-
-
-def _figures(found: Sequence[float | None]) -> list[Percentile]:
-    """Percentiles of seconds; None is slower than any."""
-    histogram = Histogram()
-    for each in found:
-        if each is not None:
-            histogram.record(round(each * 1e6))
-    never = found.count(None)
-    figures = []
-    for percent, us in zip(PERCENTS, histogram.percentiles(PERCENTS, never), strict=True):
-        if percent < 100 and round(len(found) * (100 - percent), 6) < 100:
-            figures.append(Percentile(name_of(percent), None, FEW))
-        else:
-            why = "" if us is not None else NEVER if never else NOTHING
-            figures.append(Percentile(name_of(percent), us, why))
-    return figures
 
 
 def _ms(seconds: float) -> float:

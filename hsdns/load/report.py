@@ -16,6 +16,7 @@ from hsdns.load.connection_report import ConnectionsReport, connections_report
 from hsdns.load.errors import LoadError
 from hsdns.load.figures import (
     Figure,
+    Percentile,
     all_sent,
     latency_figures,
     lateness_figures,
@@ -24,6 +25,7 @@ from hsdns.load.figures import (
 )
 from hsdns.load.judge import VERDICTS
 from hsdns.load.lookup_report import LookupsReport, lookups_report
+from hsdns.load.propagation_counts import PropagationReport
 from hsdns.load.results import Part, Results, Second, StaleName
 from hsdns.load.stream_plan import StreamPlan
 from hsdns.load.thresholds import Limit, Measured, figure_of, has_aborted, is_met
@@ -31,14 +33,6 @@ from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 
 FORMAT = "hsdns load 2"
 Slots = list[tuple[int, int]]
-
-
-class Percentile(msgspec.Struct, frozen=True):
-    """`name` is p50 ... p99.99 or max; `why` there is no figure: lost, generator (the limit), few, never, none."""
-
-    name: str
-    us: int | None
-    why: str = ""
 
 
 class StageReport(msgspec.Struct, frozen=True):
@@ -140,41 +134,6 @@ class SecondReport(msgspec.Struct, frozen=True):
     changes: int
     slots: Slots
     late_slots: Slots
-
-
-class EventReport(msgspec.Struct, frozen=True):
-    """A change that was followed: when it was written (seconds after the begin), and milliseconds from then on.
-
-    `seen_ms` is when the generator's watch had it, `first_new_ms` and `last_old_ms` are None for never; `resolution_ms`
-    is the time between the questions around the first new answer.
-    """
-
-    at_s: float
-    name: str
-    type: str
-    adds: bool
-    removes: bool
-    seen_ms: float
-    first_new_ms: float | None
-    last_old_ms: float | None
-    resolution_ms: float
-
-
-class PropagationReport(msgspec.Struct, frozen=True):
-    """How long changes took to show.  `first_new` is of those that add records, `last_old` of those that remove some.
-
-    `left_out` were followed for too short a time to say anything; `events` are some of all, evenly chosen.
-    """
-
-    followed: int
-    left_out: int
-    never_new: int
-    never_gone: int
-    seen: list[Percentile]
-    first_new: list[Percentile]
-    last_old: list[Percentile]
-    resolution: list[Percentile]
-    events: list[EventReport]
 
 
 class LimitReport(msgspec.Struct, frozen=True):

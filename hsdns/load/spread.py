@@ -12,7 +12,7 @@ from typing import Final
 
 from hsdns.load import svg
 from hsdns.load.plots import HEIGHT, power, time_axis
-from hsdns.load.report import EventReport, PropagationReport
+from hsdns.load.propagation_counts import EventReport, PropagationReport
 
 MOST: Final = 400
 _LOW: Final = 0.1  # milliseconds: what is less is drawn here

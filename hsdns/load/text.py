@@ -11,10 +11,10 @@ from typing import Final
 from hsdns.load.comparison import Shown, comparison, differences, shown
 from hsdns.load.connection_report import ConnectionsReport, reasons
 from hsdns.load.lookup_text import lookup_lines
+from hsdns.load.propagation_counts import PropagationReport
 from hsdns.load.report import (
     Counts,
     KneeReport,
-    PropagationReport,
     Report,
     ServerReport,
     StaleReport,

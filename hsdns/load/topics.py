@@ -11,10 +11,13 @@ from typing import Final, NamedTuple
 
 from hsdns.load import plots, spread
 from hsdns.load.columns import BAD, KNOWN, OTHER, Column
+from hsdns.load.connection_plot import TITLE, connections
+from hsdns.load.connection_report import ConnectionsReport
 from hsdns.load.judge import VERDICTS
 from hsdns.load.lookup_text import HEAD, lookup_rows
 from hsdns.load.markup import figure, legend, paragraph, table
-from hsdns.load.report import PropagationReport, Report, ServerReport, VerdictReport
+from hsdns.load.propagation_counts import PropagationReport
+from hsdns.load.report import Report, ServerReport, VerdictReport
 from hsdns.load.words import answers, duration, share, us_to_text
 
 MOST_STALE: Final = 20  # names that are told
@@ -22,7 +25,10 @@ MOST_ROWS: Final = 1000  # of the tables of seconds of all servers together
 
 
 class Part(NamedTuple):
-    """A server on a page: its seconds in columns, those of all, how many servers there are, and how changes showed."""
+    """A server on a page: its seconds in columns, those of all, and how many servers there are.
+
+    `propagations` and `connections` are those of all of them.
+    """
 
     name: str
     report: Report
@@ -31,6 +37,7 @@ class Part(NamedTuple):
     beside: list[list[Column]]
     servers: int
     propagations: Sequence[PropagationReport] = ()
+    connections: Sequence[ConnectionsReport] = ()
 
     def titled(self, title: str) -> str:
         """What a screen reader is told of a plot."""
@@ -176,6 +183,11 @@ def _lookups(part: Part) -> str:
     )
 
 
+def _connections(part: Part) -> str:
+    found = part.server.connections
+    return "" if found is None else connections(found, part.connections, part.titled(TITLE))
+
+
 def _seconds(part: Part) -> str:
     server, most = part.server, MOST_ROWS // part.servers
     if not server.per_second:
@@ -232,6 +244,7 @@ TOPICS: Final[Sequence[tuple[str, Callable[[Part], str]]]] = (
     ("Right or wrong", _verdicts),
     ("Until changes show", _changes),
     ("Lookups", _lookups),
+    ("Connections", _connections),
     ("Second by second", _seconds),
     ("Kinds of names", _kinds),
 )

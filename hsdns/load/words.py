@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hsdns.load.report import Counts, KneeStep, LimitReport, Percentile, StageReport
+from hsdns.load.figures import Percentile
+from hsdns.load.report import Counts, KneeStep, LimitReport, StageReport
 
 
 def answers(counts: Counts) -> str:

@@ -250,7 +250,7 @@ def figures(
 
 def chance(heads: int, tosses: int) -> float:
     """How likely so many heads, or more, are with a fair coin."""
-    return sum(comb(tosses, number) for number in range(heads, tosses + 1)) / 2**tosses
+    return sum(comb(tosses, number) for number in range(heads, tosses + 1)) / 2.0**tosses
 
 
 def main() -> int:

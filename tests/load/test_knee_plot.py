@@ -1,8 +1,9 @@
 import re
 from xml.etree import ElementTree as ET
 
+from hsdns.load.figures import Percentile
 from hsdns.load.knee_plot import STYLES, knee
-from hsdns.load.report import KneeReport, KneeStep, Percentile
+from hsdns.load.report import KneeReport, KneeStep
 
 LATE = [Percentile("p99", 12)]
 

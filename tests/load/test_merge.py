@@ -199,16 +199,15 @@ def test_what_cannot_be_added(first: Report, second: Report, sentence: str) -> N
     assert str(error.value) == sentence
 
 
-def test_how_changes_spread_is_kept_and_never_dropped() -> None:
-    """One generator alone can follow changes, so there is nothing to add it to."""
-    spread = propagation_report([shown()], QUESTIONS, 1, 100.0)
-    whole = with_server(report(results()), propagation=spread)
-    assert merge([("a", whole)]).servers[0].propagation == spread
-    with pytest.raises(LoadError) as error:
-        merge([("a", report(results())), ("b", whole)])
-    assert str(error.value) == (
-        "b says how changes spread, which only one generator can follow, so it cannot be added"
-    )
+def test_how_changes_showed_is_added() -> None:
+    """A change counts for each generator that followed it; one that followed none adds nothing."""
+    every = [shown(), shown(None, 0.5, at=101.0), shown(0.3, None, at=102.0)]
+    spread = [propagation_report(each, QUESTIONS, 4, 100.0) for each in (every[:1], every[1:])]
+    parts = [part(at, 3, propagation=each) for at, each in enumerate([*spread, None])]
+    (server,) = merge([(f"r{at}", each) for at, each in enumerate(parts)]).servers
+    assert server.propagation == propagation_report(every, QUESTIONS, 8, 100.0)
+    (server,) = merge([("a", part(0, 2)), ("b", part(1, 2))]).servers
+    assert server.propagation is None
 
 
 def test_another_version() -> None:

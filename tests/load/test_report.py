@@ -11,6 +11,7 @@ import pytest
 from hsdns.load.errors import LoadError
 from hsdns.load.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
 from hsdns.load.outcome import LOST
+from hsdns.load.propagation_counts import PropagationReport
 from hsdns.load.questions import Question
 from hsdns.load.report import (
     FORMAT,
@@ -18,7 +19,6 @@ from hsdns.load.report import (
     Machine,
     OfServer,
     PlanReport,
-    PropagationReport,
     Report,
     Run,
     ServerReport,

@@ -3,8 +3,8 @@ from xml.etree import ElementTree
 import pytest
 
 from hsdns.load import spread
+from hsdns.load.propagation_counts import PropagationReport
 from hsdns.load.propagation_report import propagation_report
-from hsdns.load.report import PropagationReport
 from tests.load.test_propagation_report import QUESTIONS, shown
 
 GOOD = propagation_report([shown(), shown(0.05, 0.04, at=101.0)], QUESTIONS, 2, 100.0)

@@ -8,6 +8,7 @@ from hsdns.load.lookup_report import lookups_report
 from hsdns.load.report import ServerReport
 from hsdns.load.topics import TOPICS, Part
 from tests.load.test_columns import WHOLE, lengthened
+from tests.load.test_connection_plot import FOUND as CONNECTED
 from tests.load.test_lookup_text import FEW
 from tests.load.test_report import of_server, report, results
 from tests.load.test_spread import GOOD, NOTHING
@@ -20,7 +21,7 @@ def part(server: ServerReport, servers: int = 1) -> Part:
 
 def test_subjects_of_a_server() -> None:
     lookups = lookups_report(FEW, Histogram(), refused=False)
-    whole = replace(WHOLE, lookups=lookups, propagation=GOOD)
+    whole = replace(WHOLE, lookups=lookups, propagation=GOOD, connections=CONNECTED)
     assert [title for title, draw in TOPICS if draw(part(whole))] == [title for title, _ in TOPICS]
     assert "By resolver" in dict(TOPICS)["Lookups"](part(whole))
 
@@ -28,10 +29,10 @@ def test_subjects_of_a_server() -> None:
 @pytest.mark.parametrize(
     ("server", "absent"),
     [
-        (of_server(results(), slack=None), {"Right or wrong", "Until changes show", "Lookups"}),
+        (of_server(results(), slack=None), {"Right or wrong", "Until changes show", "Lookups", "Connections"}),
         (
             of_server(type(results())([], 0)),
-            {"Answers", "Latency over time", "Latency against the slowest share", "Right or wrong", "Until changes show", "Second by second", "Kinds of names", "Lookups"},
+            {"Answers", "Latency over time", "Latency against the slowest share", "Right or wrong", "Until changes show", "Second by second", "Kinds of names", "Lookups", "Connections"},
         ),
     ],
 )  # fmt: skip

@@ -1,6 +1,6 @@
 import pytest
 
-from hsdns.load.report import Percentile
+from hsdns.load.figures import Percentile
 from hsdns.load.words import arrival, duration, percentiles, share, us_to_text
 
 

@@ -21,6 +21,9 @@ ROUNDS: Final = 5  # of -fix: a repair may show what is to be repaired next
 FLAGS: Final = {
     "o": Flag(str, "format: text (default), json, sarif, junit or github", "FORMAT"),
     "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
+    "against": Flag(
+        str, "show how Services differ from those of a file or folder, instead of findings", "PATH"
+    ),
     "fix": Flag(bool, "repair what can be repaired safely, in the files"),
     "stdin-filename": Flag(str, "name of what is on standard input, for messages", "FILE"),
     "h": Flag(bool, "show this help"),
@@ -46,16 +49,24 @@ def run(words: list[str]) -> int:
             raise FlagError(
                 "hsdns lint needs a file or a folder, or - for standard input: hsdns lint PATH..."
             )
+        against = str(flags.get("against", ""))
+        if against:
+            from hsdns.cli.lint_against import check_flags
+
+            check_flags(flags, paths, output)
         if flags.get("fix") and "-" in paths:
             raise FlagError("-fix changes files, and standard input is none; name the files")
-        if "stdin-filename" in flags and "-" not in paths:
+        if "stdin-filename" in flags and "-" not in (*paths, against):
             raise FlagError('-stdin-filename is the name of standard input; add "-" to the paths')
     except FlagError as error:
         print(error, file=sys.stderr)
         return UNREAD
-    return _lint(
-        paths, output, level, str(flags.get("stdin-filename", "")), is_fixing=bool(flags.get("fix"))
-    )
+    stdin_name = str(flags.get("stdin-filename", ""))
+    if against:
+        from hsdns.cli.lint_against import run_against
+
+        return run_against(paths, against, output, stdin_name)
+    return _lint(paths, output, level, stdin_name, is_fixing=bool(flags.get("fix")))
 
 
 def _lint(

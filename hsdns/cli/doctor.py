@@ -13,6 +13,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from hsdns.cli import demo
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 from hsdns.cli.silence_flag import FLAG, read_silences
 
@@ -24,7 +25,8 @@ CLUSTER: Final = "cluster"
 FLAGS: Final = {
     "from": Flag(
         str,
-        "judge a file: what -save wrote, or kubectl get -o json or yaml; - is standard input",
+        "judge a file: what -save wrote, kubectl get -o json or yaml, or manifests; - is standard input, "
+        f"and {demo.WORD} the demo cluster (./{demo.WORD} a file of that name)",
         "FILE",
     ),
     "save": Flag(str, "write what was read to a file, for -from", "FILE"),
@@ -128,6 +130,8 @@ def _read(flags: dict[str, Any], namespace: str) -> tuple[str, bytes]:
     path = flags.get("from")
     if path == "-":
         return "standard input", sys.stdin.buffer.read()
+    if path == demo.WORD:
+        return "the demo cluster", demo.manifests()
     if path is not None:
         with open(path, "rb") as file:
             return path, file.read()

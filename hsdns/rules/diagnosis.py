@@ -23,13 +23,14 @@ from hsdns.rules.silence_file import SilenceFile, SilencePattern
 # Objects without which rules cannot tell.
 NEEDS: Final[dict[str, str]] = {
     "services": "HS101 HS102 HS103 HS106 HS111 HS112 HS113 HS121 HS131 HS133 HS134 HS136 HS141 HS142 HS143 HS144 "
-    "HS151 HS152 HS155",
+    "HS151 HS152 HS155 HS211 HS212 HS213 HS214",
     "endpointslices": "HS113 HS121 HS143 HS144 HS151 HS152 HS155",
-    "pods": "HS101 HS102 HS105 HS106 HS108 HS111 HS143 HS155 HS161 HS162 HS163 HS171 HS172 HS173 HS174",
-    "deployments": "HS101",
+    "pods": "HS101 HS102 HS105 HS106 HS108 HS111 HS143 HS155 HS161 HS162 HS163 HS171 HS172 HS173 HS174 "
+    "HS212 HS213 HS214 HS221",
+    "deployments": "HS101 HS211 HS214",
     "statefulsets": "HS101 HS102 HS103 HS155",
     "networkpolicies": "HS161 HS162 HS163",
-    "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209",
+    "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS221",
     "clusterroles": "HS181",
 }
 # What the API server never has: it refused it, or it is a text around the objects.

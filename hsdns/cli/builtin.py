@@ -11,10 +11,10 @@ Rule 3: what a flag says is checked here, so that an error names the flag and no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
 from ipaddress import ip_address
 from typing import Final
 
+from hsdns.cli import demo
 from hsdns.cli.flags import Flag, FlagError
 from hsdns.cli.launch import CorefileSource
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
@@ -49,7 +49,6 @@ def corefile(
     `header` is that of the recording that is replayed.
     """
     zones = ZONES if header is None or not header.zones else " ".join(header.zones)
-    demo = quoted(str(files("hsdns") / "demo"))
     bind = f"    bind {' '.join(map(quoted, hosts))}"
     lines = [
         f"{'.' if forward else zones} {{",
@@ -59,7 +58,7 @@ def corefile(
         f"    kubernetes {zones} {{",
         *_properties(header),
         *(["        fallthrough in-addr.arpa ip6.arpa"] if forward else []),
-        f"        source manifests {demo}",
+        f"        source manifests {quoted(str(demo.folder()))}",
         "    }",
         *([f"    forward . {' '.join(map(quoted, forward))}", "    loop"] if forward else []),
         "    loadbalance",

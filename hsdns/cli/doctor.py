@@ -13,7 +13,9 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from hsdns.cli import demo
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.silence_flag import FLAG, read_silences
 
 if TYPE_CHECKING:
     from hsdns.rules.diagnosis import Diagnosis
@@ -23,7 +25,8 @@ CLUSTER: Final = "cluster"
 FLAGS: Final = {
     "from": Flag(
         str,
-        "judge a file: what -save wrote, or kubectl get -o json or yaml; - is standard input",
+        "judge a file: what -save wrote, kubectl get -o json or yaml, or manifests; - is standard input, "
+        f"and {demo.WORD} the demo cluster (./{demo.WORD} a file of that name)",
         "FILE",
     ),
     "save": Flag(str, "write what was read to a file, for -from", "FILE"),
@@ -31,6 +34,12 @@ FLAGS: Final = {
         str, "how to reach the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE"
     ),
     "context": Flag(str, "context of the kubeconfig (default: its current one)", "NAME"),
+    "against": Flag(
+        str,
+        "show how Services differ from those of another context, or of a file as for -from, instead of findings",
+        "CONTEXT|FILE",
+    ),
+    "config": FLAG,
     "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
     "o": Flag(str, "format: text (default) or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
@@ -63,12 +72,16 @@ def run(words: list[str]) -> int:
             )
         target = plain[0] if plain else ""
         for flag in ("kubeconfig", "context", "save"):
-            if "from" in flags and flag in flags:
+            is_used = flag == "kubeconfig" and "against" in flags
+            if "from" in flags and flag in flags and not is_used:
                 raise FlagError(
                     f"-{flag} is for a cluster that is read, and -from reads a file; leave one of them out"
                 )
+        if "against" in flags:
+            return _against(flags, target, output)
+        _, patterns = read_silences(flags)
         name, content = _read(flags, target.partition("/")[0])
-        found = diagnose(name, content, unread_kinds(content), target)
+        found = diagnose(name, content, unread_kinds(content), target, patterns)
     except (FlagError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return BLIND
@@ -85,11 +98,40 @@ def _status(found: Diagnosis) -> int:
     return BLIND if found.is_blind else 1 if found.findings else 0
 
 
+def _against(flags: dict[str, Any], target: str, output: str) -> int:
+    """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""
+    from hsdns.cli.doctor_against import Dump, other_flags, run_against
+
+    for flag in ("level", "config"):
+        if flag in flags:
+            raise FlagError(
+                f"-{flag} is for findings, and -against shows differences; leave one of them out"
+            )
+    try:
+        kubeconfig = find_kubeconfig(flags)
+    except FlagError:
+        if "kubeconfig" in flags or "from" not in flags:
+            raise
+        kubeconfig = ""
+    other = other_flags(flags, kubeconfig)
+    namespace = target.partition("/")[0]
+    here = Dump(*_read(flags, namespace))
+    try:
+        there = Dump(*_read(other, namespace))
+    except OSError as error:
+        raise FlagError(
+            f"-against {other.get('from')}: it cannot be read: {error.strerror or error}"
+        ) from None
+    return run_against(here, there, target, output)
+
+
 def _read(flags: dict[str, Any], namespace: str) -> tuple[str, bytes]:
     """The name and the content of the dump; raise FlagError or OSError."""
     path = flags.get("from")
     if path == "-":
         return "standard input", sys.stdin.buffer.read()
+    if path == demo.WORD:
+        return "the demo cluster", demo.manifests()
     if path is not None:
         with open(path, "rb") as file:
             return path, file.read()
@@ -97,7 +139,8 @@ def _read(flags: dict[str, Any], namespace: str) -> tuple[str, bytes]:
     if "save" in flags:
         with open(flags["save"], "wb") as file:
             file.write(content)
-    return CLUSTER, content
+    context = flags.get("context")
+    return f"{CLUSTER} {context}" if context else CLUSTER, content
 
 
 async def _collect(flags: dict[str, Any], namespace: str) -> bytes:

@@ -5,6 +5,7 @@ Path: cli/serve.py, once the server has started -> here; the names and answers a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
@@ -60,7 +61,7 @@ def services(answer_set: AnswerSet, command: str, most: int) -> Iterator[str]:
     left = [
         (owner, value)
         for zone in answer_set.forward_zones
-        for (namespace, name), value in sorted(answer_set.exposed(zone).items())
+        for (namespace, name), value in _ordered(answer_set, zone)
         if value.kind is not None
         if (owner := target_name(None, ParsedName(SVC, namespace, name), zone)) is not None
     ]
@@ -78,8 +79,7 @@ def examples(answer_set: AnswerSet) -> list[Example]:
     """Queries for a Service, one of its ports and one of its endpoints, of the Service that has most of these."""
     best: list[Example] = []
     for zone in answer_set.forward_zones:
-        found = sorted(islice(answer_set.exposed(zone).items(), MOST_LOOKED_AT))
-        for key, value in found:
+        for key, value in _ordered(answer_set, zone)[:MOST_LOOKED_AT]:
             some = _examples(answer_set, zone, key, value)
             if len(some) > len(best):
                 best = some
@@ -89,6 +89,13 @@ def examples(answer_set: AnswerSet) -> list[Example]:
 def count(number: int, noun: str, ending: str = "s") -> str:
     """A number and a noun, in the plural unless it is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}{ending}"
+
+
+def _ordered(answer_set: AnswerSet, zone: Name) -> list[tuple[Key, ServiceValue]]:
+    """The Services, those of small namespaces first: so that a screen shows as many namespaces as it can."""
+    found = answer_set.exposed(zone)
+    sizes = Counter(namespace for namespace, _ in found)
+    return sorted(found.items(), key=lambda each: (sizes[each[0][0]], each[0]))
 
 
 def _service(owner: Name, value: ServiceValue) -> list[str]:

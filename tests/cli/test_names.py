@@ -39,6 +39,10 @@ def run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], 
     return status, captured.out.splitlines(), captured.err
 
 
+# What the demo cluster has on purpose: the example of rule HS131.
+SKIPPED = 'plugin/kubernetes: Service broken/address: externalName "10.1.9.9" is not a domain name; the Service is skipped\n'
+
+
 def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     status, lines, errors = run("-source manifests shop.yaml", capsys)
     assert (status, errors) == (0, "")
@@ -68,7 +72,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     status, lines, errors = run("", capsys)
-    assert (status, errors) == (0, "")
+    assert (status, errors) == (0, SKIPPED)
     assert "mail.shop.svc.cluster.local. 30 IN CNAME mail.example.org." in lines
 
 
@@ -219,5 +223,5 @@ def test_no_server_where_one_is_named(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_the_demo_cluster_where_none_runs(capsys: pytest.CaptureFixture[str]) -> None:
     status, lines, errors = run("", capsys)
-    assert (status, errors) == (0, "")
+    assert (status, errors) == (0, SKIPPED)
     assert any(line.startswith("consul-server.default.svc.cluster.local.") for line in lines)

@@ -7,7 +7,7 @@ import pytest
 from hsdns.cli.overview import MOST_LINES, WIDTH, Example, count, examples, overview, size
 from hsdns.cluster.objects import Object
 from tests.support.cluster.kubernetes_plugin import Cluster
-from tests.support.cluster.objects import endpoint_slice, service
+from tests.support.cluster.objects import endpoint_slice, namespace, service
 
 PORTS = [f"port-{number}/TCP/{number}" for number in range(1, 10)]
 
@@ -92,3 +92,9 @@ def test_no_examples_without_names() -> None:
 )
 def test_count(number: int, text: str) -> None:
     assert count(number, "address", "es") == text
+
+
+def test_small_namespaces_come_first() -> None:
+    objects = [service(f"large/s{each:03}", f"10.0.0.{each}") for each in range(MOST_LINES)]
+    block = Cluster(namespace("large"), *objects, service("testns/web", "10.0.1.1")).plugin
+    assert overview([block], "hsdns names")[1].startswith("  web.testns.")

@@ -370,6 +370,8 @@ def test_process() -> None:
     with Process() as process:
         printed = process.read(END)
         zones = ("cluster.local", "in-addr.arpa", "ip6.arpa")
+        # Of the example of rule HS131, in the namespace broken.
+        assert "Service broken/address: externalName" in printed.pop(0)
         assert printed[:3] == [f"{zone}.:{process.port} on 127.0.0.1" for zone in zones]
         assert printed[3:5] == version_text().splitlines()
         assert printed[5] == launch.fast_path_line(usable_cpus())

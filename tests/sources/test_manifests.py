@@ -330,8 +330,8 @@ def test_demo_cluster(line: str) -> None:
 
 
 def test_each_file_of_the_demo_begins_with_what_it_shows() -> None:
-    files = sorted(DEMO.glob("*.yaml"))
-    assert len(files) == 8
+    files = sorted(DEMO.rglob("*.yaml"))
+    assert len(files) == 13
     for file in files:
         assert file.read_text().startswith("# ")
 

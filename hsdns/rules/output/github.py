@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hsdns.corefile.tree import Position
 from hsdns.rules.output import Report
 
 _WORDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
@@ -15,16 +16,28 @@ _WORDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
 
 def write(report: Report) -> str:
     """The report, a line for each finding."""
-    lines = []
-    for each in report.findings:
-        file, line, column = each.remark.position
-        title = _escaped(f"{each.rule.code} {each.rule.title}", is_property=True)
-        place = f"file={_escaped(file, is_property=True)},line={line},col={column},title={title}"
-        lines.append(
-            f"::{_WORDS[each.level]} {place}::{_escaped(f'{each.message} ({each.rule.page})')}\n"
+    lines = [
+        annotation(
+            _WORDS[each.level],
+            each.remark.position,
+            f"{each.rule.code} {each.rule.title}",
+            f"{each.message} ({each.rule.page})",
         )
-    lines += [f"::warning::{_escaped(each)}\n" for each in report.unread]
+        for each in report.findings
+    ]
+    lines += [annotation("warning", None, "", each) for each in report.unread]
     return "".join(lines)
+
+
+def annotation(word: str, at: Position | None, title: str, message: str) -> str:
+    """One command, with the end of its line: `word` is error, warning or notice; without a place it has no title."""
+    place = ""
+    if at is not None:
+        file = _escaped(at.file, is_property=True)
+        place = (
+            f" file={file},line={at.line},col={at.column},title={_escaped(title, is_property=True)}"
+        )
+    return f"::{word}{place}::{_escaped(message)}\n"
 
 
 def _escaped(text: str, *, is_property: bool = False) -> str:

@@ -1,0 +1,85 @@
+"""`hsdns doctor -against CONTEXT|FILE`: how the Services of two clusters differ.
+
+Path: cli/doctor.py (two dumps) -> here -> rules/drift.py -> drift_view.py -> standard output.
+Rule 1: the exit status is 0 without differences, 1 with some, 2 if the Services of a side could not be read, or an
+        object not be compared.
+Rule 2: StatefulSets that one side could not read are not compared, and that is told: they are not the main thing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from hsdns.apiserver.kubeconfig_file import KubeconfigError, read_context
+from hsdns.cli.drift_view import Compared, formatted
+from hsdns.cli.flags import FlagError
+from hsdns.rules.drift import KINDS, SERVICE, SIDES, compare
+from hsdns.rules.reading import read_files
+from hsdns.sources.cluster_dump import unread_kinds
+
+BLIND: Final = 2
+_PLURALS: Final = {"Service": "services", "StatefulSet": "statefulsets"}
+
+
+class Dump(NamedTuple):
+    """The content of a dump, and what it is called: a file or a context."""
+
+    name: str
+    content: bytes
+
+
+def other_flags(flags: Mapping[str, object], kubeconfig: str) -> dict[str, object]:
+    """The flags by which the other side is read: a context of the kubeconfig, if that has it, or else a file.
+
+    `kubeconfig` is empty if there is none.  Raise FlagError if it is neither.
+    """
+    word = str(flags["against"])
+    try:
+        if not kubeconfig:
+            raise KubeconfigError("there is no kubeconfig for a context of that name")
+        read_context(kubeconfig, word)
+    except KubeconfigError as error:
+        if word == "-" and flags.get("from") == "-":
+            raise FlagError(
+                "standard input can be read once only; name a file on one side"
+            ) from None
+        if word == "-" or os.path.exists(word):
+            return {"from": word}
+        raise FlagError(f'-against: there is no file "{word}", and {error}') from None
+    return {"kubeconfig": kubeconfig, "context": word}
+
+
+def run_against(here: Dump, there: Dump, target: str, output: str) -> int:
+    """Compare and print; return the exit status.  Raise ValueError if neither side has the target."""
+    kinds = list(KINDS)
+    problems: list[str] = []
+    objects = []
+    for side, dump in zip(SIDES, (here, there), strict=True):
+        read = read_files([(dump.name, dump.content)], is_whole=True)
+        problems += [*read.unread, *read.templates]
+        objects.append(read.objects)
+        lacking = unread_kinds(dump.content)
+        for kind, plural in _PLURALS.items():
+            if plural not in lacking:
+                continue
+            sentence = f"{kind}s are not compared: {side} ({dump.name}) {_why(lacking[plural])}"
+            if kind == SERVICE:
+                raise ValueError(sentence)
+            print(sentence, file=sys.stderr)
+            kinds = [each for each in kinds if each != kind]
+    drift = compare(objects[0], objects[1], target, kinds)
+    problems += drift.problems
+    for sentence in problems:
+        print(sentence, file=sys.stderr)
+    print(
+        formatted(Compared(drift, here.name, there.name, problems, with_places=False), output),
+        end="",
+    )
+    return BLIND if problems else 1 if drift.differences else 0
+
+
+def _why(reason: str) -> str:
+    return reason if reason.startswith("there ") else f"they could not be read: {reason}"

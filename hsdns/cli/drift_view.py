@@ -1,0 +1,100 @@
+"""What `-against` prints: one line for each difference, and how much was compared.
+
+Path: cli/doctor_against.py, cli/lint_against.py -> here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final, NamedTuple
+
+from hsdns.rules.drift import Difference, Drift
+from hsdns.rules.output.github import annotation
+
+FORMATS: Final = ("text", "json", "github")
+
+
+class Compared(NamedTuple):
+    """A drift and the names of its sides; `with_places` if they are files, whose lines say something."""
+
+    drift: Drift
+    here: str
+    there: str
+    problems: list[str]
+    with_places: bool
+
+
+def formatted(compared: Compared, output: str) -> str:
+    """The differences in a format, with the end of the last line."""
+    return {"text": _text, "json": _json, "github": _github}[output](compared)
+
+
+def _text(compared: Compared) -> str:
+    drift = compared.drift
+    lines = [_line(each, with_places=compared.with_places) for each in drift.differences]
+    if lines:
+        lines.append("")
+    counted = " and ".join(_counted(count, kind) for kind, count in drift.counts.items())
+    more = f" ({len(compared.problems)} not compared)" if compared.problems else ""
+    lines.append(
+        f"{_counted(len(drift.differences), 'difference')} in {counted} of {compared.here} (here) and "
+        f"{compared.there} (there){more}"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _line(found: Difference, *, with_places: bool) -> str:
+    if not with_places:
+        return _message(found)
+    other = ""
+    if found.here_at is not None and found.there_at is not None:
+        other = f" ({found.there_at})"
+    return f"{found.here_at or found.there_at}: {_message(found)}{other}"
+
+
+def _message(found: Difference) -> str:
+    where = f"{found.place}: {found.field}" if found.field else found.place
+    missing = "none" if found.field else "absent"
+    return f"{where}: here {found.here or missing}, there {found.there or missing}"
+
+
+def _json(compared: Compared) -> str:
+    drift = compared.drift
+    value = {
+        "here": compared.here,
+        "there": compared.there,
+        "differences": [
+            _as_json(each, with_places=compared.with_places) for each in drift.differences
+        ],
+        "compared": drift.counts,
+        "unread": compared.problems,
+    }
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _as_json(found: Difference, *, with_places: bool) -> dict[str, object]:
+    value: dict[str, object] = {
+        "object": found.place,
+        "field": found.field,
+        "here": found.here,
+        "there": found.there,
+    }
+    if with_places:
+        value["here_at"] = found.here_at and found.here_at._asdict()
+        value["there_at"] = found.there_at and found.there_at._asdict()
+    return value
+
+
+def _github(compared: Compared) -> str:
+    lines = []
+    for each in compared.drift.differences:
+        at = each.here_at or each.there_at
+        assert at is not None, "an object is on one side at least"
+        kind = "differs" if each.field else "is on one side only"
+        lines.append(annotation("warning", at, f"{each.place} {kind}", _message(each)))
+    lines += [annotation("warning", None, "", each) for each in compared.problems]
+    return "".join(lines)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"

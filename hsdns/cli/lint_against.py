@@ -1,0 +1,66 @@
+"""`hsdns lint PATH... -against PATH`: how the Services of some files differ from those of others.
+
+Path: cli/lint.py -> lint_files.py (contents) -> here -> rules/drift.py -> drift_view.py -> standard output.
+Rule: the exit status is 0 without differences, 1 with some, 2 where something could not be read or compared.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hsdns.cli.drift_view import FORMATS, Compared, formatted
+from hsdns.cli.flags import FlagError
+from hsdns.cli.lint_files import NAME, read_paths
+from hsdns.rules.drift import compare
+from hsdns.rules.objects import Objects
+from hsdns.rules.reading import read_files
+from hsdns.sources.manifest_folder import STANDARD_INPUT
+
+UNREAD: Final = 2
+
+
+def check_flags(flags: Mapping[str, object], paths: Sequence[str], output: str) -> None:
+    """Raise FlagError for what says nothing about differences."""
+    for flag in ("level", "fix", "config"):
+        if flags.get(flag):
+            raise FlagError(
+                f"-{flag} is for findings, and -against shows differences; leave one of them out"
+            )
+    if output not in FORMATS:
+        raise FlagError(
+            f"-o {output} is for findings of rules; differences are shown as text, json or github"
+        )
+    if flags["against"] == STANDARD_INPUT and STANDARD_INPUT in paths:
+        raise FlagError("standard input can be read once only; name a file on one side")
+
+
+def run_against(paths: Sequence[str], against: str, output: str, stdin_name: str) -> int:
+    """Compare and print; return the exit status."""
+    here, unread = _read(paths, stdin_name or NAME)
+    there, also = _read([against], stdin_name or NAME)
+    problems = [*unread, *also]
+    if here is None or there is None:
+        for sentence in problems:
+            print(sentence, file=sys.stderr)
+        return UNREAD
+    drift = compare(here, there)
+    problems += drift.problems
+    for sentence in problems:
+        print(sentence, file=sys.stderr)
+    compared = Compared(drift, " ".join(paths), against, problems, with_places=True)
+    print(formatted(compared, output), end="")
+    return UNREAD if problems else 1 if drift.differences else 0
+
+
+def _read(paths: Sequence[str], stdin_name: str) -> tuple[Objects | None, list[str]]:
+    """The objects of a side, None if there is nothing to compare, and sentences about what is not read."""
+    listed = read_paths(paths, stdin_name)
+    read = read_files(listed.files)
+    for sentence in [*listed.remarks, *read.templates]:
+        print(sentence, file=sys.stderr)
+    problems = [*listed.problems, *read.unread]
+    if read.objects.manifests:
+        return read.objects, problems
+    return None, problems or [f"{' '.join(paths)}: there is no manifest, so nothing was compared"]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hsdns.cli import demo
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.silence_flag import FLAG, read_silences
 
 if TYPE_CHECKING:
     from hsdns.rules.diagnosis import Diagnosis
@@ -38,6 +39,7 @@ FLAGS: Final = {
         "show how Services differ from those of another context, or of a file as for -from, instead of findings",
         "CONTEXT|FILE",
     ),
+    "config": FLAG,
     "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
     "o": Flag(str, "format: text (default) or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
@@ -77,8 +79,9 @@ def run(words: list[str]) -> int:
                 )
         if "against" in flags:
             return _against(flags, target, output)
+        _, patterns = read_silences(flags)
         name, content = _read(flags, target.partition("/")[0])
-        found = diagnose(name, content, unread_kinds(content), target)
+        found = diagnose(name, content, unread_kinds(content), target, patterns)
     except (FlagError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return BLIND
@@ -99,10 +102,11 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""
     from hsdns.cli.doctor_against import Dump, other_flags, run_against
 
-    if "level" in flags:
-        raise FlagError(
-            "-level is for findings, and -against shows differences; leave one of them out"
-        )
+    for flag in ("level", "config"):
+        if flag in flags:
+            raise FlagError(
+                f"-{flag} is for findings, and -against shows differences; leave one of them out"
+            )
     try:
         kubeconfig = find_kubeconfig(flags)
     except FlagError:

@@ -7,7 +7,7 @@ Rule 2: a rule that looks at objects which could not be read has not passed, als
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import NetworkPolicy, PodManifest, Workload
@@ -20,17 +20,19 @@ from hsdns.rules.judging import judge
 from hsdns.rules.manifest import Manifest
 from hsdns.rules.objects import Objects
 from hsdns.rules.reading import Files, read_files
+from hsdns.rules.silence_file import SilenceFile, SilencePattern
 
 # Objects without which rules cannot tell.
 NEEDS: Final[dict[str, str]] = {
     "services": "HS101 HS102 HS103 HS106 HS111 HS112 HS113 HS121 HS131 HS133 HS134 HS136 HS141 HS142 HS143 HS144 "
-    "HS151 HS152 HS155",
+    "HS151 HS152 HS155 HS211 HS212 HS213 HS214",
     "endpointslices": "HS113 HS121 HS143 HS144 HS151 HS152 HS155",
-    "pods": "HS101 HS102 HS105 HS106 HS108 HS111 HS143 HS155 HS161 HS162 HS163 HS171 HS172 HS173 HS174",
-    "deployments": "HS101",
+    "pods": "HS101 HS102 HS105 HS106 HS108 HS111 HS143 HS155 HS161 HS162 HS163 HS171 HS172 HS173 HS174 "
+    "HS212 HS213 HS214 HS221",
+    "deployments": "HS101 HS211 HS214",
     "statefulsets": "HS101 HS102 HS103 HS155",
     "networkpolicies": "HS161 HS162 HS163",
-    "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209",
+    "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS221",
     "clusterroles": "HS181",
 }
 # What the API server never has: it refused it, or it is a text around the objects.
@@ -48,6 +50,7 @@ class Diagnosis(NamedTuple):
     reasons: Mapping[str, str]
     objects: int
     problems: list[str]
+    silenced: Sequence[Finding] = ()
 
     @property
     def is_blind(self) -> bool:
@@ -55,20 +58,66 @@ class Diagnosis(NamedTuple):
         return bool(self.problems) or any(plural in self.reasons for plural in MAIN)
 
 
-def diagnose(name: str, content: bytes, reasons: Mapping[str, str], target: str = "") -> Diagnosis:
-    """Judge a dump; `target` is NAMESPACE or NAMESPACE/NAME.  Raise ValueError if the dump does not have it."""
+def diagnose(
+    name: str,
+    content: bytes,
+    reasons: Mapping[str, str],
+    target: str = "",
+    patterns: Sequence[SilencePattern] = (),
+) -> Diagnosis:
+    """Judge a dump; `target` is NAMESPACE or NAMESPACE/NAME, `patterns` are the entries of a file of silences.
+
+    Entries with a path are about files.  Raise ValueError if the dump does not have the target.
+    """
     read = read_files([(name, content)], is_whole=not WHOLE & set(reasons))
     places = _places(read.objects, target) if target else None
-    found = judge(read.objects, read.silences).findings
-    if places is not None:
-        found = [each for each in found if each.remark.place in places]
     unchecked = {plural: tuple(NEEDS.get(plural, "").split()) for plural in reasons}
     missing = {code for codes in unchecked.values() for code in codes}
-    codes = {each.rule.code for each in found}
+    own = [each for each in patterns if not each.path]
+    filed = SilenceFile(own, OF_FILES | missing, is_everything=not target)
+    found, silenced = judge(read.objects, read.silences, filed)
+    if places is not None:
+        silenced = [each for each in silenced if each.remark.place in places]
+        found = [
+            each for each in found if each.remark.place in places or _is_of_file(each, patterns)
+        ]
+    # Where it is in the dump says nothing, but where in the file of silences does.
+    found = [
+        each._replace(remark=each.remark._replace(place=str(each.remark.position)))
+        if _is_of_file(each, patterns)
+        else each
+        for each in found
+    ]
+    codes = {each.rule.code for each in (*found, *silenced)}
     passed = [code for code in sorted(CHECKS) if code not in codes | missing | OF_FILES]
     return Diagnosis(
-        found, passed, unchecked, reasons, len(read.objects.manifests), _problems(read)
+        found,
+        passed,
+        unchecked,
+        reasons,
+        len(read.objects.manifests),
+        _problems(read),
+        silenced,
     )
+
+
+def without_objects(objects: Objects) -> frozenset[str]:
+    """The rules that find nothing in some files because these have no objects of a kind."""
+    lacking = [
+        plural
+        for plural, is_there in (
+            ("endpointslices", objects.of("EndpointSlice")),
+            ("networkpolicies", objects.written("NetworkPolicy")),
+            ("clusterroles", objects.written("ClusterRole")),
+            ("configmaps", objects.corefiles),
+        )
+        if not is_there
+    ]
+    return frozenset(code for plural in lacking for code in NEEDS[plural].split())
+
+
+def _is_of_file(finding: Finding, patterns: Sequence[SilencePattern]) -> bool:
+    return any(each.at == finding.remark.position for each in patterns)
 
 
 def _problems(read: Files) -> list[str]:

@@ -3,7 +3,8 @@
 Path: cli/doctor.py -> here -> apiserver/client.py; rules/reading.py reads the dump like any file of manifests.
 Rule 1: only lists, in pages; nothing is written to the cluster, and Secrets are not asked for.
 Rule 2: environment variables, commands, arguments and volumes of Pods are left out, and so are annotations, but for
-        those that rules read: kubectl repeats whole objects in them.  Of a ConfigMap only the Corefile is in it.
+        those that rules read: kubectl repeats whole objects in them.  Of a ConfigMap only the Corefile is in it, and of
+        that of the kubelets what they tell pods about DNS.
 Rule 3: what may not be read is noted in the dump, with the reason, and the rest is read all the same.
 """
 
@@ -12,6 +13,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
+
+import yaml
 
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.cluster.objects import TOLERATE
@@ -25,7 +28,8 @@ _OWN: Final = "hsdns.io/"
 _METADATA: Final = (
     "name namespace uid resourceVersion labels annotations ownerReferences deletionTimestamp"
 )
-_COREFILES: Final = ("coredns", "node-local-dns", "coredns-custom", "hsdns")
+_KUBELET: Final = "kubelet"  # the key of kubeadm's ConfigMap kubelet-config
+_CONFIG_MAPS: Final = ("coredns", "node-local-dns", "coredns-custom", "hsdns", "kubelet-config")
 _ROLES: Final = ("system:coredns", "coredns", "hsdns")
 
 
@@ -58,7 +62,7 @@ KINDS: Final = (
     Listed("daemonsets", "DaemonSet", "apps/v1"),
     Listed("networkpolicies", "NetworkPolicy", "networking.k8s.io/v1"),
     Listed("namespaces", "Namespace", "v1", is_namespaced=False),
-    Listed("configmaps", "ConfigMap", "v1", names=_COREFILES, namespace="kube-system"),
+    Listed("configmaps", "ConfigMap", "v1", names=_CONFIG_MAPS, namespace="kube-system"),
     Listed(
         "clusterroles",
         "ClusterRole",
@@ -191,6 +195,8 @@ def pruned(kind: Listed, item: Mapping[str, Any]) -> dict[str, Any]:
         found["data"] = {
             key: each for key, each in listed if key == "Corefile" or key.endswith(".server")
         }
+        if isinstance(data, dict) and isinstance(data.get(_KUBELET), str):
+            found["data"][_KUBELET] = _kubelet(data[_KUBELET])
     elif kind.kind == "Pod":
         found["spec"] = _pod_spec(item.get("spec"))
         found["status"] = _pod_status(item.get("status"))
@@ -200,6 +206,15 @@ def pruned(kind: Listed, item: Mapping[str, Any]) -> dict[str, Any]:
         others = ("spec", "status", "addressType", "endpoints", "ports", "rules")
         found |= {key: item[key] for key in others if key in item}
     return found
+
+
+def _kubelet(text: str) -> str:
+    """What a KubeletConfiguration tells pods about DNS, as JSON, which is YAML too."""
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        value = None
+    return json.dumps(_chosen(value, "clusterDomain clusterDNS"))
 
 
 def _chosen(value: object, words: str) -> dict[str, Any]:
@@ -255,8 +270,13 @@ def _pod_status(value: object) -> dict[str, Any]:
 
 
 def _container_status(value: object) -> dict[str, Any]:
-    found = _chosen(value, "name ready restartCount state")
+    found = _chosen(value, "name ready restartCount state lastState")
     if "state" in found:
         waiting = _chosen(found["state"], "waiting").get("waiting")
         found["state"] = {"waiting": _chosen(waiting, "reason")} if waiting else {}
+    if "lastState" in found:
+        ended = _chosen(found["lastState"], "terminated").get("terminated")
+        # The message of a container that ended may hold anything it wrote.
+        chosen = _chosen(ended, "reason exitCode finishedAt")
+        found["lastState"] = {"terminated": chosen} if chosen else {}
     return found

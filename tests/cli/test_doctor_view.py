@@ -34,6 +34,7 @@ def test_text() -> None:
 def test_json() -> None:
     assert json.loads(as_json(DIAGNOSIS, 1)) == {
         "findings": [],
+        "silenced": [],
         "below": 1,
         "passed": ["HS131"],
         "unchecked": [

@@ -67,6 +67,24 @@ OPENSHIFT_DNS = FAR_DNS.replace("}]}]", '}], to: [{namespaceSelector: {matchLabe
 MESH = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {istio-injection: enabled}}\n"
 IN_MESH = workload("web", "{app: web}", kind="Deployment", more=", namespace: a")
 ROUTE = "apiVersion: route.openshift.io/v1\nkind: Route\nmetadata: {name: web}\nspec: {to: {kind: Service, name: web}}\n"
+SEARCHES = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: a}\nspec: {dnsPolicy: %s, dnsConfig: {nameservers: [192.0.2.1], searches: [%s]}}\n"
+COREFILE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: coredns, namespace: kube-system}\ndata:\n  Corefile: |\n    . {\n        kubernetes %s\n    }\n    west.local {\n        forward . 10.8.0.10\n    }\n"
+KUBELETS = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kubelet-config, namespace: kube-system}\ndata: {kubelet: '{%s}'}\n"
+KUBE_DNS = ", namespace: kube-system"
+DNS_LABELS = "{k8s-app: kube-dns}"
+
+
+def dns_server(name: str, replicas: str, spec: str = "{}", labels: str = DNS_LABELS) -> str:
+    made = workload(name, labels, kind="Deployment", spec=spec, more=KUBE_DNS)
+    return made.replace("  template:", f"  {replicas}\n  template:")
+
+
+def pod(
+    name: str, node: str, labels: str = DNS_LABELS, more: str = KUBE_DNS, status: str = "{}"
+) -> str:
+    return f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, labels: {labels}{more}}}\nspec: {{nodeName: {node}}}\nstatus: {status}\n"
+
+
 DNS_DEFAULT = "{selector: {dns: default}, ports: [{name: dns, port: 53, protocol: UDP, targetPort: dns}, {name: dns-tcp, port: 53, protocol: TCP, targetPort: dns-tcp}]}"
 
 
@@ -115,6 +133,23 @@ DNS_DEFAULT = "{selector: {dns: default}, ports: [{name: dns, port: 53, protocol
         pytest.param([policy("dns", "[{ports: [{port: dns, protocol: UDP}, {port: dns-tcp, protocol: TCP}]}]")], id="ports-by-name"),
         pytest.param([policy("web", "[{ports: [{port: 80}]}]", "{matchLabels: {app: node}}"), workload("n", "{app: node}", kind="DaemonSet", spec="{hostNetwork: true}")], id="policies-are-not-for-the-host-network"),
         pytest.param([service("web", "{selector: {app: web}}", ", namespace: dev")], id="namespace-dev"),
+        pytest.param([dns_server("coredns", "# as an autoscaler says")], id="dns-of-an-autoscaler"),
+        pytest.param([dns_server("coredns", "replicas: 1"), dns_server("hsdns", "replicas: 1")], id="two-dns-servers-with-one-replica-each"),
+        pytest.param([dns_server("coredns", "replicas: 1", labels="{app: other}")], id="one-replica-of-something-else"),
+        pytest.param([service("kube-dns", "{selector: {app: hsdns}}", KUBE_DNS), dns_server("coredns", "replicas: 1")], id="dns-that-the-service-does-not-select"),
+        pytest.param([dns_server("coredns", "replicas: 2", "{containers: [{name: metrics}, {name: coredns, ports: [{containerPort: 53}], readinessProbe: {}}]}")], id="sidecar-of-the-dns-without-a-probe"),
+        pytest.param([pod("coredns-a", "one"), pod("coredns-b", "one"), pod("web", "one", "{app: web}", "")], id="cluster-of-one-node"),
+        pytest.param([pod("coredns-a", "one"), pod("web", "two", "{app: web}", "")], id="one-dns-pod"),
+        pytest.param([pod("coredns-a", "one"), pod("coredns-b", "one"), pod("coredns-c", "two", status="{phase: Running}"), pod("coredns-d", "one", status="{phase: Failed}")], id="dns-pods-on-two-nodes"),
+        pytest.param([pod("web", "one", "{app: web}", status="{containerStatuses: [{name: web, restartCount: 3, lastState: {terminated: {reason: OOMKilled}}}]}")], id="restart-of-something-else"),
+        pytest.param([COREFILE % "cluster.local in-addr.arpa", SEARCHES % ("ClusterFirst", "svc.cluster.local, b.svc.Cluster.Local., corp.example, b.svc.west.local, svc.clusterset.local"), KUBELETS % "clusterDomain: cluster.local."], id="one-domain"),
+        pytest.param([COREFILE % "cluster.local", SEARCHES % ("None", "svc.east.local")], id="another-clusters-dns"),
+        pytest.param([COREFILE % "{$DOMAIN}", SEARCHES % ("ClusterFirst", "svc.east.local")], id="domain-of-the-environment"),
+        pytest.param([COREFILE % "__PILLAR__DNS__DOMAIN__", KUBELETS % "clusterDomain: a.local"], id="placeholder-for-the-domain"),
+        pytest.param([COREFILE % "a.local b.local", KUBELETS % "clusterDomain: b.local", SEARCHES % ("ClusterFirst", "svc.a.local")], id="two-domains-while-one-is-left"),
+        pytest.param([COREFILE % "cluster.local", KUBELETS % "clusterDNS: [10.96.0.10]"], id="kubelets-without-a-domain"),
+        pytest.param([COREFILE % "cluster.local", KUBELETS % "clusterDomain: [a"], id="kubelets-with-no-configuration"),
+        pytest.param([SEARCHES % ("ClusterFirst", "svc.east.local"), KUBELETS % "clusterDomain: a.local"], id="no-corefile"),
         pytest.param(["kind: Kustomization\napiVersion: kustomize.config.k8s.io/v1beta1\nresources: [a.yaml]\n"], id="kustomization"),
         pytest.param(["a: 1\nb: [2]\n"], id="values-of-a-chart"),
         pytest.param(["- op: replace\n  path: /spec\n"], id="json-patch"),

@@ -107,7 +107,8 @@ def test_one_namespace() -> None:
         "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     ]
     assert {query["fieldSelector"] for path, query in server.asked if "configmaps" in path} == {
-        f"metadata.name={name}" for name in ("coredns", "node-local-dns", "coredns-custom", "hsdns")
+        f"metadata.name={name}"
+        for name in ("coredns", "node-local-dns", "coredns-custom", "hsdns", "kubelet-config")
     }
 
 
@@ -165,7 +166,8 @@ POD = named(
         "phase": "Running",
         "conditions": [{"type": "Ready", "status": "False", "reason": "X", "message": SECRET}],
         "containerStatuses": [
-            {"name": "web", "ready": False, "imageID": SECRET, "state": {"waiting": {"reason": "Y", "message": SECRET}}}
+            {"name": "web", "ready": False, "imageID": SECRET, "state": {"waiting": {"reason": "Y", "message": SECRET}},
+             "lastState": {"terminated": {"reason": "Error", "exitCode": 2, "message": SECRET}}}
         ],
     },
 )  # fmt: skip
@@ -189,7 +191,12 @@ def test_what_a_pod_keeps() -> None:
         "phase": "Running",
         "conditions": [{"type": "Ready", "status": "False", "reason": "X"}],
         "containerStatuses": [
-            {"name": "web", "ready": False, "state": {"waiting": {"reason": "Y"}}}
+            {
+                "name": "web",
+                "ready": False,
+                "state": {"waiting": {"reason": "Y"}},
+                "lastState": {"terminated": {"reason": "Error", "exitCode": 2}},
+            }
         ],
     }
 
@@ -212,6 +219,19 @@ def test_what_a_config_map_keeps() -> None:
     data = {"Corefile": ". {\n}", "a.server": "b {\n}", "other": SECRET}
     found = pruned(KIND["ConfigMap"], named("coredns", data=data))
     assert found["data"] == {"Corefile": ". {\n}", "a.server": "b {\n}"}
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("clusterDomain: a.local\nclusterDNS: [10.96.0.10]\nstaticPodURL: hunter2\n", '{"clusterDomain": "a.local", "clusterDNS": ["10.96.0.10"]}'),
+        ("a: [", "{}"),
+        ("- hunter2", "{}"),
+    ],
+)  # fmt: skip
+def test_what_the_config_map_of_the_kubelets_keeps(text: str, kept: str) -> None:
+    found = pruned(KIND["ConfigMap"], named("kubelet-config", data={"kubelet": text}))
+    assert found["data"] == {"kubelet": kept}
 
 
 def test_what_a_service_keeps() -> None:

@@ -12,6 +12,8 @@ captured_name.py    names that the search list catches
 network_policy.py   policies that keep pods from DNS
 pod_dns.py          dnsPolicy and dnsConfig
 cluster_role.py     what a DNS server may read
+dns_pods.py         the pods of the cluster's own DNS
+cluster_domain.py   the domain of the cluster, in all places that have it
 corefile_cache.py   how long answers are stored
 corefile_forward.py where names outside the cluster are asked
 corefile_health.py  probes of the DNS server, and its Corefile as a whole
@@ -21,10 +23,12 @@ from typing import Final
 
 from hsdns.rules.checks import (
     captured_name,
+    cluster_domain,
     cluster_role,
     corefile_cache,
     corefile_forward,
     corefile_health,
+    dns_pods,
     endpoint_count,
     endpoint_slice,
     external_name,
@@ -53,4 +57,6 @@ MODULES: Final = (
     corefile_cache,
     corefile_forward,
     corefile_health,
+    dns_pods,
+    cluster_domain,
 )

@@ -1,0 +1,158 @@
+"""HS211 to HS214: the pods of the cluster's own DNS: how many, on which nodes, their restarts and their probes.
+
+Path: judging.py -> here -> cluster/controllers/dns_service.py, which names their Service.
+Rule 1: the pods are those that the Service of the DNS selects; where the Service is not among the objects, those in its
+        namespace with its usual labels.
+Rule 2: a Deployment without `replicas` leaves the number to an autoscaler, as kubeadm's manifest does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, Final
+
+from hsdns.cluster.controllers.dns_service import KNOWN, PORT, DnsService
+from hsdns.cluster.controllers.kinds import PodManifest
+from hsdns.rules.check import check
+from hsdns.rules.finding import Remark
+from hsdns.rules.objects import Objects, PodSet
+
+_SCALED: Final = ("Deployment", "StatefulSet", "DaemonSet")
+_ENDED: Final = ("Succeeded", "Failed")
+_NO_MEMORY: Final = "OOMKilled"
+
+
+def dns_pods(objects: Objects) -> Sequence[PodSet]:
+    """The pods of the cluster's DNS, and the workloads that make them."""
+    for kind, (manifest, service) in product(KNOWN, objects.services):
+        if kind.is_named(service):
+            return objects.selected(manifest, service.spec.selector or kind.labels)
+    return [each for each in objects.pod_sets if any(_is_labelled(each, kind) for kind in KNOWN)]
+
+
+def _is_labelled(pods: PodSet, kind: DnsService) -> bool:
+    return pods.manifest.namespace == kind.namespace and pods.matches(kind.labels)
+
+
+@check("HS211")
+def one_replica(objects: Objects) -> Iterator[Remark]:
+    """A Deployment that is all of the cluster's DNS, and has one replica."""
+    scaled = [each for each in dns_pods(objects) if each.manifest.kind in _SCALED]
+    if any("replicas" not in _mapping(each.manifest.content, "spec") for each in scaled):
+        return
+    if sum(each.replicas or 0 for each in scaled) != 1:
+        return
+    for pods in scaled:
+        if pods.replicas == 1:
+            yield pods.manifest.remark(
+                "spec.replicas",
+                "the cluster's DNS has one replica, so no name resolves while its pod is restarted, replaced or moved "
+                "to another node; write replicas: 2, or more",
+            )
+
+
+@check("HS212")
+def one_node(objects: Objects) -> Iterator[Remark]:
+    """DNS pods that are all on one of several nodes."""
+    running = [
+        (each, each.spec.node_name)
+        for each in dns_pods(objects)
+        if isinstance(each.manifest.object, PodManifest) and _runs(each)
+    ]
+    nodes = {node for _, node in running}
+    others = {each.spec.node_name for each in objects.pod_sets if _runs(each)}
+    if len(running) > 1 and len(nodes) == 1 and others - nodes:
+        pods, node = running[0]
+        yield pods.manifest.remark(
+            "spec.nodeName",
+            f"all {len(running)} pods of the cluster's DNS are on node {node}, so no name resolves while it is down; "
+            "delete one of them, and spread them with podAntiAffinity or topologySpreadConstraints for "
+            "kubernetes.io/hostname",
+        )
+
+
+def _runs(pods: PodSet) -> bool:
+    """Whether they are a Pod that a node runs, and that is not on its way out."""
+    found = pods.manifest.object
+    return (
+        isinstance(found, PodManifest)
+        and bool(found.spec.node_name)
+        and found.status.phase not in _ENDED
+        and "deletionTimestamp" not in pods.manifest.metadata
+    )
+
+
+@check("HS213")
+def restarted(objects: Objects) -> Iterator[Remark]:
+    """DNS containers that have been restarted."""
+    for pods in dns_pods(objects):
+        if not isinstance(pods.manifest.object, PodManifest):
+            continue
+        listed = _mapping(pods.manifest.content, "status").get("containerStatuses")
+        for at, each in enumerate(listed if isinstance(listed, list) else ()):
+            count = each.get("restartCount") if isinstance(each, dict) else None
+            if not isinstance(count, int) or count < 1:
+                continue
+            ended = _mapping(each, "lastState", "terminated")
+            times = "once" if count == 1 else f"{count} times"
+            last = f", last at {ended['finishedAt']}" if ended.get("finishedAt") else ""
+            found = f"container {each.get('name')} of the cluster's DNS was restarted {times}{last}"
+            field = f"status.containerStatuses[{at}].restartCount"
+            if ended.get("reason") == _NO_MEMORY:
+                yield pods.manifest.remark(
+                    field,
+                    f"{found}, because it needed more memory than its limit ({_NO_MEMORY}), and it may again when many "
+                    "ask; raise the limit, and see who asks so much",
+                    level="warning",
+                )
+            else:
+                why = f" ({ended['reason']}{_code(ended)})" if ended.get("reason") else ""
+                yield pods.manifest.remark(
+                    field,
+                    f"{found}{why}, and the queries in progress were lost; see why in the log of the container before "
+                    "(kubectl logs --previous)",
+                )
+
+
+def _code(ended: dict[str, Any]) -> str:
+    return f", exit code {ended['exitCode']}" if isinstance(ended.get("exitCode"), int) else ""
+
+
+@check("HS214")
+def without_probe(objects: Objects) -> Iterator[Remark]:
+    """DNS containers that are asked before they are ready."""
+    known = {id(each) for each in dns_pods(objects)}
+    for pods in objects.templates:
+        if id(pods) not in known:
+            continue
+        spec = _mapping(pods.manifest.content, *pods.field.split("."))
+        listed = spec.get("containers")
+        written = listed if isinstance(listed, list) else []
+        containers = [each for each in written if isinstance(each, dict)]
+        serving = [at for at, each in enumerate(containers) if _listens(each)]
+        for at in serving or ([0] if len(containers) == 1 else []):
+            if "readinessProbe" not in containers[at]:
+                yield pods.manifest.remark(
+                    f"{pods.field}.containers[{at}].readinessProbe",
+                    "without a readiness probe the pod is asked as soon as it has started, before it knows the "
+                    "cluster, and goes on being asked when it hangs; add one for /ready on port 8181",
+                    at=f"{pods.field}.containers[{at}]",
+                )
+
+
+def _listens(container: dict[str, Any]) -> bool:
+    """Whether a container has a port for DNS."""
+    ports = container.get("ports")
+    return any(
+        each.get("containerPort") == PORT or each.get("name") in ("dns", "dns-tcp")
+        for each in (ports if isinstance(ports, list) else ())
+        if isinstance(each, dict)
+    )
+
+
+def _mapping(value: Any, *path: str) -> dict[str, Any]:
+    """The mapping at a path; empty if there is none."""
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}

@@ -10,6 +10,7 @@ Rule 3: nothing is written to the cluster, and no Secret and no environment vari
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -133,6 +134,10 @@ def _read(flags: dict[str, Any], namespace: str) -> tuple[str, bytes]:
     if path == demo.WORD:
         return "the demo cluster", demo.manifests()
     if path is not None:
+        if os.path.isdir(path):
+            raise FlagError(
+                f"-from {path}: this is a folder; give a file, or use hsdns lint {path}"
+            )
         with open(path, "rb") as file:
             return path, file.read()
     content = asyncio.run(_collect(flags, namespace))

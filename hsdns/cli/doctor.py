@@ -118,7 +118,7 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     namespace = target.partition("/")[0]
     here = Dump(*_read(flags, namespace))
     try:
-        there = Dump(*_read(other, namespace))
+        there = Dump(*_read(other, namespace, "against"))
     except OSError as error:
         raise FlagError(
             f"-against {other.get('from')}: it cannot be read: {error.strerror or error}"
@@ -126,7 +126,7 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     return run_against(here, there, target, output)
 
 
-def _read(flags: dict[str, Any], namespace: str) -> tuple[str, bytes]:
+def _read(flags: dict[str, Any], namespace: str, flag: str = "from") -> tuple[str, bytes]:
     """The name and the content of the dump; raise FlagError or OSError."""
     path = flags.get("from")
     if path == "-":
@@ -136,7 +136,7 @@ def _read(flags: dict[str, Any], namespace: str) -> tuple[str, bytes]:
     if path is not None:
         if os.path.isdir(path):
             raise FlagError(
-                f"-from {path}: this is a folder; give a file, or use hsdns lint {path}"
+                f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
             )
         with open(path, "rb") as file:
             return path, file.read()

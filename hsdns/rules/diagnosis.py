@@ -7,13 +7,14 @@ Rule 2: a rule that looks at objects which could not be read has not passed, als
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import SERVICE_NAME_LABEL
 from hsdns.corefile.tree import did_you_mean
 from hsdns.rules.check import CHECKS
+from hsdns.rules.checks.dns_answers import asked
 from hsdns.rules.finding import Finding
 from hsdns.rules.judging import judge
 from hsdns.rules.objects import Objects
@@ -31,15 +32,21 @@ NEEDS: Final[dict[str, str]] = {
     "networkpolicies": "HS161 HS162 HS163",
     "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS221",
     "clusterroles": "HS181",
+    "answers": "HS231 HS232",  # of DNS servers
 }
 # What the API server never has: it refused it, or it is a text around the objects.
 OF_FILES: Final = frozenset({"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132"})
 WHOLE: Final = frozenset({"services", "pods", "statefulsets", "deployments"})
+# About the servers that every name depends on, so also shown where a part of the cluster is judged.
+OF_SERVERS: Final = frozenset(NEEDS["answers"].split())
 MAIN: Final = ("services", "endpointslices", "pods")
 
 
 class Diagnosis(NamedTuple):
-    """`passed` are codes; `unchecked` has the codes by what could not be read, `reasons` why."""
+    """`passed` are codes; `unchecked` has the codes by what could not be read, `reasons` why.
+
+    `asked` has a sentence about each DNS server that was asked.
+    """
 
     findings: list[Finding]
     passed: list[str]
@@ -47,6 +54,7 @@ class Diagnosis(NamedTuple):
     reasons: Mapping[str, str]
     objects: int
     problems: list[str]
+    asked: Sequence[str] = ()
 
     @property
     def is_blind(self) -> bool:
@@ -60,14 +68,16 @@ def diagnose(name: str, content: bytes, reasons: Mapping[str, str], target: str 
     places = _places(read.objects, target) if target else None
     found = judge(read.objects, read.silences).findings
     if places is not None:
-        found = [each for each in found if each.remark.place in places]
+        found = [
+            each for each in found if each.remark.place in places or each.rule.code in OF_SERVERS
+        ]
     unchecked = {plural: tuple(NEEDS.get(plural, "").split()) for plural in reasons}
     missing = {code for codes in unchecked.values() for code in codes}
     codes = {each.rule.code for each in found}
     passed = [code for code in sorted(CHECKS) if code not in codes | missing | OF_FILES]
-    return Diagnosis(
-        found, passed, unchecked, reasons, len(read.objects.manifests), _problems(read)
-    )
+    servers = asked(read.objects)
+    count = len(read.objects.manifests) - len(servers)
+    return Diagnosis(found, passed, unchecked, reasons, count, _problems(read), servers)
 
 
 def _problems(read: Files) -> list[str]:

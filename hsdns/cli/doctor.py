@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hsdns.cli import demo
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.silence_flag import FLAG, read_silences
 
 if TYPE_CHECKING:
     from hsdns.rules.diagnosis import Diagnosis
@@ -43,6 +44,7 @@ FLAGS: Final = {
     ),
     "server": Flag(list, "DNS servers to ask in place of the cluster's own", "ADDRESS..."),
     "no-ask": Flag(bool, "ask no DNS server"),
+    "config": FLAG,
     "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
     "o": Flag(str, "format: text (default) or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
@@ -82,8 +84,9 @@ def run(words: list[str]) -> int:
                 )
         if "against" in flags:
             return _against(flags, target, output)
+        _, patterns = read_silences(flags)
         name, content = _read(flags, target.partition("/")[0], _asking(flags, target))
-        found = diagnose(name, content, unread_kinds(content), target)
+        found = diagnose(name, content, unread_kinds(content), target, patterns)
     except (FlagError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return BLIND
@@ -104,7 +107,7 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""
     from hsdns.cli.doctor_against import Dump, other_flags, run_against
 
-    for flag in ("level", "server", "no-ask"):
+    for flag in ("level", "server", "no-ask", "config"):
         if flag in flags:
             raise FlagError(
                 f"-{flag} is for findings, and -against shows differences; leave one of them out"

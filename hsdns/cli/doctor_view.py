@@ -78,6 +78,7 @@ def _lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
     if any(found.unchecked.values()):
         yield ""
     hidden = f", {below} more below the -level" if below else ""
+    hidden += f", {len(found.silenced)} silenced" if found.silenced else ""
     yield (
         f"{_counted(len(found.findings), 'finding')}{hidden}, {_counted(len(found.passed), 'rule')} passed, "
         f"in {_counted(found.objects, 'object')} of {source}"
@@ -88,6 +89,7 @@ def as_json(found: Diagnosis, below: int) -> str:
     """The diagnosis for a script."""
     value = {
         "findings": [_finding(each) for each in found.findings],
+        "silenced": [{**_finding(each), "reason": each.silenced} for each in found.silenced],
         "below": below,
         "passed": found.passed,
         "asked": found.asked,

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.silence_flag import FLAG, is_everything, read_silences
 from hsdns.corefile.tree import did_you_mean
+
+if TYPE_CHECKING:
+    from hsdns.cli.lint_files import Listed
+    from hsdns.rules.judging import Judgement
+    from hsdns.rules.reading import Files
+    from hsdns.rules.silence_file import SilencePattern
 
 UNREAD: Final = 2
 ROUNDS: Final = 5  # of -fix: a repair may show what is to be repaired next
@@ -24,6 +31,7 @@ FLAGS: Final = {
     "against": Flag(
         str, "show how Services differ from those of a file or folder, instead of findings", "PATH"
     ),
+    "config": FLAG,
     "fix": Flag(bool, "repair what can be repaired safely, in the files"),
     "stdin-filename": Flag(str, "name of what is on standard input, for messages", "FILE"),
     "h": Flag(bool, "show this help"),
@@ -58,31 +66,55 @@ def run(words: list[str]) -> int:
             raise FlagError("-fix changes files, and standard input is none; name the files")
         if "stdin-filename" in flags and "-" not in (*paths, against):
             raise FlagError('-stdin-filename is the name of standard input; add "-" to the paths')
+        config, patterns = ("", []) if against else read_silences(flags)
     except FlagError as error:
         print(error, file=sys.stderr)
         return UNREAD
+    from hsdns.cli.lint_files import NAME, read_paths
+
     stdin_name = str(flags.get("stdin-filename", ""))
     if against:
         from hsdns.cli.lint_against import run_against
 
         return run_against(paths, against, output, stdin_name)
-    return _lint(paths, output, level, stdin_name, is_fixing=bool(flags.get("fix")))
+    listed = read_paths(paths, stdin_name or NAME, without=config)
+    judged = _judge(patterns, is_everything=bool(config) and is_everything(paths, config))
+    return _lint(paths, listed, judged, output, level, is_fixing=bool(flags.get("fix")))
+
+
+def _judge(
+    patterns: Sequence[SilencePattern], *, is_everything: bool
+) -> Callable[[Files], Judgement]:
+    """What judges files with the entries of a file of silences."""
+    from hsdns.rules.diagnosis import without_objects
+    from hsdns.rules.judging import judge
+    from hsdns.rules.silence_file import SilenceFile
+
+    def judged(read: Files) -> Judgement:
+        unchecked = without_objects(read.objects)
+        filed = SilenceFile(patterns, unchecked, is_everything=is_everything)
+        return judge(read.objects, read.silences, filed)
+
+    return judged
 
 
 def _lint(
-    paths: Sequence[str], output: str, level: str, stdin_name: str, *, is_fixing: bool
+    paths: Sequence[str],
+    listed: Listed,
+    judged: Callable[[Files], Judgement],
+    output: str,
+    level: str,
+    *,
+    is_fixing: bool,
 ) -> int:
-    from hsdns.cli.lint_files import NAME, read_paths
-    from hsdns.rules.judging import judge
     from hsdns.rules.output import Report, formatted
     from hsdns.rules.reading import read_files
     from hsdns.rules.rule import level_at_least
 
-    listed = read_paths(paths, stdin_name or NAME)
     files = listed.files
     problems = list(listed.problems)
     if is_fixing:
-        files, unwritten = _repair(files)
+        files, unwritten = _repair(files, judged)
         problems += unwritten
     read = read_files(files)
     objects = len(read.objects.manifests) + sum(not each.owner for each in read.objects.corefiles)
@@ -94,16 +126,17 @@ def _lint(
         )
     for sentence in [*remarks, *unread]:
         print(sentence, file=sys.stderr)
-    found, silenced = judge(read.objects, read.silences)
+    found, silenced = judged(read)
     shown = [each for each in found if level_at_least(each.level, level)]
     report = Report(shown, len(found) - len(shown), silenced, objects, len(files), unread)
     print(formatted(report, output), end="")
     return UNREAD if unread else 1 if shown else 0
 
 
-def _repair(files: Sequence[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]], list[str]]:
+def _repair(
+    files: Sequence[tuple[str, bytes]], judged: Callable[[Files], Judgement]
+) -> tuple[list[tuple[str, bytes]], list[str]]:
     """Repair what is found, write the files that change, and return them all; and why some were not written."""
-    from hsdns.rules.judging import judge
     from hsdns.rules.reading import read_files
     from hsdns.rules.repair import repaired
 
@@ -111,11 +144,7 @@ def _repair(files: Sequence[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]]
     changed: dict[str, int] = {}
     for _ in range(ROUNDS):
         read = read_files(now.items())
-        edits = [
-            each.remark.edit
-            for each in judge(read.objects, read.silences).findings
-            if each.remark.edit
-        ]
+        edits = [each.remark.edit for each in judged(read).findings if each.remark.edit]
         if not edits:
             break
         for file in dict.fromkeys(each.start.file for each in edits):

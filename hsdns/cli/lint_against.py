@@ -23,7 +23,7 @@ UNREAD: Final = 2
 
 def check_flags(flags: Mapping[str, object], paths: Sequence[str], output: str) -> None:
     """Raise FlagError for what says nothing about differences."""
-    for flag in ("level", "fix"):
+    for flag in ("level", "fix", "config"):
         if flags.get(flag):
             raise FlagError(
                 f"-{flag} is for findings, and -against shows differences; leave one of them out"

@@ -32,11 +32,11 @@ class Listed(NamedTuple):
     remarks: list[str]
 
 
-def read_paths(paths: Sequence[str], stdin_name: str = NAME) -> Listed:
-    """Read the files under some paths, each once; `-` is standard input."""
+def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") -> Listed:
+    """Read the files under some paths, each once, but not the file `without`; `-` is standard input."""
     files, problems, remarks = list[tuple[str, bytes]](), list[str](), list[str]()
     corefiles: list[str] = []
-    left_out: set[str] = set()
+    left_out = {os.path.realpath(without)} if without else set[str]()
     for path in paths:
         if path != STANDARD_INPUT and not os.path.exists(path):
             problems.append(f"{path}: there is no such file or folder; correct the path")

@@ -7,18 +7,20 @@ Rule 2: a rule that looks at objects which could not be read has not passed, als
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import SERVICE_NAME_LABEL
 from hsdns.corefile.tree import did_you_mean
 from hsdns.rules.check import CHECKS
-from hsdns.rules.checks.dns_answers import asked
+from hsdns.rules.checks.dns_answers import KIND, asked
 from hsdns.rules.finding import Finding
 from hsdns.rules.judging import judge
 from hsdns.rules.objects import Objects
 from hsdns.rules.reading import Files, read_files
+from hsdns.rules.silence_file import SilenceFile, SilencePattern
 
 # Objects without which rules cannot tell.
 NEEDS: Final[dict[str, str]] = {
@@ -54,6 +56,7 @@ class Diagnosis(NamedTuple):
     reasons: Mapping[str, str]
     objects: int
     problems: list[str]
+    silenced: Sequence[Finding] = ()
     asked: Sequence[str] = ()
 
     @property
@@ -62,22 +65,72 @@ class Diagnosis(NamedTuple):
         return bool(self.problems) or any(plural in self.reasons for plural in MAIN)
 
 
-def diagnose(name: str, content: bytes, reasons: Mapping[str, str], target: str = "") -> Diagnosis:
-    """Judge a dump; `target` is NAMESPACE or NAMESPACE/NAME.  Raise ValueError if the dump does not have it."""
+def diagnose(
+    name: str,
+    content: bytes,
+    reasons: Mapping[str, str],
+    target: str = "",
+    patterns: Sequence[SilencePattern] = (),
+) -> Diagnosis:
+    """Judge a dump; `target` is NAMESPACE or NAMESPACE/NAME, `patterns` are the entries of a file of silences.
+
+    Entries with a path are about files.  Raise ValueError if the dump does not have the target.
+    """
     read = read_files([(name, content)], is_whole=not WHOLE & set(reasons))
     places = _places(read.objects, target) if target else None
-    found = judge(read.objects, read.silences).findings
-    if places is not None:
-        found = [
-            each for each in found if each.remark.place in places or each.rule.code in OF_SERVERS
-        ]
     unchecked = {plural: tuple(NEEDS.get(plural, "").split()) for plural in reasons}
     missing = {code for codes in unchecked.values() for code in codes}
-    codes = {each.rule.code for each in found}
+    own = [each for each in patterns if not each.path]
+    filed = SilenceFile(own, OF_FILES | missing, is_everything=not target)
+    found, silenced = judge(read.objects, read.silences, filed)
+    if places is not None:
+        shown = partial(_is_shown, places)
+        silenced = [each for each in silenced if shown(each)]
+        found = [each for each in found if shown(each) or _is_of_file(each, patterns)]
+    # Where it is in the dump says nothing, but where in the file of silences does.
+    found = [
+        each._replace(remark=each.remark._replace(place=str(each.remark.position)))
+        if _is_of_file(each, patterns)
+        else each
+        for each in found
+    ]
+    codes = {each.rule.code for each in (*found, *silenced)}
     passed = [code for code in sorted(CHECKS) if code not in codes | missing | OF_FILES]
     servers = asked(read.objects)
-    count = len(read.objects.manifests) - len(servers)
-    return Diagnosis(found, passed, unchecked, reasons, count, _problems(read), servers)
+    return Diagnosis(
+        found,
+        passed,
+        unchecked,
+        reasons,
+        len(read.objects.manifests) - len(servers),
+        _problems(read),
+        silenced,
+        servers,
+    )
+
+
+def _is_shown(places: Collection[str], finding: Finding) -> bool:
+    return finding.remark.place in places or finding.rule.code in OF_SERVERS
+
+
+def without_objects(objects: Objects) -> frozenset[str]:
+    """The rules that find nothing in some files because these have no objects of a kind."""
+    lacking = [
+        plural
+        for plural, is_there in (
+            ("endpointslices", objects.of("EndpointSlice")),
+            ("networkpolicies", objects.written("NetworkPolicy")),
+            ("clusterroles", objects.written("ClusterRole")),
+            ("answers", objects.written(KIND)),
+            ("configmaps", objects.corefiles),
+        )
+        if not is_there
+    ]
+    return frozenset(code for plural in lacking for code in NEEDS[plural].split())
+
+
+def _is_of_file(finding: Finding, patterns: Sequence[SilencePattern]) -> bool:
+    return any(each.at == finding.remark.position for each in patterns)
 
 
 def _problems(read: Files) -> list[str]:

@@ -34,12 +34,16 @@ class Remark(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A remark with its rule; `silenced` is the reason for which it is not shown."""
+    """A remark with its rule; `silenced` is the reason for which it is not shown.
+
+    `is_outside` if the reason is not written beside what it is about, but in a file of silences.
+    """
 
     rule: Rule
     level: str
     remark: Remark
     silenced: str = ""
+    is_outside: bool = False
 
     @property
     def message(self) -> str:

@@ -17,6 +17,7 @@ from hsdns.rules.finding import Edit, Finding, Remark
 from hsdns.rules.objects import Objects
 from hsdns.rules.rule import rules
 from hsdns.rules.silence import Silence
+from hsdns.rules.silence_file import NO_FILE, SilenceFile, SilencePattern
 
 WITHOUT_EFFECT: Final = "HS003"
 WITHOUT_REASON: Final = "HS004"
@@ -29,8 +30,10 @@ class Judgement(NamedTuple):
     silenced: list[Finding]
 
 
-def judge(objects: Objects, silences: Iterable[Silence] = ()) -> Judgement:
-    """Run all checks."""
+def judge(
+    objects: Objects, silences: Iterable[Silence] = (), filed: SilenceFile = NO_FILE
+) -> Judgement:
+    """Run all checks; `filed` has the silences of a file."""
     assert MODULES, "their import enters the checks"
     known = rules()
     found = [
@@ -39,16 +42,25 @@ def judge(objects: Objects, silences: Iterable[Silence] = ()) -> Judgement:
         for remark in function(objects)
     ]
     listed = list(silences)
-    used: set[Silence] = set()
+    used: set[Silence | SilencePattern] = set()
     shown, silenced = [], []
     for each in found:
         silence = next((one for one in listed if _is_about(one, each, objects)), None)
-        if silence is None:
-            shown.append(each)
-        else:
-            used.add(silence)
+        pattern = next(
+            (one for one in filed.patterns if one.silences(each.rule.code, each.remark)), None
+        )
+        used |= {one for one in (silence, pattern) if one is not None}
+        if silence is not None:
             silenced.append(each._replace(silenced=silence.reason))
-    for code, remark in _of_silences([each for each in listed if each not in used]):
+        elif pattern is not None:
+            silenced.append(each._replace(silenced=pattern.reason, is_outside=True))
+        else:
+            shown.append(each)
+    remarks = [
+        *_of_silences([each for each in listed if each not in used]),
+        *_of_patterns([each for each in filed.patterns if each not in used], filed, objects),
+    ]
+    for code, remark in remarks:
         shown.append(Finding(known[code], known[code].level, remark))
     return Judgement(sorted(shown, key=_order), silenced)
 
@@ -93,3 +105,25 @@ def _of_silences(unused: Iterable[Silence]) -> Iterator[tuple[str, Remark]]:
                 f"nothing here is found by {each.code}, so the silence has no effect; remove it"
             )
             yield WITHOUT_EFFECT, Remark(each.at, each.place, "", sentence, edit=edit)
+
+
+def _of_patterns(
+    unused: Iterable[SilencePattern], filed: SilenceFile, objects: Objects
+) -> Iterator[tuple[str, Remark]]:
+    for each in unused:
+        if each.code not in rules():
+            hint = did_you_mean(each.code, rules()) or "; hsdns rule lists them"
+            yield WITHOUT_EFFECT, Remark(each.at, "", "", f'there is no rule "{each.code}"{hint}')
+        elif not each.reason:
+            sentence = (
+                f"{each.code} is silenced without a reason, so it is not; write one as reason"
+            )
+            yield WITHOUT_REASON, Remark(each.at, "", "", sentence)
+        elif filed.is_due(each, objects):
+            parts = [f'object "{each.object}"' if each.object else ""]
+            parts.append(f'path "{each.path}"' if each.path else "")
+            sentence = (
+                f"nothing is found by {each.code} for {' and '.join(filter(None, parts))}, "
+                "so the silence has no effect; remove it"
+            )
+            yield WITHOUT_EFFECT, Remark(each.at, "", "", sentence)

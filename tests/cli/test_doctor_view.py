@@ -41,6 +41,7 @@ def test_what_was_asked_is_told() -> None:
 def test_json() -> None:
     assert json.loads(as_json(DIAGNOSIS, 1)) == {
         "findings": [],
+        "silenced": [],
         "below": 1,
         "passed": ["HS131"],
         "asked": [],

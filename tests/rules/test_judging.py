@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from hsdns.corefile.tree import Position
 from hsdns.rules.judging import judge
 from hsdns.rules.reading import read_files
+from hsdns.rules.silence_file import SilenceFile, SilencePattern
 
 TARGET = """apiVersion: v1
 kind: Service
@@ -76,3 +78,35 @@ data:
     errors = [each for each in found.findings if each.level == "error"]
     assert [(each.rule.code, each.remark.position.line) for each in errors] == [("HS203", 8)]
     assert [each.silenced for each in found.silenced] == ["a sidecar"]
+
+
+@pytest.mark.parametrize(
+    ("code", "object_", "reason", "found", "silenced"),
+    [
+        ("HS131", "Service db", "why", [], [("why", True)]),
+        ("HS131", "Service db", "", [FOUND, "HS004 1"], []),
+        ("HS131", "Service x", "why", [FOUND], []),
+        ("HS132", "Service db", "why", [FOUND, "HS003 1"], []),
+        ("HS132", "Service db", "", [FOUND, "HS004 1"], []),
+        ("HS13", "Service x", "why", [FOUND, "HS003 1"], []),
+    ],
+)
+def test_silences_of_a_file(
+    code: str, object_: str, reason: str, found: list[str], silenced: list[tuple[str, bool]]
+) -> None:
+    text = TARGET.format(before="", after="", annotations="")
+    objects = read_files([("a.yaml", text.encode())]).objects
+    pattern = SilencePattern(Position("s.yaml", 1, 1), code, object_, "", reason)
+    judgement = judge(objects, (), SilenceFile([pattern]))
+    rows = [f"{each.rule.code} {each.remark.position.line}" for each in judgement.findings]
+    assert rows == found
+    assert [(each.silenced, each.is_outside) for each in judgement.silenced] == silenced
+
+
+def test_a_comment_comes_before_a_file() -> None:
+    text = TARGET.format(before="", after=" # hsdns: ignore HS131 why", annotations="")
+    read = read_files([("a.yaml", text.encode())])
+    pattern = SilencePattern(Position("s.yaml", 1, 1), "HS131", "Service db", "", "other")
+    judgement = judge(read.objects, read.silences, SilenceFile([pattern]))
+    assert judgement.findings == []
+    assert [(each.silenced, each.is_outside) for each in judgement.silenced] == [("why", False)]

@@ -71,7 +71,8 @@ def _result(finding: Finding, order: list[str]) -> dict[str, Any]:
         "locations": [{**place, **({"logicalLocations": names} if names else {})}],
     }
     if finding.silenced:
-        found["suppressions"] = [{"kind": "inSource", "justification": finding.silenced}]
+        kind = "external" if finding.is_outside else "inSource"
+        found["suppressions"] = [{"kind": kind, "justification": finding.silenced}]
     if remark.edit is not None:
         found["fixes"] = [_fix(remark.edit)]
     return found

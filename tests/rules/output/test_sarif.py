@@ -45,6 +45,12 @@ def test_results(report: Report) -> None:
     assert silenced["suppressions"] == [{"kind": "inSource", "justification": "known"}]
 
 
+def test_what_a_file_silences_is_suppressed_outside(report: Report) -> None:
+    outside = [each._replace(is_outside=True) for each in report.silenced]
+    _, silenced = json.loads(write(report._replace(silenced=outside)))["runs"][0]["results"]
+    assert silenced["suppressions"] == [{"kind": "external", "justification": "known"}]
+
+
 def test_nothing(empty: Report) -> None:
     (run,) = json.loads(write(empty))["runs"]
     assert (run["results"], run["tool"]["driver"]["rules"]) == ([], [])

@@ -1,0 +1,44 @@
+"""`-config FILE` of `hsdns lint` and `hsdns doctor`: the file of silences.
+
+Path: cli/lint.py, cli/doctor.py -> here -> rules/silence_file.py.
+Rule: without the flag it is .hsdns.yaml in the working folder, if there is one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hsdns.cli.flags import Flag, FlagError
+
+if TYPE_CHECKING:
+    from hsdns.rules.silence_file import SilencePattern
+
+NAME: Final = ".hsdns.yaml"
+FLAG: Final = Flag(str, f"file of silences (default: {NAME} in the working folder)", "FILE")
+
+
+def read_silences(flags: Mapping[str, object]) -> tuple[str, list[SilencePattern]]:
+    """The path of the file, empty if there is none, and its entries; raise FlagError."""
+    from hsdns.rules.silence_file import read_silence_file
+
+    path = str(flags.get("config", NAME))
+    try:
+        with open(path, "rb") as file:
+            return path, read_silence_file(path, file.read())
+    except FileNotFoundError:
+        if "config" not in flags:
+            return "", []
+        raise FlagError(f"-config {path}: there is no such file; correct the path") from None
+    except OSError as error:
+        raise FlagError(f"{path}: it cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise FlagError(str(error)) from None
+
+
+def is_everything(paths: Sequence[str], path: str) -> bool:
+    """Whether the paths include the folder of the file, so that all that it can be about is checked."""
+    folder = os.path.dirname(os.path.realpath(path))
+    tops = [os.path.realpath(each) for each in paths if os.path.isdir(each)]
+    return any(folder == top or folder.startswith(os.path.join(top, "")) for top in tops)

@@ -12,6 +12,7 @@ Rule 3: nothing is written to the cluster, and no Secret and no environment vari
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -143,6 +144,10 @@ def _read(
     if path == demo.WORD:
         return "the demo cluster", demo.manifests()
     if path is not None:
+        if os.path.isdir(path):
+            raise FlagError(
+                f"-from {path}: this is a folder; give a file, or use hsdns lint {path}"
+            )
         with open(path, "rb") as file:
             return path, file.read()
     content = ask(asyncio.run(_collect(flags, namespace)))

@@ -41,6 +41,7 @@ BROKEN = {
     "HS172": "Pod broken/ndots",
     "HS173": "Pod broken/host-network",
     "HS203": "ConfigMap broken/coredns",
+    "HS221": "ConfigMap broken/kubelet-config",
 }
 # Rules without an example: what the API server refuses, silences, and what is about no headless name.
 WITHOUT = {
@@ -48,8 +49,9 @@ WITHOUT = {
     "HS136",  # the namespace of an example would have to be named otherwise
     "HS155",  # many endpoints, which would fill every list of the demo
     "HS181",  # a ClusterRole is in no namespace
-    *("HS201", "HS202", "HS204", "HS205", "HS206", "HS207", "HS208", "HS209", "HS221"),  # other Corefiles
-    *("HS211", "HS212", "HS213", "HS214", "HS231", "HS232"),  # the DNS servers, which the demo has none of
+    *("HS201", "HS202", "HS204", "HS205", "HS206", "HS207", "HS208", "HS209"),  # other Corefiles
+    *("HS211", "HS212", "HS213", "HS214"),  # the pods of the cluster's DNS are in their own namespace
+    *("HS231", "HS232"),  # what DNS servers answered
 }  # fmt: skip
 
 

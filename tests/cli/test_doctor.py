@@ -94,6 +94,7 @@ def test_without_the_right_to_list_pods(folder: Path, capsys: pytest.CaptureFixt
         (["-server", "dns.example"], '-server needs an IP address, or one with a port, found "dns.example"'),
         (["-server", "192.0.2.1", "-no-ask"], "-server and -no-ask exclude each other; leave one out"),
         (["-from", "none"], "[Errno 2] No such file or directory: 'none'"),
+        (["-from", "."], "-from .: this is a folder; give a file, or use hsdns lint ."),
         (["lab/wbe", "-from", "dump.json"], 'there is no Service and no Pod "wbe" in namespace lab; did you mean "web"?'),
         (["-kubeconfig", "none"], "there is no kubeconfig none; name one with -kubeconfig, or judge a file with -from"),
     ],

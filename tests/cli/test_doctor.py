@@ -50,7 +50,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
         "\n"
         "HS131 The target of an ExternalName Service is an IP address: https://hsdns.github.io/hsdns/rules/HS131.html\n"
         "\n"
-        "1 finding, 1 more below the -level, 41 rules passed, in 3 objects of dump.json\n"
+        "1 finding, 1 more below the -level, 43 rules passed, in 3 objects of dump.json\n"
     )
 
 

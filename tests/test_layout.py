@@ -78,6 +78,7 @@ WHOLE = {
     "tests/rules/test_no_false_alarm.py": "what all rules say nothing about",
     "tests/docs/test_rules.py": "the table of docs/lint.md, and the pages of the rules on the site",
     "tests/docs/test_testing.py": "docs/testing.md",
+    "tests/docs/test_troubleshooting.py": "docs/troubleshooting.md, against a server",
     "tests/docs/test_site.py": "mkdocs.yml and the front page",
     "tests/deploy/test_audit.py": "the manifests of the audit",
     "tests/deploy/test_helm.py": "deploy/helm: values, schema and templates",

@@ -1,7 +1,7 @@
 """The demo cluster: the manifests in `hsdns/demo/`, which come with hsdns.
 
 Path: cli/builtin.py (served), cli/doctor.py (judged) -> here.
-Its namespace `broken` has an example of each cause for which a name fails.
+Its namespace `broken` has examples of what makes names fail, one for each rule that a cluster can break.
 """
 
 from __future__ import annotations

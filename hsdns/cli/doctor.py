@@ -10,6 +10,7 @@ Rule 3: nothing is written to the cluster, and no Secret and no environment vari
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -117,7 +118,7 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     namespace = target.partition("/")[0]
     here = Dump(*_read(flags, namespace))
     try:
-        there = Dump(*_read(other, namespace))
+        there = Dump(*_read(other, namespace, "against"))
     except OSError as error:
         raise FlagError(
             f"-against {other.get('from')}: it cannot be read: {error.strerror or error}"
@@ -125,7 +126,7 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     return run_against(here, there, target, output)
 
 
-def _read(flags: dict[str, Any], namespace: str) -> tuple[str, bytes]:
+def _read(flags: dict[str, Any], namespace: str, flag: str = "from") -> tuple[str, bytes]:
     """The name and the content of the dump; raise FlagError or OSError."""
     path = flags.get("from")
     if path == "-":
@@ -133,6 +134,10 @@ def _read(flags: dict[str, Any], namespace: str) -> tuple[str, bytes]:
     if path == demo.WORD:
         return "the demo cluster", demo.manifests()
     if path is not None:
+        if os.path.isdir(path):
+            raise FlagError(
+                f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
+            )
         with open(path, "rb") as file:
             return path, file.read()
     content = asyncio.run(_collect(flags, namespace))

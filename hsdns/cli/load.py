@@ -4,7 +4,7 @@ Path: argv -> here -> load_flags.py, load_cluster.py -> load/run.py -> the repor
 Rule 1: exit status 0: it ran, and all limits hold; 1: a limit of -fail-if is met; 2: bad input, no server, or a limit
         that could not be told.  A generator of a Job has status 0 once its report is put: limits are those of all.
 Rule 2: standard output has the report only; the line of what goes on is on standard error.
-Rule 3: a run that is interrupted is reported, with status 2 unless a limit is met.
+Rule 3: a run that Ctrl-C or SIGTERM ends is reported, with status 2 unless a limit is met.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from hsdns.cli.load_export import Metrics, check_gateway, tell, write_for_ci
 from hsdns.cli.load_flags import FLAGS, Flags, LoadSettings, read_settings
 from hsdns.cli.load_knee import find_knee
 from hsdns.cli.load_part import Generator, find_generator
+from hsdns.cli.load_termination import Termination
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError
 
@@ -59,11 +60,16 @@ COMMANDS: Final = {"compare": "hsdns.cli.load_compare", "merge": "hsdns.cli.load
 
 def run(words: list[str]) -> int:
     """Run `hsdns load`; return the exit status."""
-    from hsdns.cli.offline import CannotTell
-
     if words and words[0] in COMMANDS:
         command: Callable[[list[str]], int] = import_module(COMMANDS[words[0]]).run
         return command(words[1:])
+    with Termination() as termination:
+        return _load_and_tell(words, termination)
+
+
+def _load_and_tell(words: list[str], termination: Termination) -> int:
+    from hsdns.cli.offline import CannotTell
+
     try:
         flags = parse_flags(words, FLAGS, command="hsdns load", commands=COMMANDS)
         if flags.get("h"):
@@ -73,7 +79,7 @@ def run(words: list[str]) -> int:
         settings = read_settings(flags)
         metrics = Metrics(str(flags.get("prometheus", "")), check_gateway(flags))
         generator = find_generator(settings.portion, settings.start_at, settings.job)
-        report, results = _run(settings, flags, metrics, generator)
+        report, results = _run(settings, flags, metrics, generator, termination)
     except (FlagError, LoadError, CorefileError, CannotTell, OSError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -94,7 +100,11 @@ def run(words: list[str]) -> int:
 
 
 def _run(
-    settings: LoadSettings, flags: Flags, metrics: Metrics, generator: Generator
+    settings: LoadSettings,
+    flags: Flags,
+    metrics: Metrics,
+    generator: Generator,
+    termination: Termination,
 ) -> tuple[Report, dict[str, Results]]:
     from hsdns.load.report import Run, make_report
 
@@ -108,7 +118,7 @@ def _run(
         started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
         def load(step: LoadSettings) -> tuple[list[OfServer], PlanReport]:
-            return _load(step, questions, cluster, metrics, generator)
+            return _load(step, questions, cluster, metrics, generator, termination)
 
         knee = None
         if settings.knee is None:
@@ -116,8 +126,8 @@ def _run(
         else:
             knee, servers, plan = find_knee(settings, load)
     slack = settings.slack if settings.verifies else None
-    report = make_report(Run(started, plan, _machine(), slack, settings.limits), servers)
-    report = msgspec.structs.replace(report, knee=knee)
+    run = Run(started, plan, _machine(), slack, settings.limits, knee)
+    report = make_report(run, servers)
     return report, {each.name: each.results for each in servers}
 
 
@@ -185,6 +195,7 @@ def _load(
     cluster: LoadCluster | None,
     metrics: Metrics,
     generator: Generator,
+    termination: Termination,
 ) -> tuple[list[OfServer], PlanReport]:
     from hsdns.cli.load_following import following_changes
     from hsdns.cli.load_live import live
@@ -246,6 +257,7 @@ def _load(
             settings.limits,
             generator.begin,
             following.take,
+            termination.take,
         )
         ended = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep

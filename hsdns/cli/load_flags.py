@@ -163,7 +163,6 @@ def read_settings(flags: Flags) -> LoadSettings:
     check_schedule(schedule, float(str(flags.get("max-rate", MOST_RATE))), longest)
     _check_parts(flags)
     verifies = bool(flags.get("verify"))
-    limits = str(flags["fail-if"]) if "fail-if" in flags else ""
     timeout, slack, wait = (
         read_time(flags, name, default, is_zero=True)
         for name, default in (("timeout", TIMEOUT), ("slack", SLACK), ("wait", 0.0))
@@ -185,7 +184,7 @@ def read_settings(flags: Flags) -> LoadSettings:
         read_kinds(str(flags["churn-kinds"])) if "churn-kinds" in flags else dict(DEFAULT),
         _probes(flags, schedule),
         wait,
-        read_limits(limits, verifies=verifies) if limits else [],
+        _limits(flags, verifies),
         read_mix(str(flags["mix"])) if "mix" in flags and pods is None else None,
         _number(flags, "zipf", 0.0, 10.0),
         str(flags.get("queries", "")),
@@ -231,6 +230,14 @@ def _check_together(flags: Flags) -> None:
                 f"-{name} draws names of a cluster, -queries asks those of a file in order; "
                 "leave one of them out"
             )
+
+
+def _limits(flags: Flags, verifies: bool) -> list[Limit]:
+    if "fail-if" not in flags:
+        return []
+    has_pods, finds_knee = "pods" in flags, bool(flags.get("find-knee"))
+    text = str(flags["fail-if"])
+    return read_limits(text, verifies=verifies, has_pods=has_pods, finds_knee=finds_knee)
 
 
 def _knee(

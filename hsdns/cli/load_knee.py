@@ -3,7 +3,7 @@
 Path: cli/load.py -> here -> load/knee.py says which step is next; each is carried out as a run of its own.
 Rule 1: what came of each step is told on standard error, and is in the report.
 Rule 2: the figures of the report are those of the longest step at the rate that was found, or else of the last one.
-Rule 3: Ctrl-C, or a server that is gone, ends the search; what is known until then is reported.
+Rule 3: Ctrl-C, SIGTERM, or a server that is gone, ends the search; what is known until then is reported.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def _at(settings: LoadSettings, step: Step, wait: float) -> LoadSettings:
 
 
 def _told(limits: Sequence[Limit], step: Step, server: OfServer) -> KneeStep:
-    from hsdns.load.report import make_step, measured_of
+    from hsdns.load.measured import measured_of
+    from hsdns.load.report import make_step
     from hsdns.load.run import FELL_BEHIND
 
     whole = server.results.whole()

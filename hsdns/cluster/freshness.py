@@ -10,7 +10,7 @@ Rule 2: the number of counters is fixed.  Two objects that share a counter inval
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 COUNT: Final = 65_536
@@ -106,6 +106,13 @@ def namespace_counter(namespace: bytes) -> int:
 def address_counter(address: bytes) -> int:
     """The counter of the Services that an address (4 or 16 octets) leads to."""
     return hash(address) & _MASK
+
+
+def bump_addresses(counters: Counters, addresses: Iterable[bytes]) -> None:
+    """Bump the counters of some addresses."""
+    bump = counters.bump
+    for address in addresses:
+        bump(hash(address) & _MASK)
 
 
 def cached_counter(key: tuple[object, ...]) -> int:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from hsdns.cluster.address import dashed_text, pack_address, read_address
+from hsdns.cluster.address import dashed_text, pack_address, pack_ipv4, read_address
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
+    Endpoint,
     EndpointPort,
     EndpointSlice,
     ObjectMeta,
@@ -163,6 +164,14 @@ def pack_slice(
     """
     meta = found.metadata
     ports = _ports(found.ports or ())
+    plain = None if pod_names or zonal else _plain(found.endpoints or ())
+    if plain is not None and plain.addresses and not (counts_not_ready and plain.not_ready):
+        addresses = b"".join(plain.addresses)
+        return (
+            PackedSlice(
+                meta.name, meta.resource_version, 4, addresses, None, ports, cluster=cluster
+            ),
+        )
     zones = _topology_zones(found) if zonal else {}
     # By width, negative for addresses that were not written in canonical form.
     groups: dict[int, _Group] = {}
@@ -243,6 +252,32 @@ def pack_slice(
             ]
         parts[0] = parts[0]._replace(not_ready=not_ready)
     return tuple(parts)
+
+
+class _Plain(NamedTuple):
+    """The ready addresses of a slice, and the number of the others."""
+
+    addresses: list[bytes]
+    not_ready: int
+
+
+def _plain(endpoints: Iterable[Endpoint]) -> _Plain | None:
+    """Endpoints that are known by IPv4 addresses alone, as nearly all are; None if there are others."""
+    addresses: list[bytes] = []
+    not_ready = 0
+    for endpoint in endpoints:
+        conditions = endpoint.conditions
+        if conditions is not None and conditions.ready is False:
+            not_ready += len(endpoint.addresses or ())
+            continue
+        if endpoint.hostname:
+            return None
+        for text in endpoint.addresses or ():
+            packed = pack_ipv4(text)
+            if packed is None:
+                return None
+            addresses.append(packed)
+    return _Plain(addresses, not_ready)
 
 
 class _Group:

@@ -7,6 +7,7 @@ Rule 2: a change replaces one value in one dict, so that a lookup in another thr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Generic, TypeVar
 
 from hsdns.cluster.address import pack_address
@@ -41,6 +42,15 @@ class ReverseIndex(Generic[Owner]):
         if owner not in known:
             self._note(address, known)
             self._owners[address] = [*known, owner] if known else owner
+
+    def add_all(self, addresses: Iterable[bytes], owner: Owner) -> None:
+        """Add an owner of addresses, most of which have none yet."""
+        owners = self._owners
+        for address in addresses:
+            if self._replaced.is_kept or address in owners:
+                self.add(address, owner)
+            else:
+                owners[address] = owner
 
     def remove(self, address: bytes, owner: Owner) -> None:
         """Remove an owner of an address; without effect if it is none."""

@@ -20,6 +20,7 @@ from hsdns.cluster.value import HEADLESS, PackedSlice, Port, ServiceValue
 from hsdns.wire.name import MAX_LABEL_LEN
 
 # Names for a topology zone are below it, and have three labels or more.
+_LENGTHS: Final = tuple(bytes((length,)) for length in range(MAX_LABEL_LEN + 1))
 TOPOLOGY: Final = b"\5_zone"
 
 
@@ -55,7 +56,8 @@ class SliceLabels:
 
     def without(self, other: SliceLabels) -> list[bytes]:
         """The labels that the other does not have."""
-        found = [_wire(dashed(address)) for address in self.addresses - other.addresses]
+        addresses = self.addresses - other.addresses if other.addresses else self.addresses
+        found = [_wire(dashed(address)) for address in addresses]
         found += self.labels - other.labels
         return found
 
@@ -81,4 +83,4 @@ def _ports(ports: tuple[Port, ...]) -> list[bytes]:
 
 
 def _wire(label: bytes) -> bytes:
-    return bytes((len(label),)) + label
+    return _LENGTHS[len(label)] + label

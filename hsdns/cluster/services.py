@@ -12,7 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hsdns.cluster.freshness import Counters, Names, address_counter, service_counter
+from hsdns.cluster.freshness import (
+    Counters,
+    Names,
+    address_counter,
+    bump_addresses,
+    service_counter,
+)
 from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
 from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service
 from hsdns.cluster.pack import import_owner, pack_key, pack_service, pack_slice, slice_owner
@@ -211,12 +217,11 @@ class Services:
         had, has = SliceLabels(old), SliceLabels(new)
         self._replace(owner, value.with_slices(slices), has.without(had), had.without(has))
         slice_key = (*owner, name)
-        for address in had.reversible - has.reversible:
+        gone, come = had.reversible - has.reversible, has.reversible - had.reversible
+        for address in gone:
             self.endpoint_ips.remove(address, slice_key)
-            self._counters.bump(address_counter(address))
-        for address in has.reversible - had.reversible:
-            self.endpoint_ips.add(address, slice_key)
-            self._counters.bump(address_counter(address))
+        self.endpoint_ips.add_all(come, slice_key)
+        bump_addresses(self._counters, gone | come)
 
     def _replace(
         self, key: Key, value: ServiceValue, gained: Sequence[bytes], lost: Sequence[bytes]

@@ -34,7 +34,7 @@ from hsdns.load.report import (
     make_report,
 )
 from hsdns.load.results import Part, Results, Second, StaleName
-from hsdns.load.thresholds import read_limits
+from hsdns.load.thresholds import Limit, read_limits
 from hsdns.wire.iana import rcode_from_text, type_from_text
 from hsdns.wire.name import Name
 
@@ -56,8 +56,7 @@ def merge(reports: Sequence[Named]) -> Report:
         for at in range(len(first.servers))
     ]
     slack = first.servers[0].verdicts.slack_ms / 1000 if first.servers[0].verdicts else None
-    texts = ",".join(limit.limit for limit in first.servers[0].limits)
-    limits = read_limits(texts, verifies=slack is not None) if texts else []
+    limits = _limits_of(first)
     run = Run(
         min(report.started for _, report in ordered),
         msgspec.structs.replace(first.plan, part=""),
@@ -132,6 +131,20 @@ def _propagation(servers: Sequence[ServerReport]) -> PropagationReport | None:
     for each in found[1:]:
         whole.merge(propagation_counts(each))
     return whole.report()
+
+
+def _limits_of(report: Report) -> list[Limit]:
+    """The limits of a report, which were read before it was written."""
+    server = report.servers[0]
+    texts = ",".join(_limits(report))
+    if not texts:
+        return []
+    return read_limits(
+        texts,
+        verifies=server.verdicts is not None,
+        has_pods=True,
+        finds_knee=report.knee is not None,
+    )
 
 
 def _append(whole: Results, other: Results) -> None:

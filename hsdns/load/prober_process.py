@@ -67,7 +67,7 @@ class ProberProcess:
             self._process.stdin.close()
         self._process.stdout.close()
         if self._process.poll() is None:
-            self._process.terminate()
+            self._process.kill()  # it ignores SIGTERM
         self._process.wait()
 
     def follow(self, event: Event) -> bool:
@@ -100,7 +100,8 @@ class ProberProcess:
 
 def main() -> None:
     """Read what is to be asked from standard input, and then which changes to follow."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for each in (signal.SIGINT, signal.SIGTERM):  # which all processes of a group get
+        signal.signal(each, signal.SIG_IGN)
     stdin, stdout = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
     os.dup2(2, 1)  # nothing else may write there
     length = int.from_bytes(read_whole(stdin, 8), "big")

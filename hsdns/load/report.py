@@ -25,11 +25,20 @@ from hsdns.load.figures import (
 )
 from hsdns.load.judge import VERDICTS
 from hsdns.load.lookup_report import LookupsReport, lookups_report
+from hsdns.load.measured import measured_of, with_lookups
 from hsdns.load.propagation_counts import PropagationReport
 from hsdns.load.results import Part, Results, Second, StaleName
 from hsdns.load.stream_plan import StreamPlan
-from hsdns.load.thresholds import Limit, Measured, figure_of, has_aborted, is_met
-from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
+from hsdns.load.thresholds import (
+    KNEE,
+    Limit,
+    Measured,
+    figure_of,
+    has_aborted,
+    is_met,
+    knee_rate,
+)
+from hsdns.wire.iana import rcode_to_text, type_to_text
 
 FORMAT = "hsdns load 2"
 Slots = list[tuple[int, int]]
@@ -139,7 +148,8 @@ class SecondReport(msgspec.Struct, frozen=True):
 class LimitReport(msgspec.Struct, frozen=True):
     """A limit of -fail-if; `met` None: that could not be said.
 
-    What it is about is a percentile, and `us` None if there is none, or a `count` out of a `whole`.
+    What it is about is a percentile, and `us` None if there is none, or a `count` out of a `whole`, or the
+    `rate` of the knee; where that was not found, one at which limits held or broke, and which decides.
     """
 
     limit: str
@@ -147,6 +157,7 @@ class LimitReport(msgspec.Struct, frozen=True):
     us: int | None = None
     count: int | None = None
     whole: int | None = None
+    rate: float | None = None
 
 
 class ServerReport(msgspec.Struct, frozen=True):
@@ -218,6 +229,7 @@ class Run(msgspec.Struct, frozen=True):
     machine: Machine
     slack: float | None
     limits: list[Limit]
+    knee: KneeReport | None = None
 
 
 class OfServer(NamedTuple):
@@ -234,7 +246,7 @@ class OfServer(NamedTuple):
 def make_report(run: Run, servers: Sequence[OfServer]) -> Report:
     """The report of a run."""
     found = [_server(run, each) for each in servers]
-    return Report(FORMAT, run.started, run.plan, run.machine, found)
+    return Report(FORMAT, run.started, run.plan, run.machine, found, knee=run.knee)
 
 
 def make_step(
@@ -272,6 +284,8 @@ def _server(run: Run, server: OfServer) -> ServerReport:
     latency, lateness = measured.latency, measured.lateness
     refused = not all_sent(whole.sent, whole.not_sent)
     said = refusal(latency, lateness, whole.sent, whole.not_sent)
+    lookups = lookups_report(results.lookups, whole.lateness, refused=refused)
+    measured = with_lookups(measured, lookups)._replace(knee=_knee_rates(run.knee))
     return ServerReport(
         server.name,
         server.target,
@@ -303,12 +317,22 @@ def _server(run: Run, server: OfServer) -> ServerReport:
             if second.sent or second.not_sent or second.changes
         ],
         connections_report(results.connections),
-        lookups=lookups_report(results.lookups, whole.lateness, refused=refused),
+        lookups=lookups,
     )
+
+
+def _knee_rates(knee: KneeReport | None) -> tuple[float, float]:
+    """The lowest and the highest rate that the knee may have."""
+    holds = 0.0 if knee is None or knee.holds is None else knee.holds
+    if knee is not None and knee.found:
+        return holds, holds
+    return holds, float("inf") if knee is None or knee.breaks is None else knee.breaks
 
 
 def _limit(limit: Limit, measured: Measured, ended: str) -> LimitReport:
     met = True if has_aborted(limit, ended) else is_met(limit, measured)
+    if limit.metric == KNEE:
+        return LimitReport(limit.text, met, rate=knee_rate(limit, measured))
     if limit.unit == "us":
         return LimitReport(limit.text, met, figure_of(limit, measured).us)
     count, whole = measured.counts[limit.metric]
@@ -322,30 +346,6 @@ def exit_status(report: Report) -> int:
         met.append(None)
     is_whole = not any(server.ended for server in report.servers)
     return 1 if True in met else 2 if None in met or not is_whole else 0
-
-
-def measured_of(found: Second) -> Measured:
-    """What limits are about, of some seconds together."""
-    lateness = lateness_figures(found.lateness)
-    refused = not all_sent(found.sent, found.not_sent)
-    latency = latency_figures(found.latency, found.lost, found.lateness, refused=refused)
-    return Measured(limit_counts(found), latency, lateness)
-
-
-def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:
-    """What limits can be about, each with what it is a share of."""
-    judged = whole.verdicts.total()
-    rcodes, answered = whole.rcodes, whole.answered
-    bad = sum(count for rcode, count in rcodes.items() if rcode not in (Rcode.NOERROR, Rcode.NXDOMAIN))  # fmt: skip
-    found = {
-        "loss": (whole.lost, whole.sent),
-        "errors": (bad, answered),
-        "servfail": (rcodes[Rcode.SERVFAIL], answered),
-        "refused": (rcodes[Rcode.REFUSED], answered),
-        "nxdomain": (rcodes[Rcode.NXDOMAIN], answered),
-        "truncated": (whole.truncated, answered),
-    }
-    return found | {word: (whole.verdicts[word], judged) for word in VERDICTS}
 
 
 def _percentiles(figures: Sequence[Figure]) -> list[Percentile]:

@@ -73,7 +73,7 @@ class Watching(NamedTuple):
 
     `show` gets the results by name and the seconds since the begin; `keeps_going` even if every query fails; those of
     the `limits` that abort end the run of a server.  `begin` is a time of the clock, 0 for at once.
-    `meanwhile` is called again and again until the end.
+    `meanwhile` is called again and again until the end, and so is `interrupted`: whether to end it, which is said once.
     """
 
     changes: Callable[[], Iterable[float]] = tuple
@@ -82,6 +82,7 @@ class Watching(NamedTuple):
     limits: Sequence[Limit] = ()
     begin: int = 0
     meanwhile: Callable[[], None] = lambda: None
+    interrupted: Callable[[], bool] = lambda: False
 
 
 class Ended(NamedTuple):
@@ -163,6 +164,8 @@ def carry_out(
     _follow(courses, shown, begin, seconds, timeout, watching, clock)
     try:
         while any(course.waits for course in courses):
+            if watching.interrupted():
+                raise KeyboardInterrupt
             sleep(TICK)
             for course in courses:
                 course.settle(clock() / SECOND)
@@ -194,6 +197,8 @@ def _follow(
     looked = begin
     while running := [each for each in courses if not each.is_over]:
         try:
+            if watching.interrupted():
+                raise KeyboardInterrupt
             for course in running:
                 course.take(TICK / len(running))
             watching.meanwhile()

@@ -59,8 +59,13 @@ class SenderProcess:
         assert self._process.stdout is not None, "a pipe"
         self._process.stdout.close()
         if self._process.poll() is None:
-            self._process.terminate()
+            self._process.kill()  # it ignores SIGTERM
         self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
 
     def prepare(self) -> None:
         """Give it the plan and wait until it is ready; raise LoadError."""
@@ -129,7 +134,8 @@ class Pipe:
 
 def main() -> None:
     """Read a plan and the time to begin from standard input, and carry it out."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for each in (signal.SIGINT, signal.SIGTERM):  # which all processes of a group get
+        signal.signal(each, signal.SIG_IGN)
     stdin, stdout = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
     os.dup2(2, 1)  # nothing else may write there
     length = int.from_bytes(read_whole(stdin, 8), "big")

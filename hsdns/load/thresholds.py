@@ -3,6 +3,7 @@
 Path: cli/load.py reads -fail-if -> here -> report.py states which are met, and with them the exit status.
 Rule 1: a limit is met if its comparison holds; the run has failed then.
 Rule 2: a percentile that was lost is above every limit; one that is refused decides nothing (`unknown`).
+Rule 3: where the knee was not found, a limit on it is decided only if all rates that it may have decide it alike.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final, NamedTuple
 from hsdns.corefile.properties import parse_duration
 from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
-from hsdns.load.figures import LOST, PERCENTS, Figure, name_of
+from hsdns.load.figures import LOST, NOTHING, PERCENTS, Figure, name_of
 from hsdns.load.judge import RIGHT, VERDICTS
 
 _FORM: Final = re.compile(r"\s*([a-z0-9_.]+)\s*(<=|>=|<|>)\s*([^\s:]+)(\s*:\s*abort)?\s*")
@@ -25,13 +26,18 @@ _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
+_NO_FIGURE: Final = Figure(0.0, None, NOTHING)
 _OPPOSITE: Final[Mapping[str, str]] = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}
 KNEE_FLAG: Final = "-knee-limits"
 KNEE_LIMITS: Final = "p99>5ms,loss>0.01%"
 LATENCIES: Final = tuple(map(name_of, PERCENTS))
 LATENESS: Final = tuple(f"late.{name}" for name in LATENCIES)
 COUNTS: Final = ("loss", "errors", "servfail", "refused", "nxdomain", "truncated")
-METRICS: Final = (*LATENCIES, *LATENESS, *COUNTS, *VERDICTS)
+LOOKUP_LATENCIES: Final = tuple(f"lookup.{name}" for name in LATENCIES)
+LOOKUP_COUNTS: Final = ("lookup.failed", "lookup.unfinished")
+LOOKUPS: Final = (*LOOKUP_LATENCIES, *LOOKUP_COUNTS)
+KNEE: Final = "knee"
+METRICS: Final = (*LATENCIES, *LATENESS, *COUNTS, *VERDICTS, *LOOKUPS, KNEE)
 
 
 class Limit(NamedTuple):
@@ -49,16 +55,38 @@ class Limit(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What limits are about: counts with what they are a share of, and percentiles."""
+    """What limits are about: counts with what they are a share of, and percentiles.
+
+    `lookups` are those of pods.  `knee` are the lowest and the highest rate that it may have; the same if it was found.
+    """
 
     counts: Mapping[str, tuple[int, int]]
     latency: Sequence[Figure]
     lateness: Sequence[Figure]
+    lookups: Sequence[Figure] = ()
+    knee: tuple[float, float] = (0.0, float("inf"))
 
 
-def read_limits(text: str, *, verifies: bool, flag: str = "-fail-if") -> list[Limit]:
-    """Read -fail-if; raise LoadError.  `verifies`: whether answers are judged, so that verdicts can be limited."""
-    return [_read(part, verifies, flag) for part in text.split(",")]
+def read_limits(
+    text: str,
+    *,
+    verifies: bool,
+    has_pods: bool = False,
+    finds_knee: bool = False,
+    flag: str = "-fail-if",
+) -> list[Limit]:
+    """Read -fail-if; raise LoadError.
+
+    `verifies`: whether answers are judged, so that verdicts can be limited; likewise lookups and the knee.
+    """
+    needed: dict[str, str] = {}
+    if not verifies:
+        needed |= dict.fromkeys(VERDICTS, "-verify, which judges the answers")
+    if not has_pods:
+        needed |= dict.fromkeys(LOOKUPS, "-pods, which look names up")
+    if not finds_knee:
+        needed[KNEE] = "-find-knee, which searches for it"
+    return [_read(part, needed, flag) for part in text.split(",")]
 
 
 def read_knee_limits(text: str, *, verifies: bool) -> list[Limit]:
@@ -66,8 +94,12 @@ def read_knee_limits(text: str, *, verifies: bool) -> list[Limit]:
 
     What rises with the rate fails above its limit, so `p99<5ms` can only say what has to hold: it is `p99>=5ms`.
     """
-    found = read_limits(text, verifies=verifies, flag=KNEE_FLAG)
+    found = read_limits(text, verifies=verifies, finds_knee=True, flag=KNEE_FLAG)
     for limit in found:
+        if limit.metric == KNEE:
+            raise LoadError(
+                f'{KNEE_FLAG}: "{limit.text}": the knee is what is searched for; give that to -fail-if'
+            )
         if limit.aborts:
             raise LoadError(
                 f'{KNEE_FLAG}: "{limit.text}": a step is ended by no limit; leave ":abort" out'
@@ -86,6 +118,9 @@ def _turned(limit: Limit) -> Limit:
 def is_met(limit: Limit, measured: Measured) -> bool | None:
     """Whether a limit's comparison holds; None if that cannot be said."""
     compare = _OPERATORS[limit.sign]
+    if limit.metric == KNEE:
+        lowest, highest = (compare(rate, limit.value) for rate in measured.knee)
+        return lowest if lowest is highest else None
     if limit.unit == "us":
         figure = figure_of(limit, measured)
         if figure.us is not None:
@@ -99,9 +134,22 @@ def is_met(limit: Limit, measured: Measured) -> bool | None:
 
 def figure_of(limit: Limit, measured: Measured) -> Figure:
     """The percentile that a limit is about."""
-    figures = measured.lateness if limit.metric.startswith("late.") else measured.latency
-    name = limit.metric.removeprefix("late.")
-    return next(each for each in figures if name_of(each.percent) == name)
+    metric, figures = limit.metric, measured.latency
+    if metric in LATENESS:
+        figures = measured.lateness
+    elif metric in LOOKUP_LATENCIES:
+        figures = measured.lookups
+    name = metric.removeprefix("late.").removeprefix("lookup.")
+    return next((each for each in figures if name_of(each.percent) == name), _NO_FIGURE)
+
+
+def knee_rate(limit: Limit, measured: Measured) -> float | None:
+    """The rate that decides a limit on the knee; None if none does."""
+    met = is_met(limit, measured)
+    if met is None:
+        return None
+    lowest, highest = measured.knee
+    return lowest if (limit.sign in ("<", "<=")) is not met else highest
 
 
 def aborted_by(limit: Limit) -> str:
@@ -114,7 +162,8 @@ def has_aborted(limit: Limit, ended: str) -> bool:
     return limit.aborts and aborted_by(limit) in ended
 
 
-def _read(part: str, verifies: bool, flag: str) -> Limit:
+def _read(part: str, needed: Mapping[str, str], flag: str) -> Limit:
+    """Read a limit; `needed` says of metrics that are not measured in this run what measures them."""
     match = _FORM.fullmatch(part)
     if match is None:
         raise LoadError(
@@ -127,10 +176,14 @@ def _read(part: str, verifies: bool, flag: str) -> Limit:
         raise LoadError(
             f'{flag}: "{metric}" in "{part.strip()}" is nothing that is measured{meant}'
         )
-    if metric in VERDICTS and not verifies:
-        raise LoadError(f'{flag}: "{metric}" needs -verify, which judges the answers')
+    if metric in needed:
+        raise LoadError(f'{flag}: "{metric}" needs {needed[metric]}')
     text = f"{metric}{sign}{value}{':abort' if aborts else ''}"
-    if metric in LATENCIES or metric in LATENESS:
+    if aborts and (metric in LOOKUPS or metric == KNEE):
+        raise LoadError(
+            f'{flag}: "{text}": what "{metric}" is, is told at the end; leave ":abort" out'
+        )
+    if metric in LATENCIES or metric in LATENESS or metric in LOOKUP_LATENCIES:
         seconds = parse_duration(value)
         if seconds is None:
             raise LoadError(f'{flag}: "{value}" in "{text}" is no time; write one such as 5ms')
@@ -145,6 +198,10 @@ def _read(part: str, verifies: bool, flag: str) -> Limit:
             f'{flag}: "{value}" in "{text}" is neither a number nor a share such as 0.1%'
         )
     unit = "%" if digits != value else ""
+    if metric == KNEE and unit:
+        raise LoadError(
+            f'{flag}: "{value}" in "{text}" is no rate; write queries a second such as 5000'
+        )
     if aborts and not unit and sign in ("<", "<="):
         raise LoadError(
             f'{flag}: "{text}": whether there are so few is told at the end; leave ":abort" out, or limit a share'

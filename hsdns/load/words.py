@@ -52,6 +52,8 @@ def limited(limit: LimitReport) -> str:
         return share(limit.count, limit.whole or 0)
     if limit.us is not None:
         return us_to_text(limit.us)
+    if limit.rate is not None:
+        return f"{limit.rate:.10g}/s"
     return "lost" if limit.met is not None else "not known"
 
 

@@ -7,15 +7,17 @@ Rule 2: a rule that looks at objects which could not be read has not passed, als
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hsdns.cluster.controllers.kinds import PodManifest, Workload
+from hsdns.cluster.controllers.kinds import NetworkPolicy, PodManifest, Workload
+from hsdns.cluster.controllers.network_policy import Peer, is_for
 from hsdns.cluster.objects import SERVICE_NAME_LABEL
 from hsdns.corefile.tree import did_you_mean
 from hsdns.rules.check import CHECKS
 from hsdns.rules.finding import Finding
 from hsdns.rules.judging import judge
+from hsdns.rules.manifest import Manifest
 from hsdns.rules.objects import Objects
 from hsdns.rules.reading import Files, read_files
 from hsdns.rules.silence_file import SilenceFile, SilencePattern
@@ -150,7 +152,20 @@ def _places(objects: Objects, target: str) -> set[str]:
         labels = each.metadata.get("labels")
         if each in near and isinstance(labels, dict) and labels.get(SERVICE_NAME_LABEL) in owners:
             found.add(str(each))
-    return found | {str(each) for each in near if each.kind == "NetworkPolicy"}
+    return found | set(_policies(objects, near, found))
+
+
+def _policies(objects: Objects, near: list[Manifest], found: set[str]) -> Iterator[str]:
+    """The NetworkPolicies that choose pods which were found."""
+    peers = [
+        Peer(each.manifest.namespace, each.labels, {})
+        for each in objects.pod_sets
+        if each.manifest in near and str(each.manifest) in found
+    ]
+    for each in near:
+        policy = each.object
+        if isinstance(policy, NetworkPolicy) and any(is_for(policy, peer) for peer in peers):
+            yield str(each)
 
 
 def _owners(found: object, namespace: str) -> list[str]:

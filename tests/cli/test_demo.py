@@ -43,6 +43,7 @@ BROKEN = {
     "HS172": "Pod broken/ndots",
     "HS173": "Pod broken/host-network",
     "HS203": "ConfigMap broken/coredns",
+    "HS221": "ConfigMap broken/kubelet-config",
 }
 # Rules without an example: what the API server refuses, silences, and what is about no headless name.
 WITHOUT = {
@@ -51,6 +52,7 @@ WITHOUT = {
     "HS155",  # many endpoints, which would fill every list of the demo
     "HS181",  # a ClusterRole is in no namespace
     *("HS201", "HS202", "HS204", "HS205", "HS206", "HS207", "HS208", "HS209"),  # other Corefiles
+    *("HS211", "HS212", "HS213", "HS214"),  # the pods of the cluster's DNS are in their own namespace
 }  # fmt: skip
 
 

@@ -89,6 +89,7 @@ def test_without_the_right_to_list_pods(folder: Path, capsys: pytest.CaptureFixt
         (["-level", "x"], '-level needs error, warning or note, found "x"'),
         (["-from", "dump.json", "-save", "x"], "-save is for a cluster that is read, and -from reads a file; leave one of them out"),
         (["-from", "none"], "[Errno 2] No such file or directory: 'none'"),
+        (["-from", "."], "-from .: this is a folder; give a file, or use hsdns lint ."),
         (["lab/wbe", "-from", "dump.json"], 'there is no Service and no Pod "wbe" in namespace lab; did you mean "web"?'),
         (["-kubeconfig", "none"], "there is no kubeconfig none; name one with -kubeconfig, or judge a file with -from"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,7 +21,8 @@ from hsdns.load import probe
 from hsdns.load.job import reports_of
 from hsdns.load.report import FORMAT, Report
 from loadtest.ports import free_port
-from tests.load.servers import server
+from tests.load import servers
+from tests.load.servers import answer, server
 from tests.load.test_job import STARTED, api
 
 WEB = """
@@ -164,6 +166,57 @@ def test_files_beside_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 'failures="1"' in Path("cases.xml").read_text()
     assert "| nxdomain\\<1 | FAILED | 0 |" in Path("summary.md").read_text()
     assert 'result="answered",server="127.0.0.1 port' in Path("load.prom").read_text()
+
+
+@pytest.fixture
+def _terminated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM comes twice, after 30 queries."""
+    count = 0
+
+    def counted(query: bytes) -> bytes:
+        nonlocal count
+        count += 1
+        if count == 30:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return answer(query)
+
+    monkeypatch.setattr(servers, "answer", counted)
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.usefixtures("_terminated")
+@pytest.mark.parametrize(("limits", "status"), [("nxdomain>0", 2), ("nxdomain<1", 1)])
+def test_sigterm_ends_a_run_that_is_reported(
+    limits: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server() as port:
+        words = ["-p", str(port), "-queries", "q.txt", "-rate", "200", "-time", "1m", "-json", "r.json"]  # fmt: skip
+        assert load.run([*words, "-fail-if", limits]) == status
+    assert "interrupted" in capsys.readouterr().out
+    (found,) = msgspec.json.decode(Path("r.json").read_bytes(), type=Report).servers
+    assert (found.ended, found.seconds < 30) == ("interrupted", True)
+    assert found.counts.sent >= 28  # one is asked before the load
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.usefixtures("_terminated")
+def test_a_pod_that_is_deleted_puts_its_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
+    begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
+    started = {**STARTED, "status": {"startTime": begun}}
+    with server() as port, api([(200, started), (200, {})]) as (found, asked):
+        monkeypatch.setattr(load_part, "_api", lambda: found)
+        words = ["-p", str(port), "-queries", "q.txt", "-rate", "800", "-time", "1m", "-job", "load"]  # fmt: skip
+        assert load.run([*words, "-start-at", "+6s"]) == 0
+    assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
+    ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
+    (told,) = msgspec.json.decode(octets, type=Report).servers
+    assert (told.ended, told.counts.sent >= 28) == ("interrupted", True)
 
 
 @pytest.mark.sockets

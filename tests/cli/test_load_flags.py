@@ -139,6 +139,8 @@ NEEDS = "-source synthetic"
         ("-queries q -server 8.8.8.8", "8.8.8.8 is neither loopback nor private: load there is an attack unless the server is yours; if it is, add -i-own-this 8.8.8.8"),
         ("-queries q -rate 200000", "-rate: 200000 queries a second are above the ceiling of 100000; -max-rate 200000 lifts it"),
         ("-queries q -time 2h", "-time: 2h0m0s is above the ceiling of 1h0m0s; -max-time 2h0m0s lifts it"),
+        ("-queries q -fail-if knee<5000", '-fail-if: "knee" needs -find-knee, which searches for it'),
+        ("-queries q -fail-if lookup.failed>0", '-fail-if: "lookup.failed" needs -pods, which look names up'),
         ("-queries q -fail-if stale>0", '-fail-if: "stale" needs -verify, which judges the answers'),
         ("-queries q -sockets 0", '-sockets needs a number from 1 to 900, found "0"'),
         ("-quereis q", 'unknown flag -quereis; did you mean "-queries"?'),
@@ -166,3 +168,14 @@ def test_ceilings_are_lifted() -> None:
 )
 def test_changes_of_its_own_are_followed(words: str, probes: float) -> None:
     assert settings(f"{NEEDS} -rate 100..2000 {words}").probes == probes
+
+
+@pytest.mark.parametrize(
+    ("text", "metric"),
+    [
+        ("-queries q -find-knee -fail-if knee<5000", "knee"),
+        ("-pods 10 -source synthetic -fail-if lookup.p99>5s", "lookup.p99"),
+    ],
+)
+def test_limits_on_what_is_measured_only_then(text: str, metric: str) -> None:
+    assert [limit.metric for limit in settings(text).limits] == [metric]

@@ -10,11 +10,13 @@ import pytest
 
 from hsdns.load.errors import LoadError
 from hsdns.load.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
+from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST
 from hsdns.load.propagation_counts import PropagationReport
 from hsdns.load.questions import Question
 from hsdns.load.report import (
     FORMAT,
+    KneeReport,
     LimitReport,
     Machine,
     OfServer,
@@ -33,6 +35,7 @@ from hsdns.load.thresholds import read_limits
 from hsdns.load.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
+from tests.load.test_lookup_text import FEW
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "load.schema.json"
 MS = SECOND // 1000
@@ -143,6 +146,39 @@ def test_a_limit_that_has_ended_the_run_is_met() -> None:
     said = "aborted by p50>1s (1.20 s over 5 s)"
     found = of_server(results(), "p50>1s:abort,p50>2s:abort", said)
     assert [limit.met for limit in found.limits] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("knee", "limit", "status"),
+    [
+        (KneeReport(True, 2000, 2010, "", [], []), LimitReport("knee<5000", True, rate=2000), 1),
+        (KneeReport(True, 5000, 5010, "", [], []), LimitReport("knee<5000", False, rate=5000), 0),
+        (KneeReport(False, 5000, None, "", [], []), LimitReport("knee<5000", False, rate=5000), 2),
+        (KneeReport(False, None, 4000, "", [], []), LimitReport("knee<5000", True, rate=4000), 1),
+        (KneeReport(False, 2000, None, "", [], []), LimitReport("knee<5000", None), 2),
+        (None, LimitReport("knee<5000", None), 2),
+    ],
+)
+def test_a_limit_on_the_knee(knee: KneeReport | None, limit: LimitReport, status: int) -> None:
+    limits = read_limits("knee<5000", verifies=False, finds_knee=True)
+    run = Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, None, limits, knee)
+    found = make_report(run, [OfServer("a", "a", "", 2.0, results())])
+    assert (found.knee, found.servers[0].limits) == (knee, [limit])
+    assert exit_status(found) == status
+
+
+def test_limits_on_lookups() -> None:
+    limits = read_limits("lookup.p50>1ms,lookup.failed>50%", verifies=False, has_pods=True)
+    measured = results()
+    measured.lookups = FEW
+    run = Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, None, limits)
+    found = make_report(run, [OfServer("a", "a", "", 2.0, measured)])
+    assert found.servers[0].limits == [
+        LimitReport("lookup.p50>1ms", True, us=3001),
+        LimitReport("lookup.failed>50%", False, count=1, whole=4),
+    ]
+    again = merge([("a", found)])
+    assert again.servers[0].limits == found.servers[0].limits
 
 
 def test_without_a_judge() -> None:

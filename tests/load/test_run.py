@@ -193,6 +193,19 @@ def test_interrupted() -> None:
     assert ended.results.whole().answered == 2
 
 
+def test_interrupted_by_what_is_asked() -> None:
+    """Said once, and no step is lost."""
+    said = iter((False, True))
+    steps: list[list[Message] | BaseException] = [
+        [outcomes((10, 12, 0x8400))],
+        [outcomes((20, 30, 0x8400))],
+    ]
+    watching = Watching(interrupted=lambda: next(said, False))
+    (ended,), (sending,) = run(steps, watching=watching, seconds=60)
+    assert (ended.why, ended.seconds, sending.stopped) == (INTERRUPTED, 0.5, 1)
+    assert ended.results.whole().answered == 2
+
+
 def test_what_was_over_before_an_interruption_is_whole() -> None:
     ended, _ = run([[outcomes((10, 12, 0x8400))]], [[], [], [], KeyboardInterrupt()], seconds=1)
     assert [each.why for each in ended] == ["", INTERRUPTED]

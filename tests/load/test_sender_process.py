@@ -1,3 +1,5 @@
+import os
+import signal
 import socket
 import time
 
@@ -58,6 +60,18 @@ def test_a_plan_is_carried_out() -> None:
     assert all(each.planned <= each.sent < each.received for each in outcomes)
     assert {(each.flags, each.reply, each.question) for each in outcomes} == {(0x8400, 1, 0)}
     assert replies == [answer(b"\0\0" + QUERY)[2:]]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_signals_to_its_group_do_not_end_it() -> None:
+    with server() as port, SenderProcess(plan(port, 0.05)) as process:
+        process.prepare()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            os.kill(process.pid, each)
+        process.start(time.monotonic_ns() + 10_000_000)
+        outcomes, _ = take(process)
+    assert len(outcomes) == 10
 
 
 @pytest.mark.sockets

@@ -5,10 +5,13 @@ from hsdns.load.figures import LATE, LOST, PERCENTS, Figure
 from hsdns.load.thresholds import (
     KNEE_LIMITS,
     METRICS,
+    Limit,
     Measured,
     aborted_by,
+    figure_of,
     has_aborted,
     is_met,
+    knee_rate,
     read_knee_limits,
     read_limits,
 )
@@ -20,10 +23,16 @@ LATENCY[-2] = Figure(99.99, None, LOST)
 LATENCY[-1] = Figure(100.0, None, LATE)
 LATENESS = [Figure(percent, 10) for percent in PERCENTS]
 MEASURED = Measured(
-    {"loss": (1, 1000), "stale": (0, 500), "right": (490, 500), "servfail": (0, 0)},
+    {
+        "loss": (1, 1000), "stale": (0, 500), "right": (490, 500), "servfail": (0, 0), "lookup.failed": (3, 300),
+        "lookup.unfinished": (0, 300),
+    },
     LATENCY,
     LATENESS,
-)
+    [figure._replace(us=figure.us and figure.us * 1000) for figure in LATENCY],
+    (5000, 5000),
+)  # fmt: skip
+UNFOUND = MEASURED._replace(knee=(4000, 8000))  # it is between these
 
 
 @pytest.mark.parametrize(
@@ -49,11 +58,52 @@ MEASURED = Measured(
         ("right<100%", True),
         ("servfail>1%", None),  # nothing was answered
         ("servfail>0", False),
+        ("lookup.p50>99ms", True),
+        ("lookup.p50>100ms", False),
+        ("lookup.p99.99>1h", True),
+        ("lookup.max>1s", None),
+        ("lookup.failed>2", True),
+        ("lookup.failed>1%", False),
+        ("lookup.unfinished>0", False),
+        ("knee<5000", False),
+        ("knee<=5000", True),
+        ("knee<5001", True),
+        ("knee>4999.5", True),
     ],
 )
 def test_limit(text: str, met: bool | None) -> None:
-    (limit,) = read_limits(text, verifies=True)
+    (limit,) = read(text)
     assert is_met(limit, MEASURED) is met
+
+
+def read(text: str, flag: str = "-fail-if") -> list[Limit]:
+    """Where everything is measured that there is."""
+    return read_limits(text, verifies=True, has_pods=True, finds_knee=True, flag=flag)
+
+
+@pytest.mark.parametrize(
+    ("text", "met", "rate"),
+    [
+        ("knee<3000", False, 4000),
+        ("knee<4000", False, 4000),
+        ("knee<5000", None, None),
+        ("knee<8001", True, 8000),
+        ("knee>3000", True, 4000),
+        ("knee>8000", False, 8000),
+        ("knee>=6000", None, None),
+    ],
+)
+def test_a_knee_that_was_not_found(text: str, met: bool | None, rate: float | None) -> None:
+    (limit,) = read(text)
+    assert (is_met(limit, UNFOUND), knee_rate(limit, UNFOUND)) == (met, rate)
+    assert knee_rate(limit, MEASURED) == 5000
+    assert is_met(limit, Measured({}, (), ())) is None
+
+
+def test_percentiles_of_lookups_that_there_are_none_of() -> None:
+    (limit,) = read("lookup.p99>1s")
+    without = MEASURED._replace(lookups=())
+    assert (is_met(limit, without), figure_of(limit, without).us) == (None, None)
 
 
 def test_several() -> None:
@@ -73,12 +123,16 @@ def test_several() -> None:
         ("loss>some", '-fail-if: "some" in "loss>some" is neither a number nor a share such as 0.1%'),
         ("p99>5ms:stop", '-fail-if: "p99>5ms:stop" is no limit; write a name, a comparison and a value, such as p99>5ms'),
         ("right<9:abort", '-fail-if: "right<9:abort": whether there are so few is told at the end; leave ":abort" out, or limit a share'),
+        ("knee<5%", '-fail-if: "5%" in "knee<5%" is no rate; write queries a second such as 5000'),
+        ("knee<5000:abort", '-fail-if: "knee<5000:abort": what "knee" is, is told at the end; leave ":abort" out'),
+        ("lookup.p99>1s:abort", '-fail-if: "lookup.p99>1s:abort": what "lookup.p99" is, is told at the end; leave ":abort" out'),
+        ("pods.lookups>1", f'-fail-if: "pods.lookups" in "pods.lookups>1" is nothing that is measured; there are {WORDS}'),
         ("loss>nan", '-fail-if: "nan" in "loss>nan" is neither a number nor a share such as 0.1%'),
     ],
 )  # fmt: skip
 def test_bad_limits(text: str, sentence: str) -> None:
     with pytest.raises(LoadError) as error:
-        read_limits(text, verifies=True)
+        read(text)
     assert str(error.value) == sentence
 
 
@@ -118,6 +172,8 @@ def test_limits_of_a_knee(text: str, failures: list[str]) -> None:
     ("text", "sentence"),
     [
         ("p99", '-knee-limits: "p99" is no limit; write a name, a comparison and a value, such as p99>5ms'),
+        ("knee<5000", '-knee-limits: "knee<5000": the knee is what is searched for; give that to -fail-if'),
+        ("lookup.p99>1s", '-knee-limits: "lookup.p99" needs -pods, which look names up'),
         ("p99>5ms:abort", '-knee-limits: "p99>5ms:abort": a step is ended by no limit; leave ":abort" out'),
     ],
 )  # fmt: skip
@@ -127,7 +183,16 @@ def test_bad_limits_of_a_knee(text: str, sentence: str) -> None:
     assert str(error.value) == sentence
 
 
-def test_verdicts_need_a_judge() -> None:
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("stale>0", '-fail-if: "stale" needs -verify, which judges the answers'),
+        ("lookup.p99>1s", '-fail-if: "lookup.p99" needs -pods, which look names up'),
+        ("lookup.failed>0", '-fail-if: "lookup.failed" needs -pods, which look names up'),
+        ("knee<5000", '-fail-if: "knee" needs -find-knee, which searches for it'),
+    ],
+)
+def test_what_this_run_does_not_measure(text: str, sentence: str) -> None:
     with pytest.raises(LoadError) as error:
-        read_limits("stale>0", verifies=False)
-    assert str(error.value) == '-fail-if: "stale" needs -verify, which judges the answers'
+        read_limits(text, verifies=False)
+    assert str(error.value) == sentence

@@ -1,7 +1,8 @@
 import pytest
 
 from hsdns.load.figures import Percentile
-from hsdns.load.words import arrival, duration, percentiles, share, us_to_text
+from hsdns.load.report import LimitReport
+from hsdns.load.words import arrival, duration, limited, percentiles, share, us_to_text
 
 
 @pytest.mark.parametrize(
@@ -20,4 +21,6 @@ def test_words() -> None:
     assert duration(Percentile("p99", None, "few")) == "-"
     assert duration(Percentile("p99", None, "never")) == "never"
     assert (share(0, 10), share(1, 8)) == ("0", "1 (12.500%)")
+    assert limited(LimitReport("knee<5000", False, rate=6000.5)) == "6000.5/s"
+    assert limited(LimitReport("knee<5000", None)) == "not known"
     assert (arrival("burst", 5), arrival("poisson", 1)) == ("bursts of 5", "poisson")

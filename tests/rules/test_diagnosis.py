@@ -59,6 +59,32 @@ def test_a_part(target: str, codes: list[str]) -> None:
     assert [code for code, _ in found(target)] == codes
 
 
+POLICIES = b"""
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: a}, spec: {clusterIP: None, selector: {app: web}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: a, labels: {app: web}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: other, namespace: a, labels: {app: other}}}
+---
+{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: web, namespace: a},
+ spec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{ports: [{port: 5432}]}]}}
+---
+{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: other, namespace: a},
+ spec: {podSelector: {matchLabels: {app: other}}, policyTypes: [Egress], egress: [{ports: [{port: 5432}]}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "policies"),
+    [("a", ["other", "web"]), ("a/web", ["web"]), ("a/other", ["other"])],
+)
+def test_a_part_has_the_policies_that_choose_its_pods(target: str, policies: list[str]) -> None:
+    findings = diagnose("dump", POLICIES, {}, target).findings
+    assert sorted(each.remark.place for each in findings) == [
+        f"NetworkPolicy a/{name}" for name in policies
+    ]
+
+
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [

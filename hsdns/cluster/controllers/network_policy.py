@@ -36,7 +36,7 @@ class Peer(NamedTuple):
 
 def denied(policies: Sequence[NetworkPolicy], pod: Peer, servers: Sequence[Peer]) -> dict[str, str]:
     """The transports over which a Pod reaches none of the servers, each with a sentence that names the policies."""
-    chosen = [each for each in policies if _is_for(each, pod)]
+    chosen = [each for each in policies if is_for(each, pod)]
     if not chosen:
         return {}
     allowed = {
@@ -61,7 +61,8 @@ def denied(policies: Sequence[NetworkPolicy], pod: Peer, servers: Sequence[Peer]
     return found
 
 
-def _is_for(policy: NetworkPolicy, pod: Peer) -> bool:
+def is_for(policy: NetworkPolicy, pod: Peer) -> bool:
+    """Whether a policy is about the egress of a Pod."""
     spec = policy.spec
     types = spec.policy_types or (["Egress"] if spec.egress is not None else [])
     is_near = (policy.metadata.namespace or "default") == pod.namespace

@@ -86,7 +86,7 @@ def run(words: list[str]) -> int:
         if "against" in flags:
             return _against(flags, target, output)
         _, patterns = read_silences(flags)
-        name, content = _read(flags, target.partition("/")[0], _asking(flags, target))
+        name, content = _read(flags, target.partition("/")[0], ask=_asking(flags, target))
         found = diagnose(name, content, unread_kinds(content), target, patterns)
     except (FlagError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
@@ -123,7 +123,7 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     namespace = target.partition("/")[0]
     here = Dump(*_read(flags, namespace))
     try:
-        there = Dump(*_read(other, namespace))
+        there = Dump(*_read(other, namespace, "against"))
     except OSError as error:
         raise FlagError(
             f"-against {other.get('from')}: it cannot be read: {error.strerror or error}"
@@ -132,7 +132,10 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
 
 
 def _read(
-    flags: dict[str, Any], namespace: str, ask: Callable[[bytes], bytes] = bytes
+    flags: dict[str, Any],
+    namespace: str,
+    flag: str = "from",
+    ask: Callable[[bytes], bytes] = bytes,
 ) -> tuple[str, bytes]:
     """The name and the content of the dump; raise FlagError or OSError.
 
@@ -146,7 +149,7 @@ def _read(
     if path is not None:
         if os.path.isdir(path):
             raise FlagError(
-                f"-from {path}: this is a folder; give a file, or use hsdns lint {path}"
+                f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
             )
         with open(path, "rb") as file:
             return path, file.read()

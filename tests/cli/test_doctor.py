@@ -52,7 +52,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
         "\n"
         "not checked: HS231, HS232: answers: no DNS server is asked with -from, and the file has no answers\n"
         "\n"
-        "1 finding, 1 more below the -level, 41 rules passed, in 3 objects of dump.json\n"
+        "1 finding, 1 more below the -level, 43 rules passed, in 3 objects of dump.json\n"
     )
 
 

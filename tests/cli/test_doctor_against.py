@@ -135,7 +135,7 @@ def test_stateful_sets_that_one_side_lacks(
         (["-against", "x", "-kubeconfig", "config"], '-against: there is no file "x", and kubeconfig config has no context "x" (it has: a, b)'),
         (["-against", "there.json", "-kubeconfig", "none"], "there is no kubeconfig none; name one with -kubeconfig, or judge a file with -from"),
         (["-against", "there.json", "-level", "note"], "-level is for findings, and -against shows differences; leave one of them out"),
-        (["-against", "."], "-against .: it cannot be read: Is a directory"),
+        (["-against", "."], "-against .: this is a folder; give a file, or use hsdns lint ."),
         (["-against", "empty"], "Services are not compared: there (empty) there are none in the file"),
         (["lab", "-against", "there.json"], 'there is no Service and no StatefulSet in a namespace "lab" on either side'),
     ],

@@ -3,6 +3,7 @@
 readable.py         what the API server refuses or does not know
 selector.py         Services and the pods that they choose
 pod_name.py         hostname, subdomain and serviceName: the names of pods
+shared_pods.py      several Services of the same pods
 port.py             ports of Services, slices and containers
 endpoint_slice.py   EndpointSlices and Endpoints that are written by hand
 endpoint_count.py   Services with many endpoints
@@ -41,12 +42,14 @@ from hsdns.rules.checks import (
     readable,
     readiness,
     selector,
+    shared_pods,
 )
 
 MODULES: Final = (
     readable,
     selector,
     pod_name,
+    shared_pods,
     port,
     endpoint_slice,
     endpoint_count,

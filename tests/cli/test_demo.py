@@ -21,9 +21,11 @@ BROKEN = {
     "HS105": "Pod broken/no-hostname-0",
     "HS106": "Pod broken/wrong-subdomain-one",
     "HS108": "Deployment broken/shared-hostname",
+    "HS109": "Service broken/shared-pods-ready",
     "HS111": "Service broken/target-port",
     "HS112": "Service broken/headless-port",
     "HS113": "Service broken/port-name",
+    "HS114": "Service broken/unnamed-port",
     "HS121": "Service broken/one-family",
     "HS131": "Service broken/address",
     "HS133": "Service broken/loop",
@@ -51,6 +53,7 @@ WITHOUT = {
     "HS181",  # a ClusterRole is in no namespace
     *("HS201", "HS202", "HS204", "HS205", "HS206", "HS207", "HS208", "HS209"),  # other Corefiles
     *("HS211", "HS212", "HS213", "HS214"),  # the pods of the cluster's DNS are in their own namespace
+    *("HS231", "HS232"),  # what DNS servers answered
 }  # fmt: skip
 
 

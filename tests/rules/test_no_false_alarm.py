@@ -233,3 +233,51 @@ def test_istiod_is_kept_from_a_namespace() -> None:
     objects = [policy("web", by_name), MESH, IN_MESH]
     read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
     assert [each.rule.code for each in judge(read.objects, read.silences).findings] == ["HS163"]
+
+
+ALL = "selector: {app: db}"
+HTTP = "ports: [{name: http, port: 80}]"
+
+
+@pytest.mark.parametrize(
+    ("services", "found"),
+    [
+        ({"db": f"clusterIP: None, {ALL}", "alias": f"clusterIP: None, {ALL}"}, []),
+        ({"db": f"clusterIP: None, {ALL}, {HTTP}", "alias": f"clusterIP: None, {ALL}, ports: [{{name: http, port: 8080, targetPort: 80}}]"}, ["HS112 alias"]),
+        ({"db": f"clusterIP: None, publishNotReadyAddresses: true, {ALL}", "web": ALL}, []),
+        ({"db": f"clusterIP: None, {ALL}", "other": f"clusterIP: None, publishNotReadyAddresses: true, {ALL}"}, ["HS109 other"]),
+        ({"a": f"clusterIP: None, {ALL}, {HTTP}", "db": f"clusterIP: None, {ALL}"}, ["HS109 a"]),
+        ({"b": f"clusterIP: None, {ALL}, {HTTP}", "a": f"clusterIP: None, {ALL}"}, ["HS109 b"]),
+        ({"db": f"clusterIP: None, {ALL}", "other": f"clusterIP: None, {HTTP}, selector: {{app: x}}"}, []),
+        ({"db": "clusterIP: None, ports: [{port: 80}]"}, ["HS114 db"]),
+        ({"db": "ports: [{port: 80}]"}, []),
+        ({"db": "type: ExternalName, externalName: a.example.com, ports: [{port: 80}]"}, []),
+    ],
+)  # fmt: skip
+def test_services_of_the_same_pods_and_ports_without_names(
+    services: dict[str, str], found: list[str]
+) -> None:
+    """Notes, too: those about the Services."""
+    objects = [service(name, f"{{{spec}}}") for name, spec in services.items()]
+    objects += [workload("x", "{app: db}"), workload("y", "{app: db}")]
+    read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
+    findings = judge(read.objects, read.silences).findings
+    rows = [f"{each.rule.code} {each.remark.place.removeprefix('Service ')}" for each in findings]
+    assert [each for each in rows if "StatefulSet" not in each] == found
+
+
+def test_which_service_gives_the_pods_their_names() -> None:
+    headless = ", ports: [{name: http, port: 80}]"
+    for own, said in (
+        ("db", "; only below db have pods names of their own, and SRV records of read lead"),
+        ("none", "; below neither have pods names of their own, and SRV records lead"),
+    ):
+        objects = [
+            service("db", f"{{clusterIP: None, {ALL}}}"),
+            service("read", f"{{clusterIP: None, {ALL}{headless}}}"),
+            workload("db", "{app: db}", service=own),
+        ]
+        read = read_files([("a.yaml", "---\n".join(objects).encode())])
+        (found,) = (each for each in judge(read.objects).findings if each.rule.code == "HS109")
+        assert "the ports are http 80/TCP here and none in db: an address" in found.message
+        assert said in found.message

@@ -3,6 +3,7 @@
 readable.py         what the API server refuses or does not know
 selector.py         Services and the pods that they choose
 pod_name.py         hostname, subdomain and serviceName: the names of pods
+shared_pods.py      several Services of the same pods
 port.py             ports of Services, slices and containers
 endpoint_slice.py   EndpointSlices and Endpoints that are written by hand
 endpoint_count.py   Services with many endpoints
@@ -14,6 +15,7 @@ pod_dns.py          dnsPolicy and dnsConfig
 cluster_role.py     what a DNS server may read
 dns_pods.py         the pods of the cluster's own DNS
 cluster_domain.py   the domain of the cluster, in all places that have it
+dns_answers.py      what the DNS servers said when they were asked
 corefile_cache.py   how long answers are stored
 corefile_forward.py where names outside the cluster are asked
 corefile_health.py  probes of the DNS server, and its Corefile as a whole
@@ -28,6 +30,7 @@ from hsdns.rules.checks import (
     corefile_cache,
     corefile_forward,
     corefile_health,
+    dns_answers,
     dns_pods,
     endpoint_count,
     endpoint_slice,
@@ -39,12 +42,14 @@ from hsdns.rules.checks import (
     readable,
     readiness,
     selector,
+    shared_pods,
 )
 
 MODULES: Final = (
     readable,
     selector,
     pod_name,
+    shared_pods,
     port,
     endpoint_slice,
     endpoint_count,
@@ -59,4 +64,5 @@ MODULES: Final = (
     corefile_health,
     dns_pods,
     cluster_domain,
+    dns_answers,
 )

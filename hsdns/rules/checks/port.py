@@ -1,4 +1,4 @@
-"""HS111 to HS113: ports that have not the same name or number in a Service, its containers and its slices.
+"""HS111 to HS114: ports that have no name, or not the same name or number in a Service, its containers and its slices.
 
 Path: judging.py -> here.
 Source: k8s.io/kubernetes pkg/api/v1/pod FindPort: a named target port is that of a container with the name and the
@@ -96,6 +96,24 @@ def port_names(objects: Objects) -> Iterator[Remark]:
                 "neither connections nor SRV records lead to it",
                 at="" if port.name else f"spec.ports[{at}]",
             )
+
+
+@check("HS114")
+def unnamed_port(objects: Objects) -> Iterator[Remark]:
+    """Ports of headless Services that have no name, and so no SRV name of their own."""
+    for manifest, service in objects.services:
+        if not is_headless(service):
+            continue
+        for at, port in enumerate(service.spec.ports or ()):
+            if not port.name:
+                protocol = (port.protocol or "TCP").lower()
+                yield manifest.remark(
+                    f"spec.ports[{at}].name",
+                    f"the port has no name, so no name _NAME._{protocol}.{manifest.name} exists, and clients that ask "
+                    "for one get NXDOMAIN; only the Service's own name has SRV records; write a name, such as that of "
+                    "the container port",
+                    at=f"spec.ports[{at}]",
+                )
 
 
 def _names(found: EndpointSlice | Endpoints) -> Iterator[str]:

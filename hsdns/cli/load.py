@@ -199,6 +199,7 @@ def _load(
 ) -> tuple[list[OfServer], PlanReport]:
     from hsdns.cli.load_following import following_changes
     from hsdns.cli.load_live import live
+    from hsdns.cli.load_sockets import allow_sockets
     from hsdns.cli.load_streams import allow_connections
     from hsdns.load.in_flight import sockets_for
     from hsdns.load.plan import Plan
@@ -217,6 +218,10 @@ def _load(
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
     fastest = schedule.fastest if settings.replay is None else settings.replay.replay.fastest
     sockets = sockets_for(fastest, settings.timeout, settings.sockets)
+    if settings.streams is None:
+        allow_sockets(sockets)
+    elif settings.streams.for_truncated:
+        allow_sockets(sockets, settings.streams.connections)
     truth = cluster.truth if cluster is not None else None
     with ExitStack() as stack:
         loaded = []

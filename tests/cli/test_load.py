@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from datetime import UTC, datetime
@@ -16,7 +18,7 @@ import msgspec
 import pytest
 
 from hsdns import cli
-from hsdns.cli import load, load_part
+from hsdns.cli import load, load_part, load_sockets
 from hsdns.load import probe
 from hsdns.load.job import reports_of
 from hsdns.load.report import FORMAT, Report
@@ -166,6 +168,42 @@ def test_files_beside_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 'failures="1"' in Path("cases.xml").read_text()
     assert "| nxdomain\\<1 | FAILED | 0 |" in Path("summary.md").read_text()
     assert 'result="answered",server="127.0.0.1 port' in Path("load.prom").read_text()
+
+
+@pytest.mark.sockets
+def test_more_sockets_than_a_process_may_have(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(load_sockets, "raise_limit", lambda: None)
+    monkeypatch.setattr(load_sockets, "descriptor_limit", lambda: 64)
+    with server() as port:
+        assert load.run(["-p", str(port), "-queries", "q.txt", "-sockets", "40"]) == 2
+    assert capsys.readouterr().err.startswith("-sockets: 40 sockets may be open at once, and a ")
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_each_socket_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 queries from one, then as many from the next."""
+    ports: Counter[int] = Counter()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+
+        def serve() -> None:
+            while True:
+                query, client = sock.recvfrom(4096)
+                if not query:
+                    return
+                ports[client[1]] += 1
+                sock.sendto(answer(query), client)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        words = ["-p", str(sock.getsockname()[1]), "-queries", "q.txt", "-rate", "800", "-time", "100ms"]  # fmt: skip
+        assert load.run([*words, "-sockets", "5"]) == 0
+        sock.sendto(b"", sock.getsockname())
+        thread.join()
+    assert sorted(ports.values())[-5:] == [16] * 5
 
 
 @pytest.fixture

@@ -198,7 +198,7 @@ def _finding(question: Question, answers: Answers, number: int, word: str, done:
         if right is not None:
             found = answer_of(result.rcode, answers.records(number))
             lacks, has = (
-                _texts(each)
+                record_texts(each)
                 for each in (right.records - found.records, found.records - right.records)
             )
             if right.rcode != result.rcode:
@@ -216,7 +216,7 @@ def _finding(question: Question, answers: Answers, number: int, word: str, done:
     )  # fmt: skip
 
 
-def _texts(records: frozenset[tuple[int, bytes]]) -> list[str]:
+def record_texts(records: frozenset[tuple[int, bytes]]) -> list[str]:
     """Records as text, without the weight of SRV, which is not compared."""
     found = []
     for rrtype, rdata in records:

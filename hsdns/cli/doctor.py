@@ -1,7 +1,9 @@
 """`hsdns doctor [NAMESPACE[/SERVICE|POD]]`: what makes names fail in a cluster now, and what will.
 
-Path: argv -> here -> sources/cluster_dump.py (a cluster), or a file -> rules/diagnosis.py -> standard output.
+Path: argv -> here -> sources/cluster_dump.py (a cluster) and doctor_servers.py (its DNS), or a file ->
+rules/diagnosis.py -> standard output.
 Rule 1: the cluster is read once, and judged from that: what -save writes gives the same findings with -from.
+        What the DNS servers answered is part of that; with -from nothing is asked.
 Rule 2: the exit status is 0 without findings at or over -level, 1 with some, 2 if Services, EndpointSlices or Pods
         could not be read.
 Rule 3: nothing is written to the cluster, and no Secret and no environment variable is read.
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from hsdns.cli import demo
@@ -40,6 +43,8 @@ FLAGS: Final = {
         "show how Services differ from those of another context, or of a file as for -from, instead of findings",
         "CONTEXT|FILE",
     ),
+    "server": Flag(list, "DNS servers to ask in place of the cluster's own", "ADDRESS..."),
+    "no-ask": Flag(bool, "ask no DNS server"),
     "config": FLAG,
     "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
     "o": Flag(str, "format: text (default) or json", "FORMAT"),
@@ -72,7 +77,7 @@ def run(words: list[str]) -> int:
                 f'hsdns doctor takes one namespace, Service or Pod, found also "{plain[1]}"'
             )
         target = plain[0] if plain else ""
-        for flag in ("kubeconfig", "context", "save"):
+        for flag in ("kubeconfig", "context", "save", "server", "no-ask"):
             is_used = flag == "kubeconfig" and "against" in flags
             if "from" in flags and flag in flags and not is_used:
                 raise FlagError(
@@ -81,7 +86,7 @@ def run(words: list[str]) -> int:
         if "against" in flags:
             return _against(flags, target, output)
         _, patterns = read_silences(flags)
-        name, content = _read(flags, target.partition("/")[0])
+        name, content = _read(flags, target.partition("/")[0], ask=_asking(flags, target))
         found = diagnose(name, content, unread_kinds(content), target, patterns)
     except (FlagError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
@@ -103,7 +108,7 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""
     from hsdns.cli.doctor_against import Dump, other_flags, run_against
 
-    for flag in ("level", "config"):
+    for flag in ("level", "server", "no-ask", "config"):
         if flag in flags:
             raise FlagError(
                 f"-{flag} is for findings, and -against shows differences; leave one of them out"
@@ -126,8 +131,16 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     return run_against(here, there, target, output)
 
 
-def _read(flags: dict[str, Any], namespace: str, flag: str = "from") -> tuple[str, bytes]:
-    """The name and the content of the dump; raise FlagError or OSError."""
+def _read(
+    flags: dict[str, Any],
+    namespace: str,
+    flag: str = "from",
+    ask: Callable[[bytes], bytes] = bytes,
+) -> tuple[str, bytes]:
+    """The name and the content of the dump; raise FlagError or OSError.
+
+    `ask` adds to the dump of a cluster what its DNS servers say.
+    """
     path = flags.get("from")
     if path == "-":
         return "standard input", sys.stdin.buffer.read()
@@ -140,12 +153,27 @@ def _read(flags: dict[str, Any], namespace: str, flag: str = "from") -> tuple[st
             )
         with open(path, "rb") as file:
             return path, file.read()
-    content = asyncio.run(_collect(flags, namespace))
+    content = ask(asyncio.run(_collect(flags, namespace)))
     if "save" in flags:
         with open(flags["save"], "wb") as file:
             file.write(content)
     context = flags.get("context")
     return f"{CLUSTER} {context}" if context else CLUSTER, content
+
+
+def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:
+    """What adds to a dump what the DNS servers say; raise FlagError."""
+    from hsdns.cli.doctor_servers import given_servers, with_servers
+
+    servers, asks = given_servers(flags), not flags.get("no-ask")
+    if servers and not asks:
+        raise FlagError("-server and -no-ask exclude each other; leave one out")
+
+    def ask(dump: bytes) -> bytes:
+        access = (find_kubeconfig(flags), str(flags.get("context", "")))
+        return with_servers(dump, access, target, servers, asks=asks)
+
+    return ask
 
 
 async def _collect(flags: dict[str, Any], namespace: str) -> bytes:

@@ -67,6 +67,10 @@ def _lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
         yield f"{code} {rule.title}: {rule.page}"
     if pages:
         yield ""
+    for sentence in found.asked:
+        yield f"asked: {sentence}"
+    if found.asked:
+        yield ""
     for plural, reason in found.reasons.items():
         codes = found.unchecked.get(plural, ())
         if codes:
@@ -88,6 +92,7 @@ def as_json(found: Diagnosis, below: int) -> str:
         "silenced": [{**_finding(each), "reason": each.silenced} for each in found.silenced],
         "below": below,
         "passed": found.passed,
+        "asked": found.asked,
         "unchecked": [
             {"resource": plural, "reason": reason, "rules": list(found.unchecked.get(plural, ()))}
             for plural, reason in found.reasons.items()

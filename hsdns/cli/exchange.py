@@ -1,6 +1,6 @@
 """One question to a DNS server: the reply as it came, over UDP, and over TCP where it does not fit.
 
-Path: cli/wait.py, cli/audit_servers.py -> here -> a DNS server.
+Path: cli/wait.py, cli/audit_servers.py, cli/doctor_servers.py -> here -> a DNS server.
 Rule: what is no reply to the question is ignored until the time is over, as a resolver does (RFC 5452 section 9.1).
 """
 
@@ -21,6 +21,10 @@ _TC: Final = 0x02  # in the third octet
 
 class NoReply(Exception):
     """Why a server gave no reply, as a sentence about it."""
+
+
+class Refused(NoReply):
+    """Its host has said that nothing listens there."""
 
 
 def ask(host: str, port: int, query: Query, timeout: float, random: Random) -> Reply:
@@ -51,7 +55,7 @@ def over_udp(host: str, port: int, query: Query, timeout: float, random: Random)
     except TimeoutError:
         pass
     except ConnectionRefusedError:
-        raise NoReply(f"nothing listens on UDP at {host} port {port}") from None
+        raise Refused(f"nothing listens on UDP at {host} port {port}") from None
     except OSError as error:
         raise NoReply(f"{host} port {port} cannot be reached: {error.strerror}") from None
     raise NoReply(f"no reply came from {host} port {port} within {timeout:g} s")

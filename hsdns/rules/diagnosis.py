@@ -7,7 +7,8 @@ Rule 2: a rule that looks at objects which could not be read has not passed, als
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import NetworkPolicy, PodManifest, Workload
@@ -15,6 +16,7 @@ from hsdns.cluster.controllers.network_policy import Peer, is_for
 from hsdns.cluster.objects import SERVICE_NAME_LABEL
 from hsdns.corefile.tree import did_you_mean
 from hsdns.rules.check import CHECKS
+from hsdns.rules.checks.dns_answers import KIND, asked
 from hsdns.rules.finding import Finding
 from hsdns.rules.judging import judge
 from hsdns.rules.manifest import Manifest
@@ -34,15 +36,21 @@ NEEDS: Final[dict[str, str]] = {
     "networkpolicies": "HS161 HS162 HS163",
     "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS221",
     "clusterroles": "HS181",
+    "answers": "HS231 HS232",  # of DNS servers
 }
 # What the API server never has: it refused it, or it is a text around the objects.
 OF_FILES: Final = frozenset({"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132"})
 WHOLE: Final = frozenset({"services", "pods", "statefulsets", "deployments"})
+# About the servers that every name depends on, so also shown where a part of the cluster is judged.
+OF_SERVERS: Final = frozenset(NEEDS["answers"].split())
 MAIN: Final = ("services", "endpointslices", "pods")
 
 
 class Diagnosis(NamedTuple):
-    """`passed` are codes; `unchecked` has the codes by what could not be read, `reasons` why."""
+    """`passed` are codes; `unchecked` has the codes by what could not be read, `reasons` why.
+
+    `asked` has a sentence about each DNS server that was asked.
+    """
 
     findings: list[Finding]
     passed: list[str]
@@ -51,6 +59,7 @@ class Diagnosis(NamedTuple):
     objects: int
     problems: list[str]
     silenced: Sequence[Finding] = ()
+    asked: Sequence[str] = ()
 
     @property
     def is_blind(self) -> bool:
@@ -77,10 +86,9 @@ def diagnose(
     filed = SilenceFile(own, OF_FILES | missing, is_everything=not target)
     found, silenced = judge(read.objects, read.silences, filed)
     if places is not None:
-        silenced = [each for each in silenced if each.remark.place in places]
-        found = [
-            each for each in found if each.remark.place in places or _is_of_file(each, patterns)
-        ]
+        shown = partial(_is_shown, places)
+        silenced = [each for each in silenced if shown(each)]
+        found = [each for each in found if shown(each) or _is_of_file(each, patterns)]
     # Where it is in the dump says nothing, but where in the file of silences does.
     found = [
         each._replace(remark=each.remark._replace(place=str(each.remark.position)))
@@ -90,15 +98,21 @@ def diagnose(
     ]
     codes = {each.rule.code for each in (*found, *silenced)}
     passed = [code for code in sorted(CHECKS) if code not in codes | missing | OF_FILES]
+    servers = asked(read.objects)
     return Diagnosis(
         found,
         passed,
         unchecked,
         reasons,
-        len(read.objects.manifests),
+        len(read.objects.manifests) - len(servers),
         _problems(read),
         silenced,
+        servers,
     )
+
+
+def _is_shown(places: Collection[str], finding: Finding) -> bool:
+    return finding.remark.place in places or finding.rule.code in OF_SERVERS
 
 
 def without_objects(objects: Objects) -> frozenset[str]:
@@ -109,6 +123,7 @@ def without_objects(objects: Objects) -> frozenset[str]:
             ("endpointslices", objects.of("EndpointSlice")),
             ("networkpolicies", objects.written("NetworkPolicy")),
             ("clusterroles", objects.written("ClusterRole")),
+            ("answers", objects.written(KIND)),
             ("configmaps", objects.corefiles),
         )
         if not is_there

@@ -6,12 +6,13 @@ Rule 2: environment variables, commands, arguments and volumes of Pods are left 
         those that rules read: kubectl repeats whole objects in them.  Of a ConfigMap only the Corefile is in it, and of
         that of the kubelets what they tell pods about DNS.
 Rule 3: what may not be read is noted in the dump, with the reason, and the rest is read all the same.
+Rule 4: what DNS servers have answered is in it as objects of a kind of its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -20,6 +21,8 @@ from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.cluster.objects import TOLERATE
 
 NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of reasons by plural
+ANSWERS: Final = "answers"  # of DNS servers, as a word beside the plurals
+DNS_SERVER: Final = "DnsServer"  # the kind of object that has those of one
 PAGE: Final = 500  # objects
 MAX_PAGE_LEN: Final = 64 * 1024 * 1024  # octets
 MAX_ERROR_LEN: Final = 4096
@@ -99,6 +102,16 @@ async def collect(
     return json.dumps(dump, indent=1).encode() + b"\n"
 
 
+def with_answers(dump: bytes, answers: Sequence[Mapping[str, Any]], reason: str) -> bytes:
+    """A dump of collect() with what DNS servers said, or with the reason for which that says nothing."""
+    value = json.loads(dump)
+    value["items"] += answers
+    if reason:
+        annotations = value["metadata"]["annotations"]
+        annotations[NOTE] = json.dumps({**json.loads(annotations[NOTE]), ANSWERS: reason})
+    return json.dumps(value, indent=1).encode() + b"\n"
+
+
 def unread_kinds(dump: bytes) -> dict[str, str]:
     """What a dump lacks, by plural, with the reasons; of one of kubectl, the kinds of which it has no object."""
     try:
@@ -113,14 +126,21 @@ def unread_kinds(dump: bytes) -> dict[str, str]:
     if isinstance(note, str):
         try:
             found = json.loads(note)
-            return {str(key): str(reason) for key, reason in found.items()}
+            unread = {str(key): str(reason) for key, reason in found.items()}
         except (ValueError, AttributeError):
-            return {}
-    return {
-        each.plural: "there are none in the file"
-        for each in KINDS
-        if f'"{each.kind}"'.encode() not in dump and f"kind: {each.kind}".encode() not in dump
-    }
+            unread = {}
+    else:
+        unread = {
+            each.plural: "there are none in the file" for each in KINDS if not _has(dump, each.kind)
+        }
+    if ANSWERS not in unread and not _has(dump, DNS_SERVER):
+        unread[ANSWERS] = "no DNS server is asked with -from, and the file has no answers"
+    return unread
+
+
+def _has(dump: bytes, kind: str) -> bool:
+    """Whether a dump seems to have an object of a kind."""
+    return f'"{kind}"'.encode() in dump or f"kind: {kind}".encode() in dump
 
 
 async def _list(

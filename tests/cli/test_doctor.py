@@ -50,6 +50,8 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
         "\n"
         "HS131 The target of an ExternalName Service is an IP address: https://hsdns.github.io/hsdns/rules/HS131.html\n"
         "\n"
+        "not checked: HS231, HS232: answers: no DNS server is asked with -from, and the file has no answers\n"
+        "\n"
         "1 finding, 1 more below the -level, 43 rules passed, in 3 objects of dump.json\n"
     )
 
@@ -71,7 +73,7 @@ def test_json(
     assert cli.main(["doctor", *target, "-from", "dump.json", *flags, "-o", "json"]) == status
     value = json.loads(capsys.readouterr().out)
     assert [each["code"] for each in value["findings"]] == codes
-    assert value["unchecked"] == []
+    assert [each["resource"] for each in value["unchecked"]] == ["answers"]
     assert "HS111" in value["passed"]
 
 
@@ -88,6 +90,9 @@ def test_without_the_right_to_list_pods(folder: Path, capsys: pytest.CaptureFixt
         (["a", "b"], 'hsdns doctor takes one namespace, Service or Pod, found also "b"'),
         (["-level", "x"], '-level needs error, warning or note, found "x"'),
         (["-from", "dump.json", "-save", "x"], "-save is for a cluster that is read, and -from reads a file; leave one of them out"),
+        (["-from", "dump.json", "-server", "192.0.2.1"], "-server is for a cluster that is read, and -from reads a file; leave one of them out"),
+        (["-server", "dns.example"], '-server needs an IP address, or one with a port, found "dns.example"'),
+        (["-server", "192.0.2.1", "-no-ask"], "-server and -no-ask exclude each other; leave one out"),
         (["-from", "none"], "[Errno 2] No such file or directory: 'none'"),
         (["-from", "."], "-from .: this is a folder; give a file, or use hsdns lint ."),
         (["lab/wbe", "-from", "dump.json"], 'there is no Service and no Pod "wbe" in namespace lab; did you mean "web"?'),
@@ -110,8 +115,11 @@ def test_a_cluster_is_read_and_saved(
         return DUMP.encode()
 
     monkeypatch.setattr(cluster_dump, "collect", collect)
-    assert cli.main(["doctor", "lab", "-kubeconfig", "config", "-save", "saved.json"]) == 1
+    assert (
+        cli.main(["doctor", "lab", "-kubeconfig", "config", "-save", "saved.json", "-no-ask"]) == 1
+    )
     first = capsys.readouterr()
+    assert "not checked: HS231, HS232: answers: left out by -no-ask\n" in first.out
     assert first.err == ""
     assert asked == [("the API server of kubeconfig config", "lab")]
     assert cli.main(["doctor", "lab", "-from", "saved.json"]) == 1

@@ -31,12 +31,20 @@ def test_text() -> None:
     )
 
 
+def test_what_was_asked_is_told() -> None:
+    asked = DIAGNOSIS._replace(asked=["Pod a/b at 192.0.2.1 port 53: 2 of 2 answers are right"])
+    assert as_text(asked, 0, "cluster").startswith(
+        "asked: Pod a/b at 192.0.2.1 port 53: 2 of 2 answers are right\n\nnot checked: "
+    )
+
+
 def test_json() -> None:
     assert json.loads(as_json(DIAGNOSIS, 1)) == {
         "findings": [],
         "silenced": [],
         "below": 1,
         "passed": ["HS131"],
+        "asked": [],
         "unchecked": [
             {"resource": "pods", "reason": "no right", "rules": ["HS101", "HS102"]},
             {"resource": "replicasets", "reason": "none", "rules": []},

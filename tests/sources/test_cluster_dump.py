@@ -12,7 +12,7 @@ import pytest
 
 from hsdns.apiserver.obstacle import Obstacles
 from hsdns.apiserver.transport import Unreachable
-from hsdns.sources.cluster_dump import KINDS, NOTE, collect, pruned, unread_kinds
+from hsdns.sources.cluster_dump import KINDS, NOTE, collect, pruned, unread_kinds, with_answers
 
 KIND = {each.kind: each for each in KINDS}
 
@@ -67,6 +67,9 @@ class Server:
             yield Answer(200, json.dumps(page).encode())
 
 
+NO_ANSWERS = "no DNS server is asked with -from, and the file has no answers"
+
+
 def named(name: str, **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "shop"}, **more}
 
@@ -86,7 +89,7 @@ def test_all_pages_of_all_kinds_are_read() -> None:
         ("/api/v1/services", {"limit": "500"}),
         ("/api/v1/services", {"limit": "500", "continue": "1"}),
     ]
-    assert unread_kinds(json.dumps(dump).encode()) == {}
+    assert unread_kinds(json.dumps(dump).encode()) == {"answers": NO_ANSWERS}
 
 
 def test_one_namespace() -> None:
@@ -125,7 +128,7 @@ def test_one_namespace() -> None:
 def test_what_cannot_be_read_is_noted(answer: object, reason: str) -> None:
     dump = dump_of(Server({"/api/v1/pods": answer, "/api/v1/services": [named("a")]}))
     assert json.loads(dump["metadata"]["annotations"][NOTE]) == {"pods": reason}
-    assert unread_kinds(json.dumps(dump).encode()) == {"pods": reason}
+    assert unread_kinds(json.dumps(dump).encode()) == {"pods": reason, "answers": NO_ANSWERS}
     assert len(dump["items"]) == 1
 
 
@@ -133,6 +136,22 @@ def test_nothing_at_all_can_be_read() -> None:
     paths = {each.path("") for each in KINDS}
     with pytest.raises(Unreachable, match="no right to list services"):
         asyncio.run(collect(Server(dict.fromkeys(paths, 403))))
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason", "unread"),
+    [
+        ([{"kind": "DnsServer"}], "", {}),
+        ([{"kind": "DnsServer"}], "why", {"answers": "why"}),
+        ([], "why", {"answers": "why"}),
+    ],
+)
+def test_answers_are_part_of_a_dump(
+    answers: list[dict[str, Any]], reason: str, unread: dict[str, str]
+) -> None:
+    dump = with_answers(asyncio.run(collect(Server({}))), answers, reason)
+    assert json.loads(dump)["items"] == answers
+    assert unread_kinds(dump) == unread
 
 
 def test_a_dump_of_kubectl_lacks_kinds_that_it_has_no_object_of() -> None:

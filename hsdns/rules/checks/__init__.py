@@ -15,6 +15,7 @@ pod_dns.py          dnsPolicy and dnsConfig
 cluster_role.py     what a DNS server may read
 dns_pods.py         the pods of the cluster's own DNS
 cluster_domain.py   the domain of the cluster, in all places that have it
+dns_answers.py      what the DNS servers said when they were asked
 corefile_cache.py   how long answers are stored
 corefile_forward.py where names outside the cluster are asked
 corefile_health.py  probes of the DNS server, and its Corefile as a whole
@@ -29,6 +30,7 @@ from hsdns.rules.checks import (
     corefile_cache,
     corefile_forward,
     corefile_health,
+    dns_answers,
     dns_pods,
     endpoint_count,
     endpoint_slice,
@@ -62,4 +64,5 @@ MODULES: Final = (
     corefile_health,
     dns_pods,
     cluster_domain,
+    dns_answers,
 )

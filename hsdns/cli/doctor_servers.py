@@ -1,0 +1,334 @@
+"""The DNS servers of a cluster, asked one by one for what its objects promise; what they said is an object of the dump.
+
+Path: cli/doctor.py -> here -> load_cluster.py (what is right), exchange.py (asks) -> rules/checks/dns_answers.py.
+Rule 1: the cluster is watched meanwhile, as the servers' own Corefile says.  An answer that is not right is asked for
+        again for a second, for a change takes a moment to reach a server.
+Rule 2: a pod that is silent counts only where another one was reached: else the pods cannot be reached from here, and
+        that says nothing about them.  The same goes for the cluster IP.  Servers that were named count in any case.
+Rule 3: nothing that goes wrong here keeps the rest of the report back: it is the reason why this was not checked.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from ipaddress import ip_address
+from typing import Any, Final, NamedTuple
+
+from hsdns.audit.replicas import replicas
+from hsdns.audit.report import record_texts
+from hsdns.cli.builtin import quoted
+from hsdns.cli.doctor_questions import doctor_questions
+from hsdns.cli.exchange import NoReply, Refused, ask
+from hsdns.cli.flags import FlagError
+from hsdns.cli.load_cluster import LoadCluster
+from hsdns.cli.offline import CannotTell, configure
+from hsdns.cluster.controllers.dns_service import KNOWN, PORT
+from hsdns.corefile.arguments import split_ip_port
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.tree import CorefileError
+from hsdns.load.errors import LoadError
+from hsdns.load.judge import Answer
+from hsdns.load.questions import Question, Questions
+from hsdns.load.truth import answer_of
+from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.rules.corefile import CorefileText, zones_of
+from hsdns.sources.cluster_dump import unread_kinds, with_answers
+from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
+from hsdns.wire.message import Reply
+
+POD: Final = "pod"
+SERVICE: Final = "service"
+GIVEN: Final = "given"
+EACH: Final = 1.0  # seconds for a reply
+TRIES: Final = 2  # a datagram may be lost
+LOOKS: Final = 6  # at an answer that is not right
+PAUSE: Final = 0.2  # seconds between two looks
+AT_ONCE: Final = 16  # servers
+NEEDED: Final = ("services", "endpointslices", "namespaces")  # to know what is right
+UNREACHED: Final = (
+    "no pod of the cluster's DNS can be reached from here, as is usual outside of the cluster; "
+    "run it on a node or in a pod, or name servers with -server"
+)
+_ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
+# How the servers reach the API server; and pods, whose names are not asked for.
+_LEFT_OUT: Final = frozenset({"endpoint", "kubeconfig", "pods", "tls"})
+
+
+class DnsServer(NamedTuple):
+    """A server to ask; `role` is one of the words above, `about` the object that findings are about."""
+
+    role: str
+    about: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host} port {self.port}"
+
+
+class NotAsked(Exception):
+    """Why no server was asked, as a sentence."""
+
+
+def given_servers(flags: Mapping[str, Any]) -> list[DnsServer]:
+    """The servers of -server; raise FlagError."""
+    found = []
+    for word in flags.get("server", ()):
+        place = split_ip_port(word, PORT)
+        if place is None:
+            raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')
+        found.append(DnsServer(GIVEN, "-server", place.host, place.port))
+    return found
+
+
+def with_servers(
+    dump: bytes,
+    access: Sequence[str],
+    target: str,
+    given: Sequence[DnsServer],
+    *,
+    asks: bool = True,
+) -> bytes:
+    """A dump with what the servers say, or why nothing was asked; see ask_servers()."""
+    if not asks:
+        return with_answers(dump, [], "left out by -no-ask")
+    unread = unread_kinds(dump)
+    for plural in NEEDED:
+        if plural in unread:
+            return with_answers(dump, [], unread[plural])
+    try:
+        answers = ask_servers(json.loads(dump)["items"], access, target, given)
+    except NotAsked as error:
+        return with_answers(dump, [], str(error))
+    is_known = any(each["counts"] for each in answers)
+    return with_answers(dump, answers, "" if is_known else UNREACHED)
+
+
+def ask_servers(
+    items: Sequence[Mapping[str, Any]],
+    access: Sequence[str],
+    target: str,
+    given: Sequence[DnsServer],
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[dict[str, Any]]:
+    """What each server says, as objects for the dump; raise NotAsked.
+
+    `items` are those of the dump, `access` are FILE and CONTEXT of a kubeconfig, `given` servers to ask instead.
+    """
+    servers: list[DnsServer] = list(given)
+
+    def choose(blocks: Sequence[Kubernetes]) -> Questions:
+        if not given:
+            servers.extend(_of_cluster(items, blocks))
+        sets = [block.answer_set() for block in blocks]
+        addresses = _pod_addresses(items, target)
+        return Questions(doctor_questions(sets[0], target, addresses))
+
+    try:
+        configuration, _ = configure(None, None, text=corefile(items, access))
+        with LoadCluster(configuration, choose, verifies=True) as cluster:
+            truth, questions = cluster.truth, cluster.questions.all
+            assert truth is not None, "it verifies"
+            if not questions:
+                raise NotAsked("the kubernetes block of the Corefile has reverse zones only")
+            if not servers:
+                raise NotAsked(
+                    "no Service for DNS is known (kube-system/kube-dns); name servers with -server"
+                )
+
+            def look(server: DnsServer) -> dict[str, Any]:
+                return _look(server, questions, truth.latest, sleep)
+
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                found = list(pool.map(look, servers))
+    except (CannotTell, CorefileError, LoadError, OSError) as error:
+        raise NotAsked(str(error)) from None
+    return judged(found)
+
+
+def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The objects, with `counts`: whether their silence says something about the server."""
+    pods = any(each["role"] == POD and _is_reached(each) for each in found)
+    return [
+        {
+            **each,
+            "counts": each["role"] == GIVEN
+            or pods
+            or (each["role"] == SERVICE and _is_reached(each)),
+        }
+        for each in found
+    ]
+
+
+def corefile(items: Sequence[Mapping[str, Any]], access: Sequence[str]) -> str:
+    """A Corefile that reads the cluster as its own DNS server does, over a kubeconfig."""
+    zones, lines = _ZONES, ""
+    for item in items:
+        data = item.get("data")
+        text = data.get("Corefile") if isinstance(data, dict) else None
+        if item.get("kind") != "ConfigMap" or not isinstance(text, str):
+            continue
+        block = next(CorefileText("Corefile", text).directives("kubernetes"), None)
+        if block is None:
+            continue
+        try:
+            found = zones_from_args(block[1].args) or zones_of(block[0])
+        except CorefileError:
+            continue
+        zones = " ".join(quoted(each.to_text()) for each in found)
+        for line in block[1].lines:
+            if line.name.text not in _LEFT_OUT:
+                words = [line.name.text, *(quoted(each.text) for each in line.args)]
+                lines += f"        {' '.join(words)}\n"
+        break
+    by = " ".join(quoted(each) for each in access if each)
+    return f"{zones} {{\n    kubernetes {zones} {{\n        kubeconfig {by}\n{lines}    }}\n}}\n"
+
+
+def _of_cluster(
+    items: Sequence[Mapping[str, Any]], blocks: Sequence[Kubernetes]
+) -> list[DnsServer]:
+    """The endpoints of the Service for DNS that are ready, and its cluster IPs."""
+    for namespace, name in (*((each.namespace, each.name) for each in KNOWN), *_labelled(items)):
+        for block in blocks:
+            value = block.store.services.values.get((namespace.encode(), name.encode()))
+            if value is None or value.kind is None:
+                continue
+            service, pods = f"Service {namespace}/{name}", _pods(items, namespace)
+            found = [
+                DnsServer(POD, pods.get(host, service), host, port)
+                for host, port in replicas(value)
+            ]
+            cluster_ips = (str(ip_address(each)) for each in value.cluster_ips)
+            return [*found, *(DnsServer(SERVICE, service, each, PORT) for each in cluster_ips)]
+    return []
+
+
+def _labelled(items: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The Services with the label of the usual one, as distributions with another name have it."""
+    found = []
+    for item in items:
+        metadata = _metadata(item)
+        labels = metadata.get("labels")
+        is_labelled = isinstance(labels, dict) and KNOWN[0].labels.items() <= labels.items()
+        if item.get("kind") == "Service" and is_labelled:
+            found.append((str(metadata.get("namespace")), str(metadata.get("name"))))
+    return found
+
+
+def _pods(items: Sequence[Mapping[str, Any]], namespace: str) -> dict[str, str]:
+    """The Pods of a namespace by address."""
+    return {
+        address: f"Pod {namespace}/{_metadata(item).get('name')}"
+        for item in items
+        if item.get("kind") == "Pod" and _metadata(item).get("namespace") == namespace
+        for address in _addresses(item)
+    }
+
+
+def _pod_addresses(items: Sequence[Mapping[str, Any]], target: str) -> list[str]:
+    """The addresses of the Pod that is the target."""
+    namespace, _, name = target.partition("/")
+    return [
+        address
+        for item in items
+        if item.get("kind") == "Pod"
+        and (_metadata(item).get("namespace"), _metadata(item).get("name")) == (namespace, name)
+        for address in _addresses(item)
+    ]
+
+
+def _addresses(pod: Mapping[str, Any]) -> list[str]:
+    status = pod.get("status")
+    listed = status.get("podIPs") if isinstance(status, dict) else None
+    found = [each.get("ip") for each in listed or () if isinstance(each, dict)]
+    if not found and isinstance(status, dict):
+        found = [status.get("podIP")]
+    return [each for each in found if isinstance(each, str)]
+
+
+def _metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = item.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def _look(
+    server: DnsServer,
+    questions: Sequence[Question],
+    expected: Callable[[int], Answer | None],
+    sleep: Callable[[float], None],
+) -> dict[str, Any]:
+    """What a server says to all questions, until it is silent."""
+    drawn, answers, silence, refused = random.Random(), [], "", False
+    for number, question in enumerate(questions):
+        try:
+            answers.append(_answer(server, question, partial(expected, number), drawn, sleep))
+        except NoReply as error:
+            name = f"{question.name.to_text()} {type_to_text(question.qtype)}"
+            silence, refused = f"{error}, when asked for {name}", isinstance(error, Refused)
+            break
+    return {
+        "apiVersion": "hsdns.io/v1",
+        "kind": "DnsServer",
+        "metadata": {"name": server.host},
+        "role": server.role,
+        "about": server.about,
+        "address": str(server),
+        "answers": answers,
+        "silence": silence,
+        "refused": refused,
+    }
+
+
+def _answer(
+    server: DnsServer,
+    question: Question,
+    expected: Callable[[], Answer | None],
+    drawn: random.Random,
+    sleep: Callable[[float], None],
+) -> dict[str, Any]:
+    """An answer that is right, or the last one; raise NoReply."""
+    looks = LOOKS
+    while True:
+        before = expected()
+        reply = _reply(server, question, drawn)
+        right = expected()
+        said, looks = answer_of(reply.rcode, reply.answer), looks - 1
+        is_right = said in (before, right)
+        if right is None:  # the objects do not say
+            is_right = reply.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN)
+        if is_right or not looks:
+            break
+        sleep(PAUSE)
+    found: dict[str, Any] = {
+        "name": question.name.to_text(),
+        "type": type_to_text(question.qtype),
+        "rcode": rcode_to_text(reply.rcode),
+        "right": is_right,
+    }
+    if not is_right and right is not None:
+        found["expected"] = rcode_to_text(right.rcode)
+        found["lacks"] = record_texts(right.records - said.records)
+        found["has"] = record_texts(said.records - right.records)
+    return found
+
+
+def _reply(server: DnsServer, question: Question, drawn: random.Random) -> Reply:
+    for tries in range(TRIES):
+        try:
+            return ask(server.host, server.port, question.query(), EACH, drawn)
+        except Refused:
+            raise
+        except NoReply:
+            if tries + 1 == TRIES:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _is_reached(found: Mapping[str, Any]) -> bool:
+    return bool(found["answers"] or found["refused"])

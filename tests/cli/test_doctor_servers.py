@@ -1,0 +1,236 @@
+"""The servers that `hsdns doctor` asks: a cluster at the API server of the tests, and DNS servers on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hsdns import cli
+from hsdns.cli import doctor_servers
+from hsdns.cli.doctor_servers import GIVEN, POD, SERVICE, corefile, judged
+from hsdns.testing import Cluster
+from loadtest.apiserver.fake_api import FakeApi
+from loadtest.ports import free_port
+
+KUBECONFIG = """apiVersion: v1
+kind: Config
+current-context: a
+contexts: [{name: a, context: {cluster: a, user: a}}]
+clusters: [{name: a, cluster: {server: "%s"}}]
+users: [{name: a, user: {token: x}}]
+"""
+OBJECTS = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: default}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: kube-system}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: kubernetes, namespace: default}
+spec: {clusterIP: 10.96.0.1, ports: [{name: https, port: 443}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: None, ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: http, port: 80, protocol: TCP}]
+endpoints:
+- {addresses: [10.0.0.1], hostname: web-0, targetRef: {kind: Pod, name: web-0}}
+- {addresses: [10.0.0.2], hostname: web-1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web-0, namespace: shop}
+status: {phase: Running, podIP: 10.0.0.1}
+"""
+# The cluster IP is one of loopback, where nothing listens on port 53.
+DNS = """
+apiVersion: v1
+kind: Service
+metadata: {name: kube-dns, namespace: kube-system}
+spec: {clusterIP: 127.0.0.9, ports: [{name: dns, port: 53, protocol: UDP}]}
+"""
+REPLICA = """
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: kube-dns-%d, namespace: kube-system, labels: {kubernetes.io/service-name: kube-dns}}
+addressType: IPv4
+ports: [{name: dns, port: %d, protocol: UDP}]
+endpoints: [{addresses: [127.0.0.1]}]
+"""
+STALE = OBJECTS.replace("addresses: [10.0.0.2]", "addresses: [10.0.0.7]")
+
+
+@contextmanager
+def api(*texts: str) -> Iterator[str]:
+    """Serve objects; the address."""
+    loop, server = asyncio.new_event_loop(), FakeApi()
+    for text in texts:
+        for item in yaml.safe_load_all(text):
+            if item:
+                server.cluster.apply(item)
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(server.start(), loop).result()
+    try:
+        yield server.url
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@contextmanager
+def dns(text: str) -> Iterator[int]:
+    """A DNS server with these objects; its port."""
+    with Cluster() as cluster:
+        for item in yaml.safe_load_all(text):
+            if item["kind"] != "Pod":
+                cluster.apply(item)
+        yield cluster.port
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(doctor_servers, "PAUSE", 0.0)
+
+
+def run(capsys: pytest.CaptureFixture[str], url: str, *words: str) -> dict[str, Any]:
+    Path("config").write_text(KUBECONFIG % url)
+    cli.main(["doctor", *words, "-kubeconfig", "config", "-save", "saved.json", "-level", "note", "-o", "json"])  # fmt: skip
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return printed
+
+
+def of_servers(printed: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [
+        (each["code"], each["level"], each["object"])
+        for each in printed["findings"]
+        if each["code"] in ("HS231", "HS232")
+    ]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_each_replica_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    gone = free_port()
+    with dns(OBJECTS) as right, dns(STALE) as stale:
+        replicas = [REPLICA % (number, port) for number, port in enumerate((right, stale, gone))]
+        with api(OBJECTS, DNS, *replicas) as url:
+            printed = run(capsys, url, "shop/web")
+    service = "Service kube-system/kube-dns"
+    assert sorted(of_servers(printed)) == [
+        ("HS231", "error", service),
+        ("HS231", "note", service),
+        ("HS232", "error", service),
+    ]
+    wrong, refused = (next(each["message"] for each in printed["findings"] if each["code"] == code) for code in ("HS232", "HS231"))  # fmt: skip
+    assert wrong.startswith(
+        f"127.0.0.1 port {stale} answers web.shop.svc.cluster.local. A without A 10.0.0.2, with A 10.0.0.7, which "
+        "is not right (1 more of 8 answers are not right): "
+    )
+    assert refused.startswith(
+        f"nothing listens on UDP at 127.0.0.1 port {gone}, when asked for kubernetes.default."
+    )
+    assert f"{service} at 127.0.0.1 port {right}: 8 of 8 answers are right" in printed["asked"]
+    assert not {each["resource"] for each in printed["unchecked"]} & {"answers"}
+    assert (
+        cli.main(["doctor", "shop/web", "-from", "saved.json", "-level", "note", "-o", "json"]) == 1
+    )
+    assert json.loads(capsys.readouterr().out) == printed
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_named_servers_are_asked_for_the_names_of_a_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    with dns(OBJECTS) as right, api(OBJECTS, DNS) as url:
+        printed = run(capsys, url, "shop/web-0", "-server", f"127.0.0.1:{right}")
+    assert printed["asked"] == [f"-server at 127.0.0.1 port {right}: 3 of 3 answers are right"]
+    assert of_servers(printed) == []
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        ((OBJECTS,), "no Service for DNS is known (kube-system/kube-dns); name servers with -server"),
+        ((OBJECTS, DNS.replace("127.0.0.9", "None"), REPLICA), doctor_servers.UNREACHED),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_told_and_is_no_finding(
+    texts: tuple[str, ...],
+    reason: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor_servers, "EACH", 0.02)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        with api(*(each % (1, port) if "%d" in each else each for each in texts)) as url:
+            printed = run(capsys, url)
+    assert of_servers(printed) == []
+    assert {each["resource"]: each["reason"] for each in printed["unchecked"]}["answers"] == reason
+
+
+@pytest.mark.parametrize(
+    ("role", "reached", "beside", "counts"),
+    [
+        (POD, False, (), False),
+        (POD, False, (POD,), True),
+        (POD, False, (SERVICE,), False),
+        (POD, True, (), True),
+        (SERVICE, False, (), False),
+        (SERVICE, False, (POD,), True),
+        (SERVICE, True, (), True),
+        (GIVEN, False, (), True),
+    ],
+)
+def test_whose_silence_counts(
+    role: str, reached: bool, beside: tuple[str, ...], counts: bool
+) -> None:
+    """`beside` are the roles of servers that were reached."""
+
+    def server(word: str, is_reached: bool) -> dict[str, Any]:
+        return {"role": word, "answers": [], "refused": is_reached}
+
+    found = judged([server(role, reached), *(server(each, True) for each in beside)])
+    assert found[0]["counts"] is counts
+
+
+@pytest.mark.parametrize(
+    ("text", "block"),
+    [
+        ("", "cluster.local in-addr.arpa ip6.arpa {\n    kubernetes cluster.local in-addr.arpa ip6.arpa {\n        kubeconfig \"f\" \"c\"\n    }\n}\n"),
+        (". {\n whoami\n}\na.local {\n kubernetes {\n  endpoint http://x\n  pods verified\n  ttl 7\n  endpoint_pod_names\n }\n}\n",
+         '"a.local." {\n    kubernetes "a.local." {\n        kubeconfig "f" "c"\n        ttl "7"\n        endpoint_pod_names\n    }\n}\n'),
+    ],
+)  # fmt: skip
+def test_the_cluster_is_read_as_its_own_servers_do(text: str, block: str) -> None:
+    item = {"kind": "ConfigMap", "data": {"Corefile": text}}
+    assert corefile([{"kind": "Service"}, item], ("f", "c")) == block

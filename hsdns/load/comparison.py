@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from hsdns.load.figures import Percentile
 from hsdns.load.judge import VERDICTS
 from hsdns.load.report import Report, ServerReport
-from hsdns.load.words import arrival, duration, rates, share
+from hsdns.load.words import age, arrival, duration, rates, share
 
 _LATENCIES: Final = ("p50", "p99", "p99.9", "max")
 NOTHING: Final = "-"
@@ -96,6 +96,8 @@ def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
     for label, name in (("stale by p50", "p50"), ("stale by at most", "max")):
         ages = [NOTHING if each is None else _figure(each.stale_age, name) for each in verdicts]
         yield Row(label, ages)
+    old = [None if each is None else each.old_for_s for each in verdicts]
+    yield Row("stale answers over", [NOTHING if each is None else age(each * 1000) for each in old])
     found = [each.propagation for each in servers]
     for name in ("p50", "p99", "max"):
         cells = [NOTHING if each is None else _figure(each.first_new, name) for each in found]

@@ -85,6 +85,9 @@ def results_of(server: ServerReport) -> Results:
         found.reasons.update(server.verdicts.undecided)
         found.ages = Histogram(server.verdicts.stale_slots)
         found.behind = Histogram(server.verdicts.behind_slots)
+        since, until = server.verdicts.old_since_s, server.verdicts.old_until_s
+        if since is not None and until is not None:
+            found.old.add(since, until)
         for number, stale in enumerate(server.verdicts.stale_names):
             found.questions.append(
                 Question(Name.from_text(stale.name), type_from_text(stale.type), "")

@@ -15,6 +15,7 @@ from hsdns.load import svg
 from hsdns.load.columns import BAD, KNOWN, OTHER, SHOWN, Column, span
 from hsdns.load.histogram import Histogram, highest_in
 from hsdns.load.report import ServerReport
+from hsdns.load.words import age as oldest
 from hsdns.load.words import us_to_text
 
 HEIGHT: Final = 240
@@ -259,7 +260,7 @@ def staleness(found: Columns, beside: Sequence[Columns]) -> str:
     texts = [
         ", ".join(
             [f"{word} {rate:.0f}/s" for word, rate in each.verdicts.items() if rate]
-            + ([f"stalest {us_to_text(each.worst_age_ms * 1000)}"] if each.worst_age_ms else [])
+            + ([f"stalest {oldest(each.worst_age_ms)}"] if each.worst_age_ms else [])
             + [f"{each.changes:.0f} changes/s"]
         )
         for each in found

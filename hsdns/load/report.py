@@ -27,7 +27,7 @@ from hsdns.load.judge import VERDICTS
 from hsdns.load.lookup_report import LookupsReport, lookups_report
 from hsdns.load.measured import measured_of, with_lookups
 from hsdns.load.propagation_counts import PropagationReport
-from hsdns.load.results import Part, Results, Second, StaleName
+from hsdns.load.results import OldSpan, Part, Results, Second, StaleName
 from hsdns.load.stream_plan import StreamPlan
 from hsdns.load.thresholds import (
     KNEE,
@@ -117,7 +117,8 @@ class StaleReport(msgspec.Struct, frozen=True):
 class VerdictReport(msgspec.Struct, frozen=True):
     """Verdicts on the answers.  Ages of stale ones, and of those that were behind by less than the slack.
 
-    `stale_names` are all of them, the stalest first.
+    `stale_names` are all of them, the stalest first.  `old_since_s` is the first change that a stale answer lacked, and
+    `old_until_s` when the last stale answer was asked for, `old_for_s` later; seconds after the begin.
     """
 
     counts: dict[str, int]
@@ -129,6 +130,9 @@ class VerdictReport(msgspec.Struct, frozen=True):
     stale_names: list[StaleReport]
     stale_slots: Slots
     behind_slots: Slots
+    old_since_s: float | None = None
+    old_until_s: float | None = None
+    old_for_s: float | None = None
 
 
 class SecondReport(msgspec.Struct, frozen=True):
@@ -384,7 +388,15 @@ def _verdicts(results: Results, whole: Second, slack: float) -> VerdictReport:
         _stale_names(results),
         results.ages.pairs(),
         results.behind.pairs(),
+        *_old(results.old),
     )
+
+
+def _old(found: OldSpan) -> tuple[float | None, float | None, float | None]:
+    if found.since > found.until:
+        return None, None, None
+    since, until = round(found.since, 6), round(found.until, 6)
+    return since, until, round(until - since, 6)
 
 
 def _stale_names(results: Results) -> list[StaleReport]:

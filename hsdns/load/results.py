@@ -114,6 +114,24 @@ class StaleName:
         self.first = min(self.first, other.first)
 
 
+class OldSpan:
+    """Since when stale answers are old, and until when some were asked for; seconds from the begin.
+
+    `since` is the first change that one of them lacked: of a server which is frozen, when it froze.
+    """
+
+    __slots__ = ("since", "until")
+
+    def __init__(self) -> None:
+        self.since = float("inf")
+        self.until = float("-inf")
+
+    def add(self, since: float, until: float) -> None:
+        """Add a stale answer, or those of another run."""
+        self.since = min(self.since, since)
+        self.until = max(self.until, until)
+
+
 class Results:
     """The measurements of a run that began at `begin`, nanoseconds of the monotonic clock."""
 
@@ -126,6 +144,7 @@ class Results:
         self.ages = Histogram()  # of stale answers, microseconds
         self.behind = Histogram()  # of answers that are behind by less than the slack
         self.stale: dict[int, StaleName] = {}  # by question
+        self.old = OldSpan()
         self.lookups = Lookups()  # of pods
         self.connections = ConnectionCounts()
         self._kinds = [self._kind(each) for each in questions]
@@ -191,7 +210,7 @@ class Results:
 
     def add_verdict(self, judged: Judged) -> None:
         """Count a verdict."""
-        second = self.second(int(judged.planned * SECOND - self.begin) // SECOND)
+        second = self.second((round(judged.planned * SECOND) - self.begin) // SECOND)
         word, age, reason = judged.verdict
         second.verdicts[word] += 1
         if word == UNDECIDED:
@@ -204,12 +223,14 @@ class Results:
             name = self.stale.setdefault(judged.question, StaleName())
             name.count += 1
             name.worst_age = max(name.worst_age, age)
-            name.first = min(name.first, judged.asked - self.begin / SECOND)
+            asked = judged.asked - self.begin / SECOND
+            name.first = min(name.first, asked)
+            self.old.add(asked - age, asked)
 
     def add_changes(self, times: Iterable[float]) -> None:
         """Count changes of the cluster, by monotonic seconds; those from before the run are left out."""
         for time in times:
-            number = int(time * SECOND - self.begin) // SECOND
+            number = (round(time * SECOND) - self.begin) // SECOND
             if number >= 0:
                 self.second(number).changes += 1
 
@@ -229,6 +250,7 @@ class Results:
         self.reasons.update(other.reasons)
         self.ages.merge(other.ages)
         self.behind.merge(other.behind)
+        self.old.add(other.old.since, other.old.until)
         self.lookups.merge(other.lookups)
         self.connections.merge(other.connections)
         for question, theirs in other.stale.items():

@@ -21,6 +21,7 @@ from hsdns.load.report import (
     VerdictReport,
 )
 from hsdns.load.words import (
+    age,
     answers,
     arrival,
     knee_step,
@@ -28,6 +29,7 @@ from hsdns.load.words import (
     percentiles,
     rates,
     share,
+    since_begin,
     us_to_text,
 )
 
@@ -136,6 +138,11 @@ def _verdicts(found: VerdictReport) -> list[str]:
         rows.append(_row("", f"behind by {percentiles(found.behind, ('p50', 'p99', 'max'))}"))
     if found.counts.get("stale"):
         rows.append(_row("STALE", f"by {percentiles(found.stale_age)}"))
+        if found.old_since_s is not None and found.old_for_s is not None:
+            since, length = since_begin(found.old_since_s), age(found.old_for_s * 1000)
+            rows.append(
+                _row("", f"first change lacked at {since}, last stale answer {length} later")
+            )
         rows += [_row("", _stale(name)) for name in found.stale_names[:MOST_NAMES]]
     return rows
 

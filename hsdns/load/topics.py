@@ -18,7 +18,7 @@ from hsdns.load.lookup_text import HEAD, lookup_rows
 from hsdns.load.markup import figure, legend, paragraph, table
 from hsdns.load.propagation_counts import PropagationReport
 from hsdns.load.report import Report, ServerReport, VerdictReport
-from hsdns.load.words import answers, duration, share, us_to_text
+from hsdns.load.words import age, answers, duration, share, since_begin
 
 MOST_STALE: Final = 20  # names that are told
 MOST_ROWS: Final = 1000  # of the tables of seconds of all servers together
@@ -122,13 +122,18 @@ def _verdict_tables(verdicts: VerdictReport) -> str:
         behind = " ".join(f"{each.name} {duration(each)}" for each in verdicts.behind)
         counted = ", ".join(f"{word} {count}" for word, count in verdicts.undecided.items())
         found += paragraph(f"Undecided: {counted}; behind by {behind}.")
+    if verdicts.old_since_s is not None and verdicts.old_for_s is not None:
+        found += paragraph(
+            f"The first change that a stale answer lacked: {since_begin(verdicts.old_since_s)}; the last stale answer "
+            f"was asked for {age(verdicts.old_for_s * 1000)} later."
+        )
     if verdicts.stale_names:
         rows = [
             (
                 each.name,
                 each.type,
                 each.count,
-                us_to_text(each.worst_age_ms * 1000),
+                age(each.worst_age_ms),
                 f"{each.first_s:.1f} s",
             )
             for each in verdicts.stale_names[:MOST_STALE]
@@ -200,7 +205,7 @@ def _seconds(part: Part) -> str:
     rows = []
     for each in server.per_second[:most]:
         late = next(figure for figure in each.lateness if figure.name == "p99")
-        age = us_to_text(each.worst_age_ms * 1000) if each.worst_age_ms else ""
+        oldest = age(each.worst_age_ms) if each.worst_age_ms else ""
         rows.append(
             (
                 each.second,
@@ -209,7 +214,7 @@ def _seconds(part: Part) -> str:
                 *map(duration, each.latency),
                 duration(late),
                 *(each.verdicts.get(word, 0) for word in words),
-                *((each.changes, age) if judged else ()),
+                *((each.changes, oldest) if judged else ()),
             )
         )
     more = len(server.per_second) - most

@@ -41,6 +41,16 @@ def us_to_text(us: float) -> str:
     return f"{us:.0f} us"
 
 
+def age(ms: float) -> str:
+    """How old an answer is, to the millisecond, so that one can be found in the log of a server."""
+    return f"{ms / 1000:.3f} s" if ms >= 1000 else us_to_text(ms * 1000)
+
+
+def since_begin(seconds: float) -> str:
+    """A time of a run, to the millisecond."""
+    return f"{seconds:.3f} s" if seconds >= 0 else f"{-seconds:.3f} s before the begin"
+
+
 def share(count: int, whole: int) -> str:
     """A number and its share of a whole."""
     return f"{count} ({count / whole:.3%})" if count and whole else str(count)

@@ -46,7 +46,7 @@ def test_what_a_pointer_shows() -> None:
     assert texts == ["0 s: NOERROR 98/s, lost 2/s", "1 s: NOERROR 100/s"]
     tree = ElementTree.fromstring(drawn(plots.staleness, WHOLE))
     texts = [each.text for each in tree.iter("title")]
-    assert texts == ["0 s: undecided 1/s, 1 changes/s", "1 s: stale 10/s, stalest 1.00 s, 1 changes/s"]  # fmt: skip
+    assert texts == ["0 s: undecided 1/s, 1 changes/s", "1 s: stale 10/s, stalest 1.000 s, 1 changes/s"]  # fmt: skip
 
 
 @given(values=st.lists(st.integers(0, 10**7), min_size=1, max_size=30), lost=st.integers(0, 9))

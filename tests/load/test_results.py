@@ -1,5 +1,6 @@
 from struct import pack
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,6 +113,7 @@ def test_verdicts() -> None:
     assert results.second(1).worst_age == 0.5
     stale = results.stale[1]
     assert (stale.count, stale.worst_age, stale.first) == (2, 0.5, 1.25)
+    assert (results.old.since, results.old.until) == (1.0, 1.5)
     assert dict(results.reasons) == {BEHIND: 1}
     assert (results.ages.total, results.behind.percentile(100)) == (2, 2000)
 
@@ -170,3 +172,15 @@ def test_merged_are_those_of_one_run(
     assert {which: (each.count, each.worst_age, each.first) for which, each in merged.stale.items()} == {
         which: (each.count, each.worst_age, each.first) for which, each in one.stale.items()
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("begin", [7 * SECOND, 123_456_789_012_345, 10**15 + 1])
+def test_what_is_asked_at_the_begin_of_a_second_belongs_to_it(begin: int) -> None:
+    """Though the seconds of the clock are not exact: they are rounded to nanoseconds."""
+    results = Results(QUESTIONS, begin)
+    for number in range(100):
+        planned = (begin + number * SECOND) / SECOND
+        results.add_verdict(Judged(0, planned, planned, Verdict(RIGHT)))
+    results.add_changes([(begin + number * SECOND) / SECOND for number in range(100)])
+    found = {number: (second.verdicts[RIGHT], second.changes) for number, second in results.seconds.items()}  # fmt: skip
+    assert found == dict.fromkeys(range(100), (1, 1))

@@ -16,6 +16,7 @@ verdicts   right 189, stale 10, early 0, missing 0, extra 0, wrong 0, undecided 
            undecided: behind 1; slack 100 ms
            behind by p50 10.0 ms  p99 10.0 ms  max 10.0 ms
 STALE      by p50 500 ms  p90 900 ms  p95 1.00 s  p99 1.00 s  p99.9 1.00 s  p99.99 1.00 s  max 1.00 s
+           first change lacked at 0.990 s, last stale answer 1.000 s later
            web.shop.svc.cluster.local. SRV: 5, by 1.00 s at most, first at 1.9 s
            web.shop.svc.cluster.local. A: 5, by 900 ms at most, first at 1.9 s
 limit      stale>0: FAILED, 10 (5.000%)
@@ -54,6 +55,7 @@ stale                               0          10
 undecided                           0           1
 stale by p50                        -      500 ms
 stale by at most                    -      1.00 s
+stale answers over                  -     1.000 s
 changes                             2           2
 
 127.0.0.1 port 53

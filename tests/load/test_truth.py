@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from ipaddress import ip_address
 
@@ -11,9 +12,11 @@ from msgspec import structs
 from hsdns.cluster.objects import EndpointSlice, Object, ObjectMeta, Service
 from hsdns.load.changes import Changes
 from hsdns.load.judge import RIGHT, Answer, judge
+from hsdns.load.page import page
 from hsdns.load.questions import Question
 from hsdns.load.report import OfServer, Run, make_report
 from hsdns.load.results import Results
+from hsdns.load.schedule import SECOND
 from hsdns.load.truth import Truth, answer_of
 from hsdns.load.verifier import Judged
 from hsdns.plugins.kubernetes import Kubernetes
@@ -301,12 +304,29 @@ def test_a_frozen_server_is_found_with_its_age() -> None:
             verdict = judge(since, said, time, time, answer, 0.1, forgotten=base > 0)
             assert (verdict.word == RIGHT) or time > frozen
             results.add_verdict(Judged(question, time, time, verdict))
+            at = round(time * SECOND)
+            results.add([(question, 0x8400, 1, at, at, at + 1)])
         run = Run("2026-01-01T00:00:00.000Z", PLAN, MACHINE, 0.1, [])
-        (server,) = make_report(run, [OfServer("a", "a", "", end, results)]).servers
+        report = make_report(run, [OfServer("a", "a", "", end, results)])
+        (server,) = report.servers
+        assert len(server.per_second) == end
         for second in server.per_second[3:]:
             age = (second.second + 1 - frozen) * 1000
             assert 0 <= age - second.worst_age_ms <= 5
         assert server.verdicts is not None
+        stopped, length = server.verdicts.old_since_s, server.verdicts.old_for_s
+        assert stopped == pytest.approx(frozen, abs=0.005)
+        assert length == pytest.approx(end - frozen, abs=0.005)
+        text = page(report)
+        shown = re.search(
+            r"first change that a stale answer lacked: ([\d.]+) s; .* asked for ([\d.]+) s later",
+            text,
+        )
+        assert shown is not None
+        assert float(shown[1]) == pytest.approx(frozen, abs=0.005)
+        assert float(shown[2]) == pytest.approx(end - frozen, abs=0.005)
+        assert server.per_second[-1].worst_age_ms == pytest.approx((end - frozen) * 1000, abs=5)
+        assert f"<td>{server.per_second[-1].worst_age_ms / 1000:.3f} s</td>" in text
         assert {word for word, count in server.verdicts.counts.items() if count} == {"right", "stale", "undecided"}  # fmt: skip
 
     with_block(test)

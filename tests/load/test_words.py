@@ -2,7 +2,16 @@ import pytest
 
 from hsdns.load.figures import Percentile
 from hsdns.load.report import LimitReport
-from hsdns.load.words import arrival, duration, limited, percentiles, share, us_to_text
+from hsdns.load.words import (
+    age,
+    arrival,
+    duration,
+    limited,
+    percentiles,
+    share,
+    since_begin,
+    us_to_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,3 +33,15 @@ def test_words() -> None:
     assert limited(LimitReport("knee<5000", False, rate=6000.5)) == "6000.5/s"
     assert limited(LimitReport("knee<5000", None)) == "not known"
     assert (arrival("burst", 5), arrival("poisson", 1)) == ("bursts of 5", "poisson")
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0.4, "400 us"), (999.4, "999 ms"), (1000.0, "1.000 s"), (13_456.7, "13.457 s")],
+)
+def test_ages_have_milliseconds(ms: float, text: str) -> None:
+    assert age(ms) == text
+
+
+def test_times_of_a_run() -> None:
+    assert [since_begin(each) for each in (2.0004, 0.0, -3.25)] == ["2.000 s", "0.000 s", "3.250 s before the begin"]  # fmt: skip

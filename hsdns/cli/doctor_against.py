@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hsdns.apiserver.kubeconfig_file import KubeconfigError, read_context
+from hsdns.cli import demo
 from hsdns.cli.drift_view import Compared, formatted
 from hsdns.cli.flags import FlagError
 from hsdns.rules.drift import KINDS, SERVICE, SIDES, compare
@@ -46,7 +47,7 @@ def other_flags(flags: Mapping[str, object], kubeconfig: str) -> dict[str, objec
             raise FlagError(
                 "standard input can be read once only; name a file on one side"
             ) from None
-        if word == "-" or os.path.exists(word):
+        if word in ("-", demo.WORD) or os.path.exists(word):
             return {"from": word}
         raise FlagError(f'-against: there is no file "{word}", and {error}') from None
     return {"kubeconfig": kubeconfig, "context": word}

@@ -214,21 +214,28 @@ def _labelled(items: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     found = []
     for item in items:
         metadata = _metadata(item)
-        labels = metadata.get("labels")
-        is_labelled = isinstance(labels, dict) and KNOWN[0].labels.items() <= labels.items()
-        if item.get("kind") == "Service" and is_labelled:
+        if item.get("kind") == "Service" and _is_for_dns(item):
             found.append((str(metadata.get("namespace")), str(metadata.get("name"))))
     return found
 
 
 def _pods(items: Sequence[Mapping[str, Any]], namespace: str) -> dict[str, str]:
-    """The Pods of a namespace by address."""
-    return {
-        address: f"Pod {namespace}/{_metadata(item).get('name')}"
+    """The Pods of a namespace by address; of several on the network of a node, the one for DNS."""
+    found = [
+        item
         for item in items
         if item.get("kind") == "Pod" and _metadata(item).get("namespace") == namespace
+    ]
+    return {
+        address: f"Pod {namespace}/{_metadata(item).get('name')}"
+        for item in sorted(found, key=_is_for_dns)  # the last one counts
         for address in _addresses(item)
     }
+
+
+def _is_for_dns(item: Mapping[str, Any]) -> bool:
+    labels = _metadata(item).get("labels")
+    return isinstance(labels, dict) and any(each.labels.items() <= labels.items() for each in KNOWN)
 
 
 def _pod_addresses(items: Sequence[Mapping[str, Any]], target: str) -> list[str]:

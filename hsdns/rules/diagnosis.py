@@ -36,13 +36,14 @@ NEEDS: Final[dict[str, str]] = {
     "networkpolicies": "HS161 HS162 HS163",
     "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS221",
     "clusterroles": "HS181",
+    "pods of the cluster's DNS": "HS211 HS212 HS213 HS214",  # where one namespace is read
     "answers": "HS231 HS232",  # of DNS servers
 }
 # What the API server never has: it refused it, or it is a text around the objects.
 OF_FILES: Final = frozenset({"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132"})
 WHOLE: Final = frozenset({"services", "pods", "statefulsets", "deployments"})
 # About the servers that every name depends on, so also shown where a part of the cluster is judged.
-OF_SERVERS: Final = frozenset(NEEDS["answers"].split())
+OF_SERVERS: Final = frozenset({"HS211", "HS212", "HS213", "HS214", "HS231", "HS232"})
 MAIN: Final = ("services", "endpointslices", "pods")
 
 

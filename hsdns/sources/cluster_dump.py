@@ -18,9 +18,13 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from hsdns.apiserver.transport import Transport, Unreachable
+from hsdns.cluster.controllers.dns_service import KNOWN
 from hsdns.cluster.objects import TOLERATE
 
 NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of reasons by plural
+DNS_PODS: Final = (
+    "pods of the cluster's DNS"  # as a word beside the plurals, where one namespace is read
+)
 ANSWERS: Final = "answers"  # of DNS servers, as a word beside the plurals
 DNS_SERVER: Final = "DnsServer"  # the kind of object that has those of one
 PAGE: Final = 500  # objects
@@ -37,7 +41,10 @@ _ROLES: Final = ("system:coredns", "coredns", "hsdns")
 
 
 class Listed(NamedTuple):
-    """A kind of object to list; with `names` only those, each in a list of its own, in `namespace`."""
+    """A kind of object to list; with `names` only those, each in a list of its own, in `namespace`.
+
+    With `labels` only those that have them.
+    """
 
     plural: str
     kind: str
@@ -45,6 +52,7 @@ class Listed(NamedTuple):
     names: tuple[str, ...] = ()
     namespace: str = ""
     is_namespaced: bool = True
+    labels: str = ""
 
     def path(self, namespace: str) -> str:
         """The path of the list, in one namespace or, if that is empty, in all."""
@@ -76,26 +84,42 @@ KINDS: Final = (
 )
 
 
+def _dns_kinds(namespace: str) -> list[Listed]:
+    """What is read of the cluster's DNS beside a namespace."""
+    found = []
+    for kind in KNOWN if namespace else ():
+        if kind.namespace != namespace:
+            labels = ",".join(f"{key}={value}" for key, value in kind.labels.items())
+            found += [
+                Listed("services", "Service", "v1", (kind.name,), kind.namespace),
+                Listed("pods", "Pod", "v1", namespace=kind.namespace, labels=labels),
+                Listed(
+                    "deployments", "Deployment", "apps/v1", namespace=kind.namespace, labels=labels
+                ),
+            ]
+    return found
+
+
 async def collect(
     transport: Transport,
     namespace: str = "",
     progress: Callable[[str, int], None] = lambda plural, count: None,
 ) -> bytes:
-    """Read a cluster, or one namespace of it, as a List in JSON; `progress` is told what is read, and how many.
+    """Read a cluster, or one namespace of it and the pods of its DNS, as a List in JSON.
 
-    Raise Unreachable if nothing at all could be read.
+    `progress` is told what is read, and how many.  Raise Unreachable if nothing at all could be read.
     """
     items: list[dict[str, Any]] = []
     unread: dict[str, str] = {}
-    for kind in KINDS:
+    for kind in (*KINDS, *_dns_kinds(namespace)):
         try:
             for name in kind.names or ("",):
                 found = await _list(transport, kind, namespace, name)
                 items += [pruned(kind, each) for each in found]
                 progress(kind.plural, len(items))
         except Unreachable as fault:
-            unread[kind.plural] = str(fault)
-    if len(unread) == len(KINDS):
+            unread[kind.plural if kind in KINDS else DNS_PODS] = str(fault)
+    if {each.plural for each in KINDS} <= unread.keys():
         raise Unreachable(next(iter(unread.values())))
     note = {"annotations": {NOTE: json.dumps(unread)}}
     dump = {"apiVersion": "v1", "kind": "List", "metadata": note, "items": items}
@@ -149,6 +173,8 @@ async def _list(
     query = {"limit": str(PAGE)}
     if name:
         query["fieldSelector"] = f"metadata.name={name}"
+    if kind.labels:
+        query["labelSelector"] = kind.labels
     found: list[dict[str, Any]] = []
     while True:
         page = await _page(transport, kind, kind.path(namespace), query)

@@ -81,6 +81,13 @@ def test_the_same_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["differences"] == []
 
 
+def test_the_demo_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", "-from", "demo", "-against", "demo"]) == 0
+    assert capsys.readouterr().out.endswith(
+        " of the demo cluster (here) and the demo cluster (there)\n"
+    )
+
+
 def test_two_contexts(asked: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]) -> None:
     words = ["doctor", "shop/db", "-kubeconfig", "config", "-against", "b", "-save", "saved"]
     assert cli.main(words) == 1

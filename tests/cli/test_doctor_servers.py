@@ -20,6 +20,7 @@ from hsdns.cli.doctor_servers import GIVEN, POD, SERVICE, corefile, judged
 from hsdns.testing import Cluster
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
+from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK
 
 KUBECONFIG = """apiVersion: v1
 kind: Config
@@ -162,6 +163,37 @@ def test_each_replica_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
         cli.main(["doctor", "shop/web", "-from", "saved.json", "-level", "note", "-o", "json"]) == 1
     )
     assert json.loads(capsys.readouterr().out) == printed
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.skipif(OTHER_LOOPBACK == "127.0.0.1", reason="loopback has one address here")
+def test_a_silent_pod_beside_one_that_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    pods = [
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: {}, namespace: kube-system, labels: {{k8s-app: {}}}}}, "
+        "status: {{podIP: {}}}}}".format(*row)
+        for row in (
+            ("coredns-a", "kube-dns", "127.0.0.1"),
+            ("kube-proxy", "kube-proxy", "127.0.0.1"),  # on the network of the same node
+            ("coredns-b", "kube-dns", OTHER_LOOPBACK),
+        )
+    ]  # fmt: skip
+    with dns(OBJECTS) as right, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind((OTHER_LOOPBACK, 0))
+        port = silent.getsockname()[1]
+        second = (REPLICA % (2, port)).replace("127.0.0.1", OTHER_LOOPBACK)
+        with api(OBJECTS, DNS, REPLICA % (1, right), second, *pods) as url:
+            printed = run(capsys, url)
+    assert sorted(of_servers(printed)) == [
+        ("HS231", "error", "Pod kube-system/coredns-b"),
+        ("HS231", "note", "Service kube-system/kube-dns"),
+    ]
+    name = "kubernetes.default.svc.cluster.local. A"
+    silence = f"no reply came from {OTHER_LOOPBACK} port {port} within 1 s, when asked for {name}"
+    assert printed["asked"][:2] == [
+        f"Pod kube-system/coredns-a at 127.0.0.1 port {right}: 1 of 1 answers are right",
+        f"Pod kube-system/coredns-b at {OTHER_LOOPBACK} port {port}: {silence}",
+    ]
 
 
 @pytest.mark.sockets

@@ -125,6 +125,8 @@ def test_the_kind_overlay_changes_only_the_image() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(DEPLOY).as_posix())
 def test_rights_are_those_of_coredns_and_no_others(path: Path) -> None:
+    if path.parent.name == "doctor":
+        return  # for people; tests/sources/test_cluster_dump.py has what it must allow
     for document in documents(path):
         rights = {
             (group, resource, verb)

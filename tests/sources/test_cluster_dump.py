@@ -6,13 +6,23 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from hsdns.apiserver.obstacle import Obstacles
 from hsdns.apiserver.transport import Unreachable
-from hsdns.sources.cluster_dump import KINDS, NOTE, collect, pruned, unread_kinds, with_answers
+from hsdns.sources.cluster_dump import (
+    DNS_PODS,
+    KINDS,
+    NOTE,
+    collect,
+    pruned,
+    unread_kinds,
+    with_answers,
+)
 
 KIND = {each.kind: each for each in KINDS}
 
@@ -67,6 +77,7 @@ class Server:
             yield Answer(200, json.dumps(page).encode())
 
 
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 NO_ANSWERS = "no DNS server is asked with -from, and the file has no answers"
 
 
@@ -108,7 +119,18 @@ def test_one_namespace() -> None:
         "/api/v1/namespaces",
         "/api/v1/namespaces/kube-system/configmaps",
         "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        *(
+            f"{path}{namespace}/{plural}"
+            for namespace in ("kube-system", "openshift-dns")
+            for path, plural in (
+                ("/api/v1/namespaces/", "services"),
+                ("/api/v1/namespaces/", "pods"),
+                ("/apis/apps/v1/namespaces/", "deployments"),
+            )
+        ),
     ]
+    dns = ("/api/v1/namespaces/kube-system/pods", {"limit": "500", "labelSelector": "k8s-app=kube-dns"})  # fmt: skip
+    assert dns in server.asked
     assert {query["fieldSelector"] for path, query in server.asked if "configmaps" in path} == {
         f"metadata.name={name}"
         for name in ("coredns", "node-local-dns", "coredns-custom", "hsdns", "kubelet-config")
@@ -130,6 +152,24 @@ def test_what_cannot_be_read_is_noted(answer: object, reason: str) -> None:
     assert json.loads(dump["metadata"]["annotations"][NOTE]) == {"pods": reason}
     assert unread_kinds(json.dumps(dump).encode()) == {"pods": reason, "answers": NO_ANSWERS}
     assert len(dump["items"]) == 1
+
+
+def test_the_dns_of_a_cluster_may_be_out_of_reach() -> None:
+    server = Server({"/api/v1/namespaces/kube-system/pods": 403})
+    dump = dump_of(server, "shop")
+    assert json.loads(dump["metadata"]["annotations"][NOTE]) == {DNS_PODS: "no right to list pods (403)"}  # fmt: skip
+
+
+def test_the_role_of_the_manifest_allows_what_is_read() -> None:
+    documents = list(yaml.safe_load_all((DEPLOY / "doctor" / "rbac.yaml").read_text()))
+    rules = [rule for each in documents for rule in each.get("rules", ())]
+    for kind in KINDS:
+        group = kind.group_version.rpartition("/")[0]
+        (rule,) = (each for each in rules if group in each["apiGroups"] and kind.plural in each["resources"])  # fmt: skip
+        assert set(rule.get("resourceNames", ())) == set(kind.names)
+        assert set(rule["verbs"]) <= {"list", "watch"}
+    watched = {each for rule in rules if "watch" in rule["verbs"] for each in rule["resources"]}
+    assert watched == {"services", "endpointslices", "namespaces"}
 
 
 def test_nothing_at_all_can_be_read() -> None:

@@ -130,8 +130,15 @@ def ask_servers(
         return Questions(doctor_questions(sets[0], target, addresses))
 
     try:
-        configuration, _ = configure(None, None, text=corefile(items, access))
-        with LoadCluster(configuration, choose, verifies=True) as cluster:
+        configuration, problems = configure(None, None, text=corefile(items, access))
+    except (CorefileError, OSError) as error:
+        raise NotAsked(str(error)) from None
+
+    def is_denied() -> bool:
+        return problems.is_denied
+
+    try:
+        with LoadCluster(configuration, choose, verifies=True, is_denied=is_denied) as cluster:
             truth, questions = cluster.truth, cluster.questions.all
             assert truth is not None, "it verifies"
             if not questions:
@@ -146,7 +153,10 @@ def ask_servers(
 
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 found = list(pool.map(look, servers))
-    except (CannotTell, CorefileError, LoadError, OSError) as error:
+    except CannotTell as error:
+        why = "; standard error says which right is missing" if is_denied() else ""
+        raise NotAsked(f"{error}{why}") from None
+    except (CorefileError, LoadError, OSError) as error:
         raise NotAsked(str(error)) from None
     return judged(found)
 

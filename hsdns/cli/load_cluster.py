@@ -39,7 +39,7 @@ class LoadCluster:
     """The cluster of a configuration; a context manager that raises LoadError or CannotTell.
 
     `choose` makes the questions once the cluster is read.  `api` is host and port for other servers to watch it, if
-    it is made up.
+    it is made up.  With `is_denied` it is not waited for a cluster that may not be read.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class LoadCluster:
         changes_api: bool = False,
         kinds: Mapping[str, int] = DEFAULT,
         seed: int = 1,
+        is_denied: Callable[[], bool] = lambda: False,
     ) -> None:
         self.questions: Questions
         self.truth: Truth | None = None
@@ -61,6 +62,7 @@ class LoadCluster:
         self._verifies = verifies
         self._api = api
         self._kinds, self._seed = kinds, seed
+        self._is_denied = is_denied
         self._churn: Churn | None = None
         self._follower: Follower | None = None
         self._changing: asyncio.Task[None] | None = None
@@ -151,7 +153,7 @@ class LoadCluster:
         try:
             for block in blocks:
                 await block.start(runtime)
-            await wait_for_clusters(runtime, blocks)
+            await wait_for_clusters(runtime, blocks, self._is_denied)
             if self._changes_api:
                 writer = _writer(_only(blocks))
                 await self._make_namespace(_only(blocks), writer)

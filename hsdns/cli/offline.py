@@ -110,9 +110,13 @@ async def read_clusters(
     return await runtime.wait_until(is_over, WAIT)
 
 
-async def wait_for_clusters(runtime: ServerRuntime, blocks: Sequence[Kubernetes]) -> None:
-    """Wait until the clusters of blocks that have started are read; raise CannotTell."""
-    is_over = await read_clusters(runtime, blocks, lambda: False)
+async def wait_for_clusters(
+    runtime: ServerRuntime,
+    blocks: Sequence[Kubernetes],
+    is_denied: Callable[[], bool] = lambda: False,
+) -> None:
+    """Wait until the clusters of blocks that have started are read, or are denied; raise CannotTell."""
+    is_over = await read_clusters(runtime, blocks, is_denied)
     for block in blocks:
         if not block.store.serves:
             limit = "" if is_over else f" within {WAIT:g} seconds"

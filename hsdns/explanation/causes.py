@@ -37,10 +37,11 @@ def cause_of(
         return f"the name exists, but has no {type_to_text(qtype)} record"
     place = f"{service.object} {service.namespace}/{service.name}"
     if service.kind == "ExternalName":
+        own = f"{service.name}.{service.namespace}.svc."
+        if not reply.answer and service.external_name.lower().startswith(own):
+            return f"{place} is of type ExternalName, and its externalName is its own name"
         if not reply.answer:
-            return (
-                f"{place} is of type ExternalName, and its target has no such record in the cluster"
-            )
+            return f"{place} is of type ExternalName, and {service.external_name} has no such record in the cluster"
         return f"CNAME to {service.external_name}, the externalName of {place}"
     endpoints = [each for part in service.slices for each in part.endpoints]
     _, parsed = found

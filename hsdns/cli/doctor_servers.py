@@ -156,7 +156,7 @@ def ask_servers(
     except CannotTell as error:
         why = "; standard error says which right is missing" if is_denied() else ""
         raise NotAsked(f"{error}{why}") from None
-    except (LoadError, OSError) as error:
+    except (CorefileError, LoadError, OSError) as error:
         raise NotAsked(str(error)) from None
     return judged(found)
 

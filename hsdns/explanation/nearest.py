@@ -146,7 +146,7 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
                     )
                 )
             if len(before) == 2:
-                for each in {port for part in value.slices for port in part.ports}:
+                for each in {port for part in value.slices for port in part.ports if port.name}:
                     yield (
                         (b"_" + each.name, b"_" + each.protocol, name, namespace, SVC),
                         "another port of the Service",

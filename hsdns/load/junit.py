@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from hsdns.load.report import Report, ServerReport
+from hsdns.load.report import LimitReport, Report, ServerReport
+from hsdns.load.thresholds import KNEE
 from hsdns.load.words import arrival, limited, rates
 
 WHOLE: Final = "the run is whole"
@@ -59,8 +60,14 @@ def _suite(root: ET.Element, report: Report, server: ServerReport) -> None:
             message = f"{limit.limit}: {limited(limit)}"
             ET.SubElement(case, "failure", {"message": message, "type": "limit"})
         elif limit.met is None:
-            message = f"{limit.limit}: {server.refused or 'nothing was measured that it is about'}"
+            message = f"{limit.limit}: {_why_unknown(report, server, limit)}"
             ET.SubElement(case, "error", {"message": message, "type": "unknown"})
+
+
+def _why_unknown(report: Report, server: ServerReport, limit: LimitReport) -> str:
+    if report.knee is not None and limit.limit.startswith(KNEE):
+        return report.knee.said
+    return server.refused or "nothing was measured that it is about"
 
 
 def _case(suite: ET.Element, server: ServerReport, name: str) -> ET.Element:

@@ -51,6 +51,12 @@ def test_the_first_line_of_a_short_name() -> None:
     )
 
 
+def test_a_port_without_a_name_is_not_proposed() -> None:
+    unnamed = endpoint_slice("shop/db-1", "db", "10.0.0.1", ports=["/TCP/80"])
+    found = explain("_grpc._tcp.db.shop.svc.cluster.local. SRV", *OBJECTS[:-1], unnamed)
+    assert [each.why for each in found.nearest] == ["the Service itself"]
+
+
 def test_none_for_what_exists_for_addresses_and_for_the_root() -> None:
     assert explain(WEB, *OBJECTS).nearest == []
     assert explain(".", *OBJECTS).nearest == []

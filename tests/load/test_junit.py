@@ -3,6 +3,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 
 from hsdns.load.junit import junit
+from hsdns.load.report import KneeReport, LimitReport
 from tests.load.test_report import report, results
 
 
@@ -30,6 +31,17 @@ def test_limits_are_test_cases() -> None:
     properties = {each.attrib["name"]: each.attrib["value"] for each in suite.iter("property")}
     assert properties["rate"] == "100/s for 2 s, even"
     assert properties["target"] == found.servers[0].target
+
+
+def test_a_limit_on_a_knee_that_was_not_found() -> None:
+    found = report(results(late=5))
+    limits = [LimitReport("knee<5000", None), LimitReport("p50>1s", None)]
+    server = msgspec.structs.replace(found.servers[0], limits=limits)
+    knee = KneeReport(False, 2000, None, "the knee is above the ceiling", [], [])
+    found = msgspec.structs.replace(found, servers=[server], knee=knee)
+    errors = [each.attrib["message"] for each in ET.fromstring(junit(found)).iter("error")]
+    assert errors[0] == "knee<5000: the knee is above the ceiling"
+    assert errors[1].startswith("p50>1s: the generator was the limit: ")
 
 
 def test_a_run_without_limits_has_one_case() -> None:

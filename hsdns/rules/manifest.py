@@ -62,6 +62,9 @@ class Manifest:
         self.namespace = _text(self.metadata.get("namespace"))
         self.object: Kind | None = read.document.object if read.document is not None else None
         self.refused: Refused | None = read.problem.fault if read.problem is not None else None
+        is_named_later = not self.name and bool(_text(self.metadata.get("generateName")))
+        if is_named_later and self.refused is not None and self.refused.field == "metadata.name":
+            self.refused = None  # kubectl create takes it; only a simulated cluster does not
         self.remarks = list(read.remarks)
         self._content = item.value
         self._node = item.node
@@ -70,7 +73,8 @@ class Manifest:
         self._whole = whole
 
     def __str__(self) -> str:
-        path = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        name = self.name or _text(self.metadata.get("generateName"))
+        path = f"{self.namespace}/{name}" if self.namespace else name
         return f"{self.kind} {path}"
 
     @property

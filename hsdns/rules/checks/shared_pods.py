@@ -30,6 +30,8 @@ def shared_pods(objects: Objects) -> Iterator[Remark]:
         chosen.sort(key=lambda each: (each[0].name != own, each[0].name))
         for manifest, service in chosen[1:]:
             first, other = chosen[0]
+            if manifest.name == first.name:
+                continue  # the same Service, as another overlay of the folder has it
             differing = list(_differing(service, other, first.name))
             if differing and (id(first), id(manifest)) not in told:
                 told.add((id(first), id(manifest)))

@@ -18,11 +18,12 @@ _before: list[
 
 
 def raise_limit() -> None:
-    """Raise the soft limit to the hard one, where the kernel allows it."""
+    """Raise the soft limit to the hard one, where the kernel allows it; again without effect."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        _before[:] = [(soft, hard)]
+        if not _before:
+            _before.append((soft, hard))
 
 
 def descriptor_limit() -> int:

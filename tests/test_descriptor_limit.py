@@ -15,6 +15,7 @@ child = "import resource, sys; sys.stdin.read(); print(resource.getrlimit(resour
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 100))
 before = descriptor_limit()
 raise_limit()
+raise_limit()
 with subprocess.Popen([sys.executable, "-c", child], stdin=-1, stdout=-1) as process:
     restore_limit(process.pid)
     inherited = int(process.communicate()[0])

@@ -107,12 +107,9 @@ def _status(found: Diagnosis) -> int:
 def _against(flags: dict[str, Any], target: str, output: str) -> int:
     """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""
     from hsdns.cli.doctor_against import Dump, other_flags, run_against
+    from hsdns.cli.drift_view import check_flags
 
-    for flag in ("level", "server", "no-ask", "config"):
-        if flag in flags:
-            raise FlagError(
-                f"-{flag} is for findings, and -against shows differences; leave one of them out"
-            )
+    check_flags(flags, ("level", "server", "no-ask", "config"))
     try:
         kubeconfig = find_kubeconfig(flags)
     except FlagError:

@@ -15,13 +15,12 @@ from typing import Final, NamedTuple
 
 from hsdns.apiserver.kubeconfig_file import KubeconfigError, read_context
 from hsdns.cli import demo
-from hsdns.cli.drift_view import Compared, formatted
+from hsdns.cli.drift_view import READ_TWICE, Compared, show
 from hsdns.cli.flags import FlagError
 from hsdns.rules.drift import KINDS, SERVICE, SIDES, compare
 from hsdns.rules.reading import read_files
 from hsdns.sources.cluster_dump import unread_kinds
 
-BLIND: Final = 2
 _PLURALS: Final = {"Service": "services", "StatefulSet": "statefulsets"}
 
 
@@ -44,9 +43,7 @@ def other_flags(flags: Mapping[str, object], kubeconfig: str) -> dict[str, objec
         read_context(kubeconfig, word)
     except KubeconfigError as error:
         if word == "-" and flags.get("from") == "-":
-            raise FlagError(
-                "standard input can be read once only; name a file on one side"
-            ) from None
+            raise FlagError(READ_TWICE) from None
         if word in ("-", demo.WORD) or os.path.exists(word):
             return {"from": word}
         raise FlagError(f'-against: there is no file "{word}", and {error}') from None
@@ -73,13 +70,7 @@ def run_against(here: Dump, there: Dump, target: str, output: str) -> int:
             kinds = [each for each in kinds if each != kind]
     drift = compare(objects[0], objects[1], target, kinds)
     problems += drift.problems
-    for sentence in problems:
-        print(sentence, file=sys.stderr)
-    print(
-        formatted(Compared(drift, here.name, there.name, problems, with_places=False), output),
-        end="",
-    )
-    return BLIND if problems else 1 if drift.differences else 0
+    return show(Compared(drift, here.name, there.name, problems, with_places=False), output)
 
 
 def _why(reason: str) -> str:

@@ -37,7 +37,7 @@ from hsdns.load.questions import Question, Questions
 from hsdns.load.truth import answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.rules.corefile import CorefileText, zones_of
-from hsdns.sources.cluster_dump import unread_kinds, with_answers
+from hsdns.sources.cluster_dump import DNS_SERVER, unread_kinds, with_answers
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 from hsdns.wire.message import Reply
 
@@ -291,7 +291,7 @@ def _look(
             break
     return {
         "apiVersion": "hsdns.io/v1",
-        "kind": "DnsServer",
+        "kind": DNS_SERVER,
         "metadata": {"name": server.host},
         "role": server.role,
         "about": server.about,

@@ -1,17 +1,23 @@
 """What `-against` prints: one line for each difference, and how much was compared.
 
-Path: cli/doctor_against.py, cli/lint_against.py -> here.
+Path: cli/doctor_against.py, cli/lint_against.py -> here -> standard output.
+Rule: the exit status is 0 without differences, 1 with some, 2 where something could not be read or compared.
 """
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from hsdns.cli.flags import FlagError
 from hsdns.rules.drift import Difference, Drift
 from hsdns.rules.output.github import annotation
 
 FORMATS: Final = ("text", "json", "github")
+READ_TWICE: Final = "standard input can be read once only; name a file on one side"
+_UNREAD: Final = 2
 
 
 class Compared(NamedTuple):
@@ -22,6 +28,23 @@ class Compared(NamedTuple):
     there: str
     problems: list[str]
     with_places: bool
+
+
+def check_flags(flags: Mapping[str, object], of_findings: Iterable[str]) -> None:
+    """Raise FlagError for a flag that says nothing about differences."""
+    for flag in of_findings:
+        if flags.get(flag):
+            raise FlagError(
+                f"-{flag} is for findings, and -against shows differences; leave one of them out"
+            )
+
+
+def show(compared: Compared, output: str) -> int:
+    """Print the differences, and what was not compared on standard error; return the exit status."""
+    for sentence in compared.problems:
+        print(sentence, file=sys.stderr)
+    print(formatted(compared, output), end="")
+    return _UNREAD if compared.problems else 1 if compared.drift.differences else 0
 
 
 def formatted(compared: Compared, output: str) -> str:

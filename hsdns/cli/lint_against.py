@@ -10,7 +10,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from hsdns.cli.drift_view import FORMATS, Compared, formatted
+from hsdns.cli import drift_view
+from hsdns.cli.drift_view import FORMATS, READ_TWICE, Compared, show
 from hsdns.cli.flags import FlagError
 from hsdns.cli.lint_files import NAME, read_paths
 from hsdns.rules.drift import compare
@@ -23,17 +24,13 @@ UNREAD: Final = 2
 
 def check_flags(flags: Mapping[str, object], paths: Sequence[str], output: str) -> None:
     """Raise FlagError for what says nothing about differences."""
-    for flag in ("level", "fix", "config"):
-        if flags.get(flag):
-            raise FlagError(
-                f"-{flag} is for findings, and -against shows differences; leave one of them out"
-            )
+    drift_view.check_flags(flags, ("level", "fix", "config"))
     if output not in FORMATS:
         raise FlagError(
             f"-o {output} is for findings of rules; differences are shown as text, json or github"
         )
     if flags["against"] == STANDARD_INPUT and STANDARD_INPUT in paths:
-        raise FlagError("standard input can be read once only; name a file on one side")
+        raise FlagError(READ_TWICE)
 
 
 def run_against(paths: Sequence[str], against: str, output: str, stdin_name: str) -> int:
@@ -47,11 +44,7 @@ def run_against(paths: Sequence[str], against: str, output: str, stdin_name: str
         return UNREAD
     drift = compare(here, there)
     problems += drift.problems
-    for sentence in problems:
-        print(sentence, file=sys.stderr)
-    compared = Compared(drift, " ".join(paths), against, problems, with_places=True)
-    print(formatted(compared, output), end="")
-    return UNREAD if problems else 1 if drift.differences else 0
+    return show(Compared(drift, " ".join(paths), against, problems, with_places=True), output)
 
 
 def _read(paths: Sequence[str], stdin_name: str) -> tuple[Objects | None, list[str]]:

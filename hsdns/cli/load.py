@@ -197,10 +197,9 @@ def _load(
     generator: Generator,
     termination: Termination,
 ) -> tuple[list[OfServer], PlanReport]:
+    from hsdns.cli.load_descriptors import allow_connections, allow_sockets
     from hsdns.cli.load_following import following_changes
     from hsdns.cli.load_live import live
-    from hsdns.cli.load_sockets import allow_sockets
-    from hsdns.cli.load_streams import allow_connections
     from hsdns.load.in_flight import sockets_for
     from hsdns.load.plan import Plan
     from hsdns.load.report import OfServer, PlanReport, StageReport

@@ -11,7 +11,6 @@ from typing import Final
 
 from hsdns.cli.flags import Flag, FlagError, read_time
 from hsdns.corefile.tree import did_you_mean
-from hsdns.descriptor_limit import descriptor_limit, raise_limit
 from hsdns.load.stream_plan import (
     DOH,
     DOT,
@@ -101,32 +100,6 @@ def read_streams(flags: Flags) -> StreamPlan | None:
         _method(str(flags.get("doh-method", POST))),
         falls,
     )
-
-
-def descriptors_needed(streams: StreamPlan, fastest: float, timeout: float) -> int:
-    """How many connections may be open at once: a new client comes while an old one is idle; times in seconds."""
-    if not streams.queries or streams.idle <= 0:
-        return streams.connections
-    lingering = fastest / streams.queries * (streams.idle / 1e9 + timeout)
-    return streams.connections + int(lingering) + 1
-
-
-def allow_connections(streams: StreamPlan, fastest: float, timeout: float) -> None:
-    """Raise the limit of descriptors for them; raise FlagError if this machine has fewer.  `timeout` in seconds."""
-    raise_limit()
-    check_descriptors(descriptors_needed(streams, fastest, timeout), descriptor_limit())
-
-
-def check_descriptors(needed: int, limit: int) -> None:
-    """Raise FlagError if this machine lets no process have so many connections."""
-    if needed + SPARE > limit:
-        raise FlagError(
-            f"{needed} connections may be open at once, and a process here may have {limit} descriptors (ulimit -Hn); "
-            "raise the limit, or lower -connections, -idle or -rate"
-        )
-
-
-SPARE: Final = 32  # descriptors for everything else
 
 
 def _transport(flags: Flags) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from heapq import nsmallest
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -79,7 +80,7 @@ def examples(answer_set: AnswerSet) -> list[Example]:
     """Queries for a Service, one of its ports and one of its endpoints, of the Service that has most of these."""
     best: list[Example] = []
     for zone in answer_set.forward_zones:
-        for key, value in _ordered(answer_set, zone)[:MOST_LOOKED_AT]:
+        for key, value in _ordered(answer_set, zone, MOST_LOOKED_AT):
             some = _examples(answer_set, zone, key, value)
             if len(some) > len(best):
                 best = some
@@ -91,11 +92,18 @@ def count(number: int, noun: str, ending: str = "s") -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}{ending}"
 
 
-def _ordered(answer_set: AnswerSet, zone: Name) -> list[tuple[Key, ServiceValue]]:
-    """The Services, those of small namespaces first: so that a screen shows as many namespaces as it can."""
+def _ordered(
+    answer_set: AnswerSet, zone: Name, most: int | None = None
+) -> list[tuple[Key, ServiceValue]]:
+    """The Services, or the first of them; those of small namespaces first, so that a screen shows many namespaces."""
     found = answer_set.exposed(zone)
     sizes = Counter(namespace for namespace, _ in found)
-    return sorted(found.items(), key=lambda each: (sizes[each[0][0]], each[0]))
+    listed = found.items()
+    return nsmallest(
+        len(listed) if most is None else most,
+        listed,
+        key=lambda each: (sizes[each[0][0]], each[0]),
+    )
 
 
 def _service(owner: Name, value: ServiceValue) -> list[str]:

@@ -110,9 +110,8 @@ def address_counter(address: bytes) -> int:
 
 def bump_addresses(counters: Counters, addresses: Iterable[bytes]) -> None:
     """Bump the counters of some addresses."""
-    bump = counters.bump
     for address in addresses:
-        bump(hash(address) & _MASK)
+        counters.bump(address_counter(address))
 
 
 def cached_counter(key: tuple[object, ...]) -> int:

@@ -165,11 +165,18 @@ def pack_slice(
     meta = found.metadata
     ports = _ports(found.ports or ())
     plain = None if pod_names or zonal else _plain(found.endpoints or ())
-    if plain is not None and plain.addresses and not (counts_not_ready and plain.not_ready):
+    if plain is not None and plain.addresses:
         addresses = b"".join(plain.addresses)
         return (
             PackedSlice(
-                meta.name, meta.resource_version, 4, addresses, None, ports, cluster=cluster
+                meta.name,
+                meta.resource_version,
+                4,
+                addresses,
+                None,
+                ports,
+                cluster=cluster,
+                not_ready=plain.not_ready if counts_not_ready else 0,
             ),
         )
     zones = _topology_zones(found) if zonal else {}

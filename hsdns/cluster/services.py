@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from hsdns.cluster.freshness import (
     Counters,
     Names,
-    address_counter,
     bump_addresses,
     service_counter,
 )
@@ -171,13 +170,11 @@ class Services:
         self, index: ReverseIndex[Key], key: Key, old: Sequence[bytes], new: Sequence[bytes]
     ) -> None:
         """Replace the addresses of a Service in an index."""
-        for address in old:
-            if address not in new:
-                index.remove(address, key)
-                self._counters.bump(address_counter(address))
-        for address in new:
-            index.add(address, key)
-            self._counters.bump(address_counter(address))
+        gone = [address for address in old if address not in new]
+        for address in gone:
+            index.remove(address, key)
+        index.add_all(new, key)
+        bump_addresses(self._counters, [*gone, *new])
 
     def _note(
         self, key: Key, kind: str, meta: ObjectMeta, event: str, before: Packed, after: Packed

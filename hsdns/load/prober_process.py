@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from hsdns.load.follower import Event
 from hsdns.load.outcome import READY, Frames, frame
 from hsdns.load.probing import COMMAND_SIZE, PORTS, Command, Prober, pack_command, unpack_commands
 from hsdns.load.schedule import SECOND
-from hsdns.load.sender_process import Pipe, read_whole
+from hsdns.load.sender_process import Pipe, begin
 from hsdns.load.udp import UdpWire
 
 Place = tuple[int, tuple[str | int, ...]]  # address family, and address in the socket module's form
@@ -100,12 +99,8 @@ class ProberProcess:
 
 def main() -> None:
     """Read what is to be asked from standard input, and then which changes to follow."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # which all processes of a group get
-        signal.signal(each, signal.SIG_IGN)
-    stdin, stdout = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
-    os.dup2(2, 1)  # nothing else may write there
-    length = int.from_bytes(read_whole(stdin, 8), "big")
-    plan = msgspec.msgpack.decode(read_whole(stdin, length), type=_Plan)
+    stdin, stdout, octets = begin()
+    plan = msgspec.msgpack.decode(octets, type=_Plan)
     wires = [
         UdpWire(family, tuple(address)) for family, address in plan.places for _ in range(PORTS)
     ]

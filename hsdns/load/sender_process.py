@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from secrets import randbelow
-from typing import Final
+from typing import Final, NamedTuple
 
 from hsdns.load.compiled_sender import CompiledSender, available
 from hsdns.load.errors import LoadError
@@ -132,14 +132,28 @@ class Pipe:
         self.emit(b"")
 
 
-def main() -> None:
-    """Read a plan and the time to begin from standard input, and carry it out."""
+class Told(NamedTuple):
+    """What a process of its own begins with: its standard input, where it writes to, and its plan."""
+
+    stdin: int
+    stdout: int
+    plan: bytes
+
+
+def begin() -> Told:
+    """Be such a process: ignore signals, have standard output for frames alone, and read the plan."""
     for each in (signal.SIGINT, signal.SIGTERM):  # which all processes of a group get
         signal.signal(each, signal.SIG_IGN)
     stdin, stdout = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
     os.dup2(2, 1)  # nothing else may write there
     length = int.from_bytes(read_whole(stdin, 8), "big")
-    plan = read_plan(read_whole(stdin, length))
+    return Told(stdin, stdout, read_whole(stdin, length))
+
+
+def main() -> None:
+    """Read a plan and the time to begin from standard input, and carry it out."""
+    stdin, stdout, octets = begin()
+    plan = read_plan(octets)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK, 0, 0, 0)
     first_ids = [randbelow(IDS) for _ in range(plan.sockets)]

@@ -6,11 +6,12 @@ Path: cli/load_flags.py and cli/load_pods.py read -mix, -churn-kinds, -resolvers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
 
-MOST_DIGITS = 9
+MOST_DIGITS: Final = 9
 
 
 def read_shares(

@@ -16,7 +16,7 @@ from hsdns.cluster.controllers.network_policy import Peer, is_for
 from hsdns.cluster.objects import SERVICE_NAME_LABEL
 from hsdns.corefile.tree import did_you_mean
 from hsdns.rules.check import CHECKS
-from hsdns.rules.checks.dns_answers import KIND, asked
+from hsdns.rules.checks.dns_answers import DNS_SERVER, asked
 from hsdns.rules.finding import Finding
 from hsdns.rules.judging import judge
 from hsdns.rules.manifest import Manifest
@@ -124,7 +124,7 @@ def without_objects(objects: Objects) -> frozenset[str]:
             ("endpointslices", objects.of("EndpointSlice")),
             ("networkpolicies", objects.written("NetworkPolicy")),
             ("clusterroles", objects.written("ClusterRole")),
-            ("answers", objects.written(KIND)),
+            ("answers", objects.written(DNS_SERVER)),
             ("configmaps", objects.corefiles),
         )
         if not is_there

@@ -11,14 +11,17 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from hsdns import cli
-from hsdns.cli import load, load_part, load_sockets
+from hsdns.cli import load, load_descriptors, load_part
 from hsdns.load import probe
 from hsdns.load.job import reports_of
 from hsdns.load.report import FORMAT, Report
@@ -174,8 +177,8 @@ def test_files_beside_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_more_sockets_than_a_process_may_have(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(load_sockets, "raise_limit", lambda: None)
-    monkeypatch.setattr(load_sockets, "descriptor_limit", lambda: 64)
+    monkeypatch.setattr(load_descriptors, "raise_limit", lambda: None)
+    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 64)
     with server() as port:
         assert load.run(["-p", str(port), "-queries", "q.txt", "-sockets", "40"]) == 2
     assert capsys.readouterr().err.startswith("-sockets: 40 sockets may be open at once, and a ")
@@ -238,17 +241,24 @@ def test_sigterm_ends_a_run_that_is_reported(
     assert found.counts.sent >= 28  # one is asked before the load
 
 
+@contextmanager
+def pod_of_a_job(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Be the second Pod of a Job that has just begun; what its API server is asked."""
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
+    begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
+    started = {**STARTED, "status": {"startTime": begun}}
+    with api([(200, started), (200, {})]) as (found, asked):
+        monkeypatch.setattr(load_part, "_api", lambda: found)
+        yield asked
+
+
 @pytest.mark.sockets
 @pytest.mark.slow
 @pytest.mark.usefixtures("_terminated")
 def test_a_pod_that_is_deleted_puts_its_report(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
-    begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
-    started = {**STARTED, "status": {"startTime": begun}}
-    with server() as port, api([(200, started), (200, {})]) as (found, asked):
-        monkeypatch.setattr(load_part, "_api", lambda: found)
+    with server() as port, pod_of_a_job(monkeypatch) as asked:
         words = ["-p", str(port), "-queries", "q.txt", "-rate", "800", "-time", "1m", "-job", "load"]  # fmt: skip
         assert load.run([*words, "-start-at", "+6s"]) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
@@ -262,11 +272,7 @@ def test_a_pod_that_is_deleted_puts_its_report(
 def test_a_pod_of_a_job_puts_its_report_and_leaves_the_limits_to_all(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
-    begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
-    started = {**STARTED, "status": {"startTime": begun}}
-    with server() as port, api([(200, started), (200, {})]) as (found, asked):
-        monkeypatch.setattr(load_part, "_api", lambda: found)
+    with server() as port, pod_of_a_job(monkeypatch) as asked:
         words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-job", "load", "-start-at", "+6s"]
         assert load.run([*words, "-fail-if", "nxdomain<1"]) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err

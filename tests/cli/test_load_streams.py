@@ -2,14 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cli import load_streams
 from hsdns.cli.flags import FlagError, parse_flags
 from hsdns.cli.load_flags import FLAGS
 from hsdns.cli.load_streams import (
-    allow_connections,
-    check_descriptors,
     default_port,
-    descriptors_needed,
     read_streams,
 )
 from hsdns.load.stream_plan import DOH, DOT, GET, TCP, StreamPlan
@@ -71,30 +67,4 @@ def test_flags(text: str, plan: StreamPlan | None, port: int) -> None:
 def test_bad_input(text: str, sentence: str) -> None:
     with pytest.raises(FlagError) as error:
         streams(text)
-    assert str(error.value) == sentence
-
-
-@pytest.mark.parametrize(
-    ("plan", "needed"),
-    [
-        (StreamPlan(connections=7), 7),
-        (StreamPlan(connections=7, idle=SECOND), 7),
-        (StreamPlan(connections=7, queries=1), 7),
-        (StreamPlan(connections=7, queries=10, idle=3 * SECOND), 7 + 100 // 10 * 5 + 1),
-    ],
-)
-def test_descriptors(plan: StreamPlan, needed: int) -> None:
-    assert descriptors_needed(plan, 100.0, 2.0) == needed
-
-
-def test_too_few_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_descriptors(100, 132)
-    sentence = (
-        "1000 connections may be open at once, and a process here may have 1024 descriptors (ulimit -Hn); "
-        "raise the limit, or lower -connections, -idle or -rate"
-    )
-    monkeypatch.setattr(load_streams, "raise_limit", lambda: None)
-    monkeypatch.setattr(load_streams, "descriptor_limit", lambda: 1024)
-    with pytest.raises(FlagError) as error:
-        allow_connections(StreamPlan(connections=1000), 1.0, 1.0)
     assert str(error.value) == sentence

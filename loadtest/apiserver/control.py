@@ -24,7 +24,7 @@ server adds, a slice of 5 endpoints is about 2.7 KB of JSON.
     POST /_control/do       {"what": WORD}                      drop, cut, compact, expire or bookmark (the watches)
 
 Rule 1: a change is one MODIFIED event of one slice with one address replaced, the first of it in turn; the new address
-        is used nowhere else, and never was.
+        is used nowhere else, and never was.  The slice says when it was changed, as its controller does.
 Rule 2: TIME is CLOCK_MONOTONIC in seconds, so that another process can subtract it, taken when the change is in the
         history and before any watch or reply is written.
 """
@@ -34,6 +34,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import re
 import signal
 import ssl
 import sys
@@ -50,6 +51,7 @@ from loadtest.apiserver.fake_api import FakeApi
 from loadtest.apiserver.fake_cluster import FakeCluster
 from loadtest.apiserver.watch_cache import Key
 
+_CHANGED_AT: Final = re.compile(rb"(?<=last-change-trigger-time\":\")[^\"]*")
 TICK: Final = 0.001  # seconds between two batches of a stream at least
 
 
@@ -106,6 +108,7 @@ class LoadedCluster:
         addresses.append(new)
         stored = self.cluster.caches["EndpointSlice"].objects[key]
         data = stored.data.replace(b'"%b"' % old.encode(), b'"%b"' % new.encode(), 1)
+        data = _CHANGED_AT.sub(objects.trigger_time(time.time()).encode(), data, 1)
         was = b'"resourceVersion":"%d"' % stored.version
         self.cluster.put_encoded(
             "EndpointSlice",

@@ -10,6 +10,7 @@ Source: Kubernetes API, discovery.k8s.io/v1 EndpointSlice; pkg/controller/endpoi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_DNS, uuid5
@@ -17,6 +18,7 @@ from uuid import NAMESPACE_DNS, uuid5
 SERVICES_PER_NAMESPACE = 100
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.0"))
 _FIRST_CHANGED = int(IPv4Address("172.16.0.0"))
+_FIRST_TIME = 1_767_225_600.0  # 2026-01-01
 _NODES = 100
 
 Manifest = dict[str, Any]
@@ -85,7 +87,7 @@ def endpoint_slice(index: int, endpoints: int) -> Created:
                     "service.kubernetes.io/headless": "",
                 },
                 "annotations": {
-                    "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:00Z"
+                    "endpoints.kubernetes.io/last-change-trigger-time": trigger_time(_FIRST_TIME)
                 },
                 "ownerReferences": [
                     {
@@ -120,6 +122,11 @@ def _endpoint(index: int, number: int, endpoints: int) -> Manifest:
             "uid": _uid(f"pod/{pod}"),
         },
     }
+
+
+def trigger_time(moment: float) -> str:
+    """What the controller writes on a slice that is changed at a time, which is in seconds since the epoch."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def changed_address(number: int) -> str:

@@ -8,7 +8,8 @@ Rule 2: stale is an answer with what was true more than 100 ms before its query 
 Rule 3: memory is flat if the line through the second half of its samples rises by at most FLAT octets an hour, or by
         at most NOISE octets over the half: a short soak has too few samples for an hour's slope.
 Rule 4: events and /health have the limits of the rows (goals.py), and at least JUDGED answers a second must have been
-        judged: a server that is silent is not right.
+        judged: a server that is silent is not right.  An event is applied when the answers with it may be given
+        (applied.py), and shown by the first answer that a client gets.
 Rule 5: it is quiet again if QUIET_AFTER seconds after the end an honest client's p99 is at most 3 times the one before.
 """
 
@@ -21,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.load.judge import STALE, WRONG
 from loadtest.answering.programs import COREDNS, Program
+from loadtest.pressure.applied import NONE, Applied, between, scrape
 from loadtest.pressure.clients import Client, DohAttack, Flood, OverTcp, Presser, Silent
 from loadtest.pressure.corefile import Variation
 from loadtest.pressure.goals import EVENT_P99_MS, EVENT_WORST_MS, PROBES_ANSWERED
@@ -73,6 +75,7 @@ class Soak(NamedTuple):
     worst_age: float  # of a stale answer, in seconds
     event_p99: float
     event_worst: float
+    applied: Applied
     health: float  # share
     memory: list[tuple[float, int]]
     quiet_p99_us: float
@@ -105,6 +108,12 @@ class Soak(NamedTuple):
         judged = sum(self.judged.values()) - self.judged.get(FAILED, 0)
         if judged < JUDGED * self.seconds:
             found.append(f"only {judged / self.seconds:.0f} answers a second were judged")
+        applied = self.applied
+        if applied.p99 * 1e3 > EVENT_P99_MS or applied.worst * 1e3 > EVENT_WORST_MS:
+            found.append(
+                f"99 % of {applied.changes:,} events were applied within {applied.p99 * 1e3:,.0f} ms, "
+                f"and all within {applied.worst * 1e3:,.0f} ms"
+            )
         if self.event_p99 * 1e3 > EVENT_P99_MS or self.event_worst * 1e3 > EVENT_WORST_MS:
             found.append(
                 f"events were shown after {self.event_p99 * 1e3:,.0f} ms (p99) and "
@@ -127,7 +136,8 @@ class Soak(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """The result with what follows from it."""
-        return self._asdict() | {"slope": self.slope, "faults": self.faults}
+        applied = self.applied._asdict()
+        return self._asdict() | {"applied": applied, "slope": self.slope, "faults": self.faults}
 
 
 def slope(samples: Sequence[tuple[float, float]]) -> float:
@@ -150,12 +160,13 @@ def run(bench: Bench, program: Program, seconds: float) -> Soak:
         ) as server:
             return _soak(bench, program, server, seconds)
     except BenchmarkError as error:
-        return Soak(program.key, seconds, 0, {}, 0, 0, 0, 0, [], 0, 0, 0, ended=str(error))
+        return Soak(program.key, seconds, 0, {}, 0, 0, 0, NONE, 0, [], 0, 0, 0, ended=str(error))
 
 
 def _soak(bench: Bench, program: Program, server: ServerUnderPressure, seconds: float) -> Soak:
     say = bench.progress.log
     quiet = _honest(bench, server)
+    before = scrape(server.ports.metrics)
     began = time.monotonic()
     judge = Judge(server.ports.dns, bench.api, CHANGES, seconds, among=CHANGED)
     memory: list[tuple[float, int]] = []
@@ -194,6 +205,7 @@ def _soak(bench: Bench, program: Program, server: ServerUnderPressure, seconds: 
         judge.history.worst_age,
         spread.p99 if spread else 0.0,
         spread.worst if spread else 0.0,
+        between(before, scrape(server.ports.metrics)),
         probed.answered / max(1, probed.sent),
         memory,
         quiet.all_p99_us,

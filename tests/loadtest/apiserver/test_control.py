@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -12,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from hsdns.cluster.programming import CHANGE_TIME, read_time
 from loadtest.apiserver.control import LoadedCluster
 from loadtest.apiserver.fake_cluster import FakeCluster
 
@@ -119,6 +121,7 @@ def test_a_change_replaces_one_address_and_the_version() -> None:
     load = LoadedCluster(cluster)
     load.add(2, 3)
     before = [each["endpoints"] for each in cluster.objects("EndpointSlice")]
+    began = math.floor(time.time())
     seen = set()
     for number in range(12):
         changed = load.change()
@@ -127,6 +130,8 @@ def test_a_change_replaces_one_address_and_the_version() -> None:
         seen.add(changed.new)
     after = cluster.objects("EndpointSlice")
     assert [len(each["endpoints"]) for each in after] == [3, 3]
+    times = [each["metadata"]["annotations"][CHANGE_TIME] for each in after]
+    assert [began <= (read_time(each) or 0.0) <= time.time() for each in times] == [True, True]
     assert [each["metadata"]["resourceVersion"] for each in after] == ["16", "17"]
     for was, now in zip(before, after, strict=True):
         old = {each["addresses"][0] for each in was}

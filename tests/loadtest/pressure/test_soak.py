@@ -1,10 +1,11 @@
 import pytest
 
+from loadtest.pressure.applied import NONE, Applied
 from loadtest.pressure.soak import Soak, slope
 
 MB = 1_000_000
 GOOD = Soak(
-    "hsdns", 1800, 360_000, {"right": 1_000_000}, 0.0, 0.004, 0.02, 1.0,
+    "hsdns", 1800, 360_000, {"right": 1_000_000}, 0.0, 0.004, 0.02, Applied(360_000, 0.004, 0.064), 1.0,
     [(float(second), 90 * MB) for second in range(0, 1800, 2)], 400.0, 900.0, 1.0,
 )  # fmt: skip
 
@@ -47,6 +48,11 @@ def test_memory(memory: list[tuple[float, int]], is_flat: bool) -> None:
         ({"judged": {"right": 1_000_000, "stale": 1}, "worst_age": 0.25},
          "1 answers were stale or wrong, by 0.25 s at most"),
         ({"judged": {"right": 90_000, "failed": 900_000}}, "only 50 answers a second were judged"),
+        ({"applied": Applied(360_000, 0.032, 0.064)},
+         "99 % of 360,000 events were applied within 32 ms, and all within 64 ms"),
+        ({"applied": Applied(360_000, 0.016, 0.128)},
+         "99 % of 360,000 events were applied within 16 ms, and all within 128 ms"),
+        ({"applied": NONE}, "99 % of 0 events were applied within inf ms, and all within inf ms"),
         ({"event_p99": 0.021}, "events were shown after 21 ms (p99) and 20 ms (worst)"),
         ({"event_worst": 0.101}, "events were shown after 4 ms (p99) and 101 ms (worst)"),
         ({"health": 0.98}, "/health answered 98.0% of the probes"),

@@ -4,10 +4,13 @@ Path: cli/lint.py -> here -> sources/manifest_folder.py; rules/reading.py takes 
 Rule 1: of a folder, manifests as `hsdns serve` reads them, and every Corefile.
 Rule 2: what is no manifest until Helm or kustomize has been run is left out: the folder of a chart, which is told, and
         the patches of a kustomization.
+Rule 3: so are files of a folder that only look like manifests by their names: `.json` that is not JSON, as editors and
+        compilers read it with comments, and says no apiVersion.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -56,12 +59,30 @@ def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") 
         try:
             if path == STANDARD_INPUT:
                 files.append((stdin_name, sys.stdin.buffer.read()))
-            else:
-                with open(path, "rb") as file:
-                    files.append((path, file.read()))
+                continue
+            with open(path, "rb") as file:
+                content = file.read()
         except OSError as error:
             problems.append(f"{path}: it cannot be read: {error.strerror or error}")
+            continue
+        if path.endswith(".json") and path not in paths and _is_settings(content):
+            remarks.append(
+                f"{path}: it is neither JSON nor a manifest, which says its apiVersion; it is left out"
+            )
+        else:
+            files.append((path, content))
     return Listed(files, problems, remarks)
+
+
+def _is_settings(content: bytes) -> bool:
+    """Whether the content of a file is JSON with comments, or something else, of another program."""
+    if b"apiVersion" in content:
+        return False
+    try:
+        json.loads(content)
+    except ValueError:
+        return True
+    return False
 
 
 def _folders(path: str) -> Iterator[tuple[str, list[str]]]:

@@ -25,6 +25,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from hsdns.load.udp import BUFFER
 from loadtest.answering.client import ask_all
 from loadtest.answering.cluster import Cluster, Question
 from loadtest.answering.dnsperf import CLIENTS, counted, latencies, write_questions
@@ -47,6 +48,7 @@ COMPILED: Final = "hsdns load, compiled"
 PYTHON: Final = "hsdns load, Python"
 CLOCK: Final = "the clock alone"
 _GRACE: Final = 60.0
+_BUFFER: Final = str(BUFFER >> 10)  # KiB of the sockets of dnsperf, as those of `hsdns load`
 _UNLIMITED: Final = (
     10_000  # outstanding queries of dnsperf, so that it does not wait for replies at these rates
 )
@@ -145,7 +147,7 @@ def dnsperf(
     whole = ceil(seconds)
     words = (
         program, "-s", "127.0.0.1", "-p", str(server.port), "-d", str(names), "-l", str(whole), "-c", str(CLIENTS),
-        "-q", str(_UNLIMITED), "-T", "1", "-t", "2", "-Q", str(rate),
+        "-q", str(_UNLIMITED), "-T", "1", "-t", "2", "-b", _BUFFER, "-Q", str(rate),
     )  # fmt: skip
     found = run_generator(words, core, {}, whole)
     counts = counted(found.printed)

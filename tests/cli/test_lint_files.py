@@ -26,6 +26,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "overlay/more.yaml": "m",
         "broken/kustomization.yaml": "[",
         "broken/a.yaml": "a",
+        "data/list.json": '["a"]',
+        "data/settings.json": '{"a": 1 /* one */}',
+        "data/web.json": '{"apiVersion": "v1" /* one */}',
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
@@ -54,6 +57,21 @@ def test_a_chart_is_left_out_and_told() -> None:
     assert listed.remarks == [
         "chart: it is a Helm chart, whose templates are not manifests; check what it renders: "
         "helm template chart | hsdns lint -"
+    ]
+
+
+def test_settings_with_comments_are_left_out_and_told() -> None:
+    listed = read_paths(["data"])
+    assert [name for name, _ in listed.files] == ["data/list.json", "data/web.json"]
+    assert listed.remarks == [
+        "data/settings.json: it is neither JSON nor a manifest, which says its apiVersion; it is left out"
+    ]
+    named = read_paths(["data/settings.json", "data"])
+    assert named.remarks == []
+    assert [name for name, _ in named.files] == [
+        "data/settings.json",
+        "data/list.json",
+        "data/web.json",
     ]
 
 

@@ -4,13 +4,11 @@ Path: cli/lint.py -> here -> sources/manifest_folder.py; rules/reading.py takes 
 Rule 1: of a folder, manifests as `hsdns serve` reads them, and every Corefile.
 Rule 2: what is no manifest until Helm or kustomize has been run is left out: the folder of a chart, which is told, and
         the patches of a kustomization.
-Rule 3: so are files of a folder that only look like manifests by their names: `.json` that is not JSON, as editors and
-        compilers read it with comments, and says no apiVersion.
+Rule 3: so are the settings of other programs (sources/settings_file.py).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,6 +19,7 @@ import yaml
 from hsdns.rules.reading import COREFILE
 from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths
 from hsdns.sources.manifest_yaml import ManifestLoader
+from hsdns.sources.settings_file import settings_remark
 
 NAME: Final = "standard input"
 CHART: Final = "Chart.yaml"
@@ -65,24 +64,12 @@ def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") 
         except OSError as error:
             problems.append(f"{path}: it cannot be read: {error.strerror or error}")
             continue
-        if path.endswith(".json") and path not in paths and _is_settings(content):
-            remarks.append(
-                f"{path}: it is neither JSON nor a manifest, which says its apiVersion; it is left out"
-            )
+        remark = settings_remark(content, path, paths)
+        if remark:
+            remarks.append(remark)
         else:
             files.append((path, content))
     return Listed(files, problems, remarks)
-
-
-def _is_settings(content: bytes) -> bool:
-    """Whether the content of a file is JSON with comments, or something else, of another program."""
-    if b"apiVersion" in content:
-        return False
-    try:
-        json.loads(content)
-    except ValueError:
-        return True
-    return False
 
 
 def _folders(path: str) -> Iterator[tuple[str, list[str]]]:

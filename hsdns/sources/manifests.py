@@ -49,6 +49,7 @@ from hsdns.sources.manifest_folder import (
     missing_paths,
 )
 from hsdns.sources.manifest_pods import read_pod
+from hsdns.sources.settings_file import settings_remark
 from hsdns.sources.standard_input import NAME, standard_input, was_read
 
 POLL_SECONDS = 2.0
@@ -235,6 +236,11 @@ class Manifests:
                     )
                 )
                 continue
+            if path not in self._nonempty:  # else it may be half written
+                remark = settings_remark(content, path, self.paths)
+                if remark:
+                    remarks.append(f"source manifests: {remark}")
+                    continue
             found = read_manifest_file(content, path)
             if found.documents:
                 nonempty.add(path)

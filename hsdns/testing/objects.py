@@ -34,6 +34,7 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.objects import Endpoint as ApiEndpoint
 from hsdns.sources.manifest_file import read_manifest_file
 from hsdns.sources.manifest_folder import manifest_paths, missing_paths
+from hsdns.sources.settings_file import settings_remark
 from hsdns.testing.errors import ClusterError, hides
 from hsdns.testing.names import is_loopback
 
@@ -104,7 +105,12 @@ class Objects:
         documents: list[Document] = []
         for path in manifest_paths(paths):
             with open(path, "rb") as file:
-                documents += _read(file.read(), path, self._warn)
+                content = file.read()
+            remark = settings_remark(content, path, paths)
+            if remark:
+                self._warn(remark)
+            else:
+                documents += _read(content, path, self._warn)
         self._add(documents)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:

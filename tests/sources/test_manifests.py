@@ -239,6 +239,20 @@ def test_a_chart_is_not_empty_but_to_be_rendered(tmp_path: Path) -> None:
     assert Manifests([str(tmp_path)]).check() == [sentence]
 
 
+def test_settings_of_other_programs_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(service("web"))
+    (tmp_path / "tsconfig.json").write_text('{"strict": true /* always */}')
+    objects, sentences = loaded(tmp_path)
+    assert "Service default/web" in "\n".join(object_lines(objects))
+    assert sentences == [
+        (
+            logging.WARNING,
+            f"source manifests: {tmp_path}/tsconfig.json: it is neither JSON nor a manifest, which says its "
+            "apiVersion; it is left out",
+        )
+    ]
+
+
 def test_load_warns_once_of_two_definitions(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(service("a"))
     (tmp_path / "b.yaml").write_text(service("a", "10.96.0.8"))
@@ -497,6 +511,15 @@ def test_an_invalid_file_blocks_the_reload(tmp_path: Path, text: str, sentence: 
     assert listener.batches == [
         ["+ Service default/a ClusterIP 10.96.0.70", "+ Service default/b ClusterIP 10.96.0.8"]
     ]
+
+
+def test_a_file_with_objects_that_is_written_anew_is_no_settings(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}')
+    source = Manifests([str(tmp_path)])
+    source.load(lambda batch: None, lambda level, sentence: None)
+    file.write_text('{"api')
+    assert not source._read().is_valid
 
 
 @pytest.mark.parametrize("blank", [b"", b" \n", b"\xef\xbb\xbf", b"\xff\xfe"])

@@ -169,8 +169,8 @@ class LogsHits(Protocol):
 
     logs_all: bool
 
-    def drop_line(self) -> bool:
-        """Count a line as lost, and return True, while lines cannot be written; else do nothing."""
+    def drop_lines(self, count: int = 1) -> bool:
+        """Count lines as lost, and return True, while lines cannot be written; else do nothing."""
 
     def log_hit(self, request: Request, hit: LogRecord) -> None:
         """Write the line about a query that the answer table has answered."""

@@ -72,7 +72,10 @@ class HitGroups:
 
 
 class HitLog:
-    """The log of one table; `is_wanted` says whether any block logs what the table answers."""
+    """The log of one table; `is_wanted` says whether any block logs what the table answers.
+
+    `lost` are the lines that were discarded and that the log has not counted.
+    """
 
     def __init__(
         self, server: str, blocks: BlockChoice[BlockPolicy], policies: Collection[BlockPolicy]
@@ -82,7 +85,17 @@ class HitLog:
         logs = [each.log for each in policies if each.log is not None and each.stores_any]
         self.is_wanted = bool(logs)
         # To find out whose line it would be costs ten times as much as to drop it.
-        self._drop = logs[0].drop_line if logs and all(each.logs_all for each in logs) else None
+        self._drop = logs[0].drop_lines if logs and all(each.logs_all for each in logs) else None
+        self.lost = 0
+
+    def is_refused(self) -> bool:
+        """Whether each hit would have a line, and none can be written now."""
+        return self._drop is not None and self._drop(0)
+
+    def lose(self, lines: int) -> None:
+        """Count lines that are not made."""
+        if lines and (self._drop is None or not self._drop(lines)):
+            self.lost += lines
 
     def write(self, records: Sequence[LogRecord], endpoint: Callable[[bytes], Endpoint]) -> None:
         """Write the lines of hits; `endpoint` reads a socket address."""

@@ -90,9 +90,12 @@ class LevelFormatter(logging.Formatter):
         return f"[{level}] {super().format(record)}"
 
 
-def set_up_logging(refuses: Callable[[], bool] = lambda: False) -> None:
-    """Send the log of everything under `hsdns` to standard output; `refuses` is asked before a query's line is made."""
-    from hsdns.plugins.log import LOGGER
+def set_up_logging(refuses: Callable[[int], bool] = lambda lines: False) -> None:
+    """Send the log of everything under `hsdns` to standard output.
+
+    `refuses` is asked before lines about queries are made, with their number.
+    """
+    from hsdns.plugins.log import LINES, LOGGER
 
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(LevelFormatter())
@@ -100,7 +103,7 @@ def set_up_logging(refuses: Callable[[], bool] = lambda: False) -> None:
     logger.handlers = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    logging.getLogger(LOGGER).filters = [lambda record: not refuses()]
+    logging.getLogger(LOGGER).filters = [lambda record: not refuses(getattr(record, LINES, 1))]
     logging.raiseExceptions = False  # writing to a closed standard output must not stop the server
 
 

@@ -78,3 +78,10 @@ class LogRing:
         found = [self._records.popleft() for _ in range(min(most, len(self._records)))]
         self._octets -= sum(len(record.query) for record in found)
         return found
+
+    def discard(self) -> int:
+        """Empty it, and return how many records there were."""
+        count = len(self._records)
+        self._records.clear()
+        self._octets = 0
+        return count

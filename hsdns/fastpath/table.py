@@ -257,6 +257,10 @@ class AnswerTable:
         """Take the oldest records out of the log ring, at most so many; raise OverflowError for a negative number."""
         return self.log.take(most)
 
+    def discard_log(self) -> int:
+        """Empty the log ring, and return how many records there were."""
+        return self.log.discard()
+
     def set_capacity(self, octets: int) -> None:
         """Let entries take at most so many octets, from the next one on that is stored."""
         self._capacity = octets

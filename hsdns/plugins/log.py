@@ -29,6 +29,7 @@ from hsdns.wire.outcome import Outcome, outcome
 from hsdns.wire.size import is_truncated, reply_size
 
 LOGGER: Final = "hsdns.plugin.log"  # of lines about queries
+LINES: Final = "lines"  # attribute of a record that stands for so many of them
 _log = logging.getLogger(LOGGER)
 
 COMMON: Final = (
@@ -51,7 +52,7 @@ _WITHOUT_ANSWER: Final[dict[int, Outcome]] = {
     Rcode.NXDOMAIN: Outcome.NXDOMAIN,
     Rcode.NOTIMP: Outcome.SERVER_ERROR,
 }
-# Stands for any line, of which the filter of server/log_writer.py reads nothing.
+# Stands for any line, of which the filter of cli/launch.py reads nothing.
 _ANY: Final = logging.LogRecord(LOGGER, logging.INFO, "", 0, "", (), None)
 # Values of the labels log/class and log/type, as in CoreDNS.
 _CLASS_OF: Final = {
@@ -150,14 +151,15 @@ class Log(Plugin):
             word = _CLASS_OF[found]
             request.metadata["log/type"] = lambda: _TYPES[found]
             request.metadata["log/class"] = lambda: word
-        if found in rule.outcomes and not self.drop_line():
+        if found in rule.outcomes and not self.drop_lines():
             _log.info(_Line(rule.line, Exchange(request, sent, self._clock() - request.now)))
         return reply
 
     @staticmethod
-    def drop_line() -> bool:
-        """Count a line as lost, and return True, while nobody reads the log; else do nothing."""
-        return not _log.isEnabledFor(logging.INFO) or not _log.filter(_ANY)
+    def drop_lines(count: int = 1) -> bool:
+        """Count lines as lost, and return True, while nobody reads the log; else do nothing."""
+        record = _ANY if count == 1 else logging.makeLogRecord({"name": LOGGER, LINES: count})
+        return not _log.isEnabledFor(logging.INFO) or not _log.filter(record)
 
     def log_hit(self, request: Request, hit: LogRecord) -> None:
         """Write the line about a query that the answer table has answered."""
@@ -165,7 +167,7 @@ class Log(Plugin):
         if rule is None:
             return
         found = Outcome.POSITIVE if hit.answers else _WITHOUT_ANSWER[hit.flags & 15]
-        if found in rule.outcomes and not self.drop_line():
+        if found in rule.outcomes and not self.drop_lines():
             _log.info(_Line(rule.line, Exchange(request, None, hit.seconds, hit)))
 
     def _rule_of(self, request: Request) -> Rule | None:

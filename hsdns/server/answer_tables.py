@@ -5,7 +5,10 @@ Rule 1: a table counts while any listener has it.  After that it is counted twic
         and by the next one, since a worker may have been in the middle of a batch.
 Rule 2: each count is added once and each line written once, however often fold() is called.
 Rule 3: lines are written some in a turn, those of a table that was exchanged too: 65,536 may wait, which take seconds.
-        It is kept until they are written.  Only the end of the process writes all of them at once.
+        It is kept until they are written, but only the last one of a listener: with its lines and the configuration
+        that it belongs to it has 10 MB and more, and a loop that has much to do writes slower than reloads come.
+        Only the end of the process writes all lines at once.
+Rule 4: while nobody reads the log, lines are discarded where they wait, without a look at them.
 """
 
 from __future__ import annotations
@@ -136,9 +139,10 @@ class AnswerTables:
         for listener, seen in self._sockets.items():
             self._fold_socket(listener, seen)
         self._show_sizes(live)
+        last = {each.server: each for each in self._tables if each not in live}
         for each in self._exchanged:
             if each not in live and each not in sockets:
-                self._forget(each)
+                self._forget(each, is_last=each in last.values())
         self._exchanged = [table for table in self._tables if table not in live]
         self._exchanged += [listener for listener in self._sockets if listener not in sockets]
 
@@ -163,18 +167,23 @@ class AnswerTables:
             if before and before is self._exchanged:
                 self.fold()
 
-    def _forget(self, each: AnswerTableWriter | UdpListener) -> None:
+    def _forget(self, each: AnswerTableWriter | UdpListener, *, is_last: bool) -> None:
         if isinstance(each, UdpListener):
             self._sockets.pop(each, None)
-        elif self._write_log(each, LOG_SLICE) < LOG_SLICE:  # else write_logs() has more to do
-            self._tables.pop(each, None)
-        else:
-            each.table.clear()
+            return
+        if is_last and self._write_log(each, LOG_SLICE) == LOG_SLICE:
+            each.table.clear()  # write_logs() has more to do
+            return
+        each.hit_log.lose(each.table.discard_log())
+        self._count_drops(each, self._tables.pop(each))
 
     @staticmethod
     def _write_log(table: AnswerTableWriter, most: int) -> int:
         """Write so many lines at most; return how many there were."""
         if not table.hit_log.is_wanted:
+            return 0
+        if table.hit_log.is_refused():
+            table.hit_log.lose(table.table.discard_log())
             return 0
         records = table.table.take_log(most)
         table.hit_log.write(records, client_endpoint)
@@ -182,7 +191,7 @@ class AnswerTables:
 
     def _fold_table(self, writer: AnswerTableWriter, seen: _Seen) -> None:
         writer.hits.count()
-        seen.add(self._log_drops, {(): writer.table.log_drops})
+        self._count_drops(writer, seen)
         found, server = writer.table.statistics(), writer.server
         lookups = {
             "hit": found.hits,
@@ -198,6 +207,9 @@ class AnswerTables:
         }
         seen.add(self._lookups, {(server, name): count for name, count in lookups.items()})
         seen.add(self._changes, {(server, name): count for name, count in changes.items()})
+
+    def _count_drops(self, writer: AnswerTableWriter, seen: _Seen) -> None:
+        seen.add(self._log_drops, {(): writer.table.log_drops + writer.hit_log.lost})
 
     def _fold_socket(self, listener: UdpListener, seen: _Seen) -> None:
         dropped, errors = listener.statistics()

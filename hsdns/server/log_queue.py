@@ -67,13 +67,13 @@ class LogQueue:
             self._add(self._report())
         self._add(Chunk(stream, data, lines))
 
-    def refuses(self) -> bool:
-        """Count a line as lost if there is no room for any after an overflow: it need not be made at all."""
+    def refuses(self, lines: int = 1) -> bool:
+        """Count lines as lost if there is no room for any after an overflow: they need not be made at all."""
         is_full = self._has_overflowed and (
             self._lines >= self._max_lines // 2 or self._octets >= self._max_octets // 2
         )
         if is_full:
-            self._lose(1)
+            self._lose(lines)
         return is_full
 
     def take(self) -> Chunk:

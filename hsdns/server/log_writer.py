@@ -56,10 +56,10 @@ class LogWriter:
             self._queue.put(stream, data)
             self._changed.notify_all()
 
-    def refuses(self) -> bool:
-        """Count a line as lost if there is no room for it, before it is made."""
+    def refuses(self, lines: int = 1) -> bool:
+        """Count lines as lost if there is no room for them, before they are made."""
         with self._changed:
-            return self._queue.refuses()
+            return self._queue.refuses(lines)
 
     def close(self, timeout: float = FLUSH_TIMEOUT) -> bool:
         """Wait for what is queued, `timeout` seconds at most, and end the thread; return whether all was written."""

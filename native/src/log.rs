@@ -128,6 +128,15 @@ impl Log {
         taken
     }
 
+    /// Empty it, and return how many records there were; its memory goes back too.
+    pub fn discard(&self) -> usize {
+        let mut inner = lock(&self.inner);
+        inner.octets = 0;
+        let discarded = std::mem::take(&mut inner.waiting);
+        drop(inner); // a worker waits for the lock, and they are many to free
+        discarded.len()
+    }
+
     /// How many records did not fit.
     #[must_use]
     pub fn dropped(&self) -> u64 {
@@ -176,6 +185,18 @@ mod tests {
                 (0x8500, line(b"", 0).summary)
             );
         }
+        assert_eq!(log.dropped(), 0);
+    }
+
+    #[test]
+    fn what_is_discarded_makes_room() {
+        let log = Log::default();
+        assert_eq!(log.discard(), 0);
+        let query = vec![0; 512];
+        log.push((0..MOST_OCTETS / 512).map(|_| line(&query, 0)));
+        assert_eq!(log.discard(), MOST_OCTETS / 512);
+        log.push([line(&query, 7)]);
+        assert_eq!(log.take(2)[0].elapsed, 7);
         assert_eq!(log.dropped(), 0);
     }
 

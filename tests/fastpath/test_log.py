@@ -282,7 +282,11 @@ def test_the_ring_is_bounded_over_tcp(twin: ModuleType) -> None:
     for _ in range(MAX_RECORDS + 3):
         assert under_test.lookup(ask()) is not None
     assert under_test.table.log_drops == 3
-    assert len(under_test.table.take_log(1 << 20)) == MAX_RECORDS
+    assert under_test.table.discard_log() == MAX_RECORDS
+    assert under_test.table.take_log(1 << 20) == []
+    assert under_test.lookup(ask()) is not None
+    assert len(under_test.table.take_log(1 << 20)) == 1
+    assert (under_test.table.discard_log(), under_test.table.log_drops) == (0, 3)
 
 
 def test_a_negative_number_is_refused(twin: ModuleType) -> None:

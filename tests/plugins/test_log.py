@@ -315,7 +315,7 @@ def test_lines_are_dropped_before_they_are_made(
     plugin = set_up(Log, "log")
     hit = LogRecord(b"", b"", 0x8500, 60, 1, 0.0, False)  # type: ignore[call-arg, unused-ignore]
     plugin.log_hit(make_request("a.example.org."), hit)
-    assert plugin.drop_line() is refuses
+    assert plugin.drop_lines() is refuses
     assert len(caplog.records) == (not refuses)
     assert len(asked) == (2 if refuses else 3)
 

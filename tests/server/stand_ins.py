@@ -147,6 +147,7 @@ class Table:
 
     is_wanted = True  # of the log
     log_drops = 0
+    lost = 0
 
     def __init__(self, world: World, server: str) -> None:
         self.world, self.server = world, server
@@ -182,6 +183,15 @@ class Table:
         taken = min(self.lines, most)
         self.lines -= taken
         return [None] * taken
+
+    def discard_log(self) -> int:
+        return len(self.take_log(self.lines))
+
+    def is_refused(self) -> bool:
+        return False
+
+    def lose(self, lines: int) -> None:
+        self.lost += lines
 
     def write(self, records: Sequence[None], endpoint: object) -> None:
         self.world.written += len(records)

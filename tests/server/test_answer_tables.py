@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import logging
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -233,6 +234,56 @@ def test_table_that_was_exchanged_stays_until_its_lines_are_written(
     size = module.LOG_SLICE
     assert written == [(0, 2), (size, 2), (2 * size, 2), (3 * size, 2), (3 * size, 1)]
     assert old.writer.table.statistics().entries == 0
+
+
+def test_only_the_last_table_that_was_exchanged_waits_for_its_lines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each has megabytes: reloads may come faster than a busy loop writes."""
+    caplog.set_level("INFO", "hsdns.plugin.log")
+    metrics, servers = Registry(), [make_logging_server() for _ in range(4)]
+    listening = Listening(metrics)
+    waiting = 5 * module.LOG_SLICE
+    for memory_server in servers:
+        for _ in range(waiting):
+            assert memory_server.from_table(WEB) is not None
+    caplog.clear()
+    for memory_server in servers:
+        listening.use(memory_server.writer)
+        metrics.fold()
+        assert len(listening.tables._tables) <= 2
+    for _ in range(9):
+        metrics.fold()
+    assert list(listening.tables._tables) == [servers[-1].writer]
+    (lost,) = values(metrics, "hsdns_log_drops_total").values()
+    assert len(caplog.records) + lost == 3 * waiting
+    assert len(caplog.records) >= waiting, "of the last one, all"
+
+
+def test_lines_are_discarded_where_they_wait_while_nobody_reads_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log counts them itself; those that it does not count are counted with the table's."""
+    asked: list[int] = []
+    is_read = [False, False, False, True]  # at the end, when the last ones are to be counted
+
+    def passes(record: object) -> bool:
+        asked.append(getattr(record, "lines", 1))
+        return is_read[len(asked) - 1]
+
+    metrics, memory_server = Registry(), make_logging_server()
+    listening = Listening(metrics)
+    listening.use(memory_server.writer)
+    caplog.set_level("INFO", "hsdns.plugin.log")
+    monkeypatch.setattr(logging.getLogger("hsdns.plugin.log"), "filters", [passes])
+    for number in (50, 70):
+        for _ in range(number):
+            assert memory_server.from_table(WEB) is not None
+        assert listening.tables._write_log(memory_server.writer, module.LOG_SLICE) == 0
+        assert memory_server.writer.table.take_log(1) == []
+    metrics.fold()
+    assert asked == [0, 50, 0, 70]
+    assert values(metrics, "hsdns_log_drops_total") == {(): 70}
 
 
 def test_all_lines_are_written_at_the_end(caplog: pytest.LogCaptureFixture) -> None:

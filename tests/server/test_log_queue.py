@@ -75,10 +75,11 @@ def test_a_line_is_refused_before_it_is_made_until_half_of_the_queue_is_free(
     assert (queue.refuses(), queue.lost) == (False, 0), "nothing was lost so far"
     put_all(queue, 5)
     assert (queue.refuses(), queue.lost) == (True, 2)
+    assert (queue.refuses(0), queue.refuses(7), queue.lost) == (True, True, 9)
     queue.take()
-    assert (queue.refuses(), queue.lost) == (False, 2)
+    assert (queue.refuses(), queue.lost) == (False, 9)
     put_all(queue, 6)
-    assert queue.take().data == report(2) + lines_of(6)
+    assert queue.take().data == report(9) + lines_of(6)
 
 
 def test_a_loss_is_reported_though_no_line_follows() -> None:

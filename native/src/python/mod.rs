@@ -578,6 +578,11 @@ impl AnswerTable {
         Ok(taken)
     }
 
+    /// Empty the log ring, and return how many records there were.
+    fn discard_log(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.inner.log().discard())
+    }
+
     /// How many hits were not logged because the log ring was full.
     #[getter]
     fn log_drops(&self) -> u64 {

@@ -1,8 +1,8 @@
 """The fast path: answers queries from the answer table before they are decoded, from octets to octets.
 
 There are two twins with one interface: `_native` (Rust, with worker threads) and `_python`.  `_native` is used if it
-was built and HSDNS_NO_EXTENSIONS is not 1.  IMPLEMENTATION is "rust" or "python".  Only `_native` has Worker
-and LoadSender; the latter is None without it.
+was built and HSDNS_NO_EXTENSIONS is not 1.  IMPLEMENTATION is "rust" or "python".  Only `_native` has Worker,
+LoadCounts and LoadSender; the latter two are None without it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ __all__ = [
     "Batch",
     "BatchStatistics",
     "ClusterNames",
+    "LoadCounts",
     "LoadSender",
     "LogRecord",
     "Miss",
@@ -71,5 +72,6 @@ else:
     TapRecord = _native.TapRecord
     Versions = _native.Versions
 
+LoadCounts = getattr(_native, "LoadCounts", None)
 LoadSender = getattr(_native, "LoadSender", None)
 IMPLEMENTATION: Final = "python" if _native is None else "rust"

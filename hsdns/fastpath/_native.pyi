@@ -2,7 +2,7 @@
 
 Path: step 2.  `pip install .` builds it if cargo is available; hsdns/fastpath/__init__.py chooses the twin.
 Rule 1: names, parameters and results are those of `_python`, whose docstrings describe them (tests/fastpath compares
-        the signatures); Worker, WorkerStatistics, LoadSender and MissQueue.fileno() are only here.
+        the signatures); Worker, WorkerStatistics, LoadCounts, LoadSender and MissQueue.fileno() are only here.
 Rule 2: everything may be called from any thread, but Batch.serve() raises RuntimeError while another thread is in it.
 Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or Worker uses it.
 """
@@ -16,6 +16,7 @@ __all__ = [
     "Batch",
     "BatchStatistics",
     "ClusterNames",
+    "LoadCounts",
     "LoadSender",
     "LogRecord",
     "Miss",
@@ -223,6 +224,17 @@ class Worker:
 
     def statistics(self) -> WorkerStatistics:
         """What was received and sent so far."""
+
+@final
+class LoadCounts:
+    """Counts outcomes of a load test; `kinds` as of LoadSender, times in nanoseconds, those of outcome.Outcome."""
+
+    def __new__(cls, kinds: Sequence[int], begin: int) -> LoadCounts: ...
+    def add(self, question: int, flags: int, planned: int, sent: int, received: int) -> None:
+        """Count an outcome; raise ValueError for a question that has no kind."""
+
+    def take(self) -> bytes:
+        """What was counted since the last time, for results.add_counts(); empty for nothing."""
 
 class LoadWorld(Protocol):
     """The clock and the sockets of LoadSender.run_in()."""

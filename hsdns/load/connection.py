@@ -86,11 +86,18 @@ class Connection:
     @property
     def has_room(self) -> bool:
         """Whether it takes another query now."""
+        session = self.session
         return (
-            not self.is_spent
-            and len(self.session.in_flight) + len(self.waiting) < self.most
-            and (not self.is_up or self.session.has_room)
+            session.takes
+            and not (self.in_all and self.given >= self.in_all)
+            and len(session.in_flight) + len(self.waiting) < self.most
+            and (not self.is_up or session.has_room)
         )
+
+    @property
+    def has_words(self) -> bool:
+        """Whether there may be something to send."""
+        return self.tls is not None or bool(self.session.out)
 
     @property
     def is_quiet(self) -> bool:

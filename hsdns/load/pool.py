@@ -124,7 +124,10 @@ class Pool:
             return
         was_up = connection.is_up
         found = connection.receive(octets)
-        self._note_up(connection, was_up=was_up)
+        if not was_up:
+            self._note_up(connection, was_up=False)
+        elif connection.has_words:
+            self._touch(connection)
         self._hear(connection, found)
         if connection.broken:
             self._end(connection, connection.broken)
@@ -162,16 +165,25 @@ class Pool:
         free = self._free
         while free:
             client = free.popleft()
-            client.is_listed = False
-            if not client.has_room:
-                continue
-            connection = client.connection or self._open_for(client, asked)
+            connection = client.connection
             if connection is None:
-                return
+                client.is_listed = False
+                connection = self._open_for(client, asked)
+                if connection is None:
+                    return
+            elif not connection.has_room:
+                client.is_listed = False
+                continue
             connection.ask(asked)
-            self._idle.pop(connection, None)
-            self._touch(connection)
-            self._list(client)
+            if self._idle:
+                self._idle.pop(connection, None)
+            if not connection.is_dirty:
+                self._touch(connection)
+            if connection.has_room:
+                client.is_listed = True
+                free.append(client)
+            else:
+                client.is_listed = False
             return
         self._backlog.append(asked)
 
@@ -217,12 +229,14 @@ class Pool:
         if not found:
             return
         now = connection.heard = self._clock()
+        reply = self._hears.reply
         for asked, message, why in found:
             if asked is None or asked.is_over:
                 self._hears.fact(Fact(LATE))
             elif message is not None:
-                self._finish(asked)
-                self._hears.reply(asked, message, now)
+                asked.is_over = True
+                self.waits -= 1
+                reply(asked, message, now)
             elif why:
                 self._finish(asked)
                 self._hears.fact(Fact(FAILED, 0, why))
@@ -321,14 +335,17 @@ class Pool:
     def _write(self, connection: Connection) -> None:
         if not connection.is_linked:
             return  # not connected yet
-        octets = connection.unsent + connection.take()
+        octets, had = connection.take(), bool(connection.unsent)
         if connection.broken:
             self._end(connection, connection.broken)
             return
+        if had:
+            octets = connection.unsent + octets
+        elif not octets:
+            return
         link = connection.link
-        had = bool(connection.unsent)
         try:
-            sent = link.send(octets) if octets else 0
+            sent = link.send(octets)
         except OSError as error:
             self._end(connection, _reset(error))
             return

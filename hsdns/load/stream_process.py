@@ -83,7 +83,7 @@ def stream_sender(plan: Plan, stdin: int, emit: Callable[[bytes], None]) -> Stre
     """What carries out a plan over connections, until the descriptor `stdin` is closed."""
     assert plan.streams is not None, "the caller has looked"
     links = Links(plan.family, plan.address)
-    telling = Telling(emit, replies=plan.replies)
+    telling = Telling(emit, replies=plan.replies, kinds=plan.kinds)
     pool = make_pool(plan.streams, plan.timeout, links, telling, time.monotonic_ns)
     watched = [stdin, links.fileno()]
 

@@ -2,9 +2,10 @@
 
 Path: stream_process.py runs it in a process of its own -> here -> pool.py; telling.py has what is told.
 Rule 1: what is due is given to the connections at the next turn, whatever has been answered so far.
-Rule 2: a query counts as sent when it is given to the connections: what it waits for there, the set-up or room, is the
-        transport's and a part of its latency.  Only what it waited for before was the generator's.
-Rule 3: queries in one turn are few, so that the first of them does not wait for the last one to be written.
+Rule 2: a query counts as sent when all of its turn have been given to the connections and written as far as these take
+        them.  What it waits for there, the set-up or room, is the transport's and a part of its latency.
+Rule 3: a sender that is late gives more queries to each connection in a turn, so that one write and one read carry
+        many of them; one that is on time sends each by itself.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hsdns.load.asked import Asked
 from hsdns.load.pool import Pool
 from hsdns.load.telling import Telling
 
-MOST: Final = 16  # queries in a turn
+MOST: Final = 128  # queries in a turn
 SPIN: Final = 60_000  # nanoseconds before a query is due from which nothing is waited for
 LONGEST: Final = 50_000_000  # nanoseconds that are waited for at once
 
@@ -50,6 +51,7 @@ class StreamSender:
     def run(self, begin: int) -> None:
         """Send everything, and wait for the last replies; `begin` is the time at which the schedule begins."""
         pool, clock = self._pool, self._clock
+        self._telling.begin(begin)
         due = next(self._times, None)
         while True:
             now = clock()
@@ -74,12 +76,18 @@ class StreamSender:
     def _send(self, begin: int, due: int, now: int) -> int | None:
         """Give what is due to the connections; return when the next query is."""
         following: int | None = due
-        for _ in range(MOST):
-            if following is None or begin + following > now:
+        ask, queries, turn = self._pool.ask, self._queries, []
+        while following is not None and len(turn) < MOST:
+            planned = begin + following
+            if planned > now:
                 break
             question = next(self._order)
-            planned = begin + following
-            self._pool.ask(Asked(self._queries[question], question, planned, self._clock()))
+            asked = Asked(queries[question], question, planned, now)
+            ask(asked)
+            turn.append(asked)
             following = next(self._times, None)
         self._pool.flush()
+        sent = self._clock()
+        for asked in turn:
+            asked.sent = sent
         return following

@@ -2,32 +2,55 @@
 
 Path: stream_sender.py -> here -> outcome.py and connection_facts.py pack them -> a pipe.
 Rule 1: replies are told once, under a number, before the outcomes that refer to them.
+Rule 2: where the counter is compiled it counts the outcomes, and they are told only if answers are to be judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
+from hsdns.fastpath import LoadCounts
 from hsdns.load.asked import Asked
 from hsdns.load.connection_facts import Fact, pack_facts
-from hsdns.load.outcome import CONNECTIONS, FORGET, OUTCOMES, REPLY, frame, pack_outcomes
+from hsdns.load.outcome import (
+    ANSWERS,
+    CONNECTIONS,
+    COUNTS,
+    FORGET,
+    OUTCOMES,
+    REPLY,
+    frame,
+    pack_outcomes,
+)
+
+if TYPE_CHECKING:
+    from hsdns.fastpath._native import LoadCounts as Compiled
 
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
 MOST_REPLIES: Final = 100_000  # different ones that are remembered
 
 
 class Telling:
-    """Collects what is to be told, for `emit`; `replies`: whether they are wanted."""
+    """Collects what is to be told, for `emit`; `replies`: whether they are wanted; `kinds`: those of plan.Plan."""
 
-    def __init__(self, emit: Callable[[bytes], None], *, replies: bool) -> None:
+    def __init__(
+        self, emit: Callable[[bytes], None], *, replies: bool, kinds: Sequence[int] = ()
+    ) -> None:
         self._emit = emit
         self._wants_replies = replies
+        self._kinds = kinds
+        self._counts: Compiled | None = None
         self._outcomes: list[tuple[int, int, int, int, int, int]] = []
         self._facts: list[Fact] = []
         self._numbers: dict[bytes, int] = {}
         self._count = 0
         self._told = 0
+
+    def begin(self, begin: int) -> None:
+        """The schedule begins at a time of the monotonic clock, in nanoseconds."""
+        if self._kinds and LoadCounts is not None:
+            self._counts = LoadCounts(self._kinds, begin)
 
     def fact(self, fact: Fact) -> None:
         """Note a fact."""
@@ -36,12 +59,19 @@ class Telling:
     def reply(self, asked: Asked, message: bytes, now: int) -> None:
         """Note a reply, which has any ID."""
         flags = message[2] << 8 | message[3]
+        if self._counts is not None:
+            self._counts.add(asked.question, flags, asked.planned, asked.sent, now)
+            if not self._wants_replies:
+                return
         number = self._number(asked.question, message[2:]) if self._wants_replies else 0
         self._outcomes.append((asked.question, flags, number, asked.planned, asked.sent, now))
 
     def without_reply(self, asked: Asked, why: int) -> None:
         """Note a query that has no reply; `why` is LOST or NOT_SENT."""
-        self._outcomes.append((asked.question, 0, 0, asked.planned, asked.sent, why))
+        if self._counts is not None:
+            self._counts.add(asked.question, 0, asked.planned, asked.sent, why)
+        else:
+            self._outcomes.append((asked.question, 0, 0, asked.planned, asked.sent, why))
 
     def tell_at(self, now: int) -> None:
         """Tell all if it is time."""
@@ -51,8 +81,11 @@ class Telling:
 
     def tell(self) -> None:
         """Tell all."""
+        if self._counts is not None and (counts := self._counts.take()):
+            self._emit(frame(COUNTS, counts))
         if self._outcomes:
-            self._emit(frame(OUTCOMES, pack_outcomes(self._outcomes)))
+            kind = OUTCOMES if self._counts is None else ANSWERS
+            self._emit(frame(kind, pack_outcomes(self._outcomes)))
             self._outcomes.clear()
         if self._facts:
             self._emit(frame(CONNECTIONS, pack_facts(self._facts)))

@@ -1,13 +1,15 @@
-//! LoadSender for Python.
+//! LoadSender and LoadCounts for Python.
 
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
 
+use crate::load_sender::counts::Counts;
 use crate::load_sender::feed::{Feed, Piece};
+use crate::load_sender::in_flight::Waiting;
 use crate::load_sender::sockets::Sockets;
 use crate::load_sender::{Datagrams, LoadSender as Inner, Settings, World};
 
@@ -123,6 +125,56 @@ impl LoadSender {
             feed.close();
             result
         })
+    }
+}
+
+/// Counts outcomes for a sender that is not compiled.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+pub(super) struct LoadCounts {
+    kinds: Vec<u32>,
+    begin: i64,
+    counts: Mutex<Counts>,
+}
+
+#[pymethods]
+impl LoadCounts {
+    #[new]
+    fn new(kinds: Vec<u32>, begin: i64) -> Self {
+        Self {
+            kinds,
+            begin,
+            counts: Mutex::default(),
+        }
+    }
+
+    /// Count the outcome of a query.
+    fn add(
+        &self,
+        question: u32,
+        flags: u16,
+        planned: i64,
+        sent: i64,
+        received: i64,
+    ) -> PyResult<()> {
+        let Some(&kind) = self.kinds.get(question as usize) else {
+            return Err(PyValueError::new_err("there is no such question"));
+        };
+        let waiting = Waiting {
+            question,
+            planned,
+            sent,
+        };
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.add(kind, planned - self.begin, &waiting, received, flags);
+        Ok(())
+    }
+
+    /// The content of a message with what was counted since the last one.
+    fn take<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let mut octets = Vec::new();
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.take(&mut octets);
+        PyBytes::new(py, &octets)
     }
 }
 

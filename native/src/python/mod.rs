@@ -29,7 +29,7 @@ use crate::{names, table, tap, versions};
 #[pymodule(name = "_native")]
 mod module {
     #[pymodule_export]
-    use super::load::LoadSender;
+    use super::load::{LoadCounts, LoadSender};
     #[pymodule_export]
     use super::sockets::{Batch, MissQueue, Worker};
     #[pymodule_export]

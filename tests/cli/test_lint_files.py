@@ -75,6 +75,18 @@ def test_settings_with_comments_are_left_out_and_told() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "content",
+    ['{"n": %s}' % ("9" * 5000), "[" * 100_000 + "]" * 100_000],
+    ids=["a number of 5,000 digits", "lists in lists"],
+)
+def test_odd_json_is_no_settings(folder: Path, content: str) -> None:
+    (folder / "data" / "settings.json").write_text(content)
+    listed = read_paths(["data"])
+    assert listed.remarks == []
+    assert "data/settings.json" in [name for name, _ in listed.files]
+
+
 def test_what_cannot_be_read_is_told(folder: Path) -> None:
     (folder / "loop.yaml").symlink_to("loop.yaml")
     (folder / "socket.yaml").symlink_to("app/a.yaml")

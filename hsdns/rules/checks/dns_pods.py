@@ -127,20 +127,30 @@ def without_probe(objects: Objects) -> Iterator[Remark]:
         if id(pods) not in known:
             continue
         spec = _mapping(pods.manifest.content, *pods.field.split("."))
-        listed = spec.get("containers")
-        written = listed if isinstance(listed, list) else []
-        containers = [each for each in written if isinstance(each, dict)]
-        if any("readinessProbe" in each for each in containers):
+        containers = list(_running(spec))
+        if any("readinessProbe" in each for _, each in containers):
             continue  # a pod is ready when all its containers are, as kube-dns beside its dnsmasq
-        serving = [at for at, each in enumerate(containers) if _listens(each)]
-        for at in serving or ([0] if len(containers) == 1 else []):
-            if "readinessProbe" not in containers[at]:
-                yield pods.manifest.remark(
-                    f"{pods.field}.containers[{at}].readinessProbe",
-                    "without a readiness probe the pod is asked as soon as it has started, before it knows the "
-                    "cluster, and goes on being asked when it hangs; add one for /ready on port 8181",
-                    at=f"{pods.field}.containers[{at}]",
-                )
+        serving = [field for field, each in containers if _listens(each)]
+        if not serving and len(containers) == 1:
+            serving = [containers[0][0]]
+        for field in serving:
+            yield pods.manifest.remark(
+                f"{pods.field}.{field}.readinessProbe",
+                "without a readiness probe the pod is asked as soon as it has started, before it knows the "
+                "cluster, and goes on being asked when it hangs; add one for /ready on port 8181",
+                at=f"{pods.field}.{field}",
+            )
+
+
+def _running(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The containers that run as long as the pod, with their fields: sidecars stand among the init containers."""
+    for key in ("containers", "initContainers"):
+        listed = spec.get(key)
+        for at, each in enumerate(listed if isinstance(listed, list) else ()):
+            if isinstance(each, dict) and (
+                key == "containers" or each.get("restartPolicy") == "Always"
+            ):
+                yield f"{key}[{at}]", each
 
 
 def _listens(container: dict[str, Any]) -> bool:

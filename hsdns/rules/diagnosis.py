@@ -31,6 +31,7 @@ NEEDS: Final[dict[str, str]] = {
     "endpointslices": "HS113 HS121 HS143 HS144 HS151 HS152 HS155",
     "pods": "HS101 HS102 HS105 HS106 HS108 HS109 HS111 HS143 HS155 HS161 HS162 HS163 HS171 HS172 HS173 HS174 "
     "HS212 HS213 HS214 HS221",
+    "pods that run": "HS143 HS212 HS213",  # where templates of pods are in a file, and no pods
     "deployments": "HS101 HS211 HS214",
     "statefulsets": "HS101 HS102 HS103 HS109 HS155",
     "networkpolicies": "HS161 HS162 HS163",
@@ -41,10 +42,10 @@ NEEDS: Final[dict[str, str]] = {
 }
 # What the API server never has: it refused it, or it is a text around the objects.
 OF_FILES: Final = frozenset({"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132"})
-WHOLE: Final = frozenset({"services", "pods", "statefulsets", "deployments"})
+WHOLE: Final = frozenset({"services", "pods", "pods that run", "statefulsets", "deployments"})
 # About the servers that every name depends on, so also shown where a part of the cluster is judged.
 OF_SERVERS: Final = frozenset({"HS211", "HS212", "HS213", "HS214", "HS231", "HS232"})
-MAIN: Final = ("services", "endpointslices", "pods")
+MAIN: Final = ("services", "endpointslices", "pods", "pods that run")
 
 
 class Diagnosis(NamedTuple):

@@ -25,6 +25,9 @@ NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of r
 DNS_PODS: Final = (
     "pods of the cluster's DNS"  # as a word beside the plurals, where one namespace is read
 )
+RUNNING: Final = (
+    "pods that run"  # as a word in place of pods, where a file has workloads, but no Pod of them
+)
 ANSWERS: Final = "answers"  # of DNS servers, as a word beside the plurals
 DNS_SERVER: Final = "DnsServer"  # the kind of object that has those of one
 PAGE: Final = 500  # objects
@@ -37,6 +40,7 @@ _METADATA: Final = (
 )
 _KUBELET: Final = "kubelet"  # the key of kubeadm's ConfigMap kubelet-config
 _CONFIG_MAPS: Final = ("coredns", "node-local-dns", "coredns-custom", "hsdns", "kubelet-config")
+_WORKLOADS: Final = ("StatefulSet", "Deployment", "DaemonSet")  # each has a template of its pods
 _ROLES: Final = ("system:coredns", "coredns", "hsdns")
 
 
@@ -157,6 +161,8 @@ def unread_kinds(dump: bytes) -> dict[str, str]:
         unread = {
             each.plural: "there are none in the file" for each in KINDS if not _has(dump, each.kind)
         }
+        if "pods" in unread and any(_has(dump, each) for each in _WORKLOADS):
+            unread = {RUNNING if key == "pods" else key: each for key, each in unread.items()}
     if ANSWERS not in unread and not _has(dump, DNS_SERVER):
         unread[ANSWERS] = "no DNS server is asked with -from, and the file has no answers"
     return unread

@@ -98,6 +98,13 @@ def test_no_such_part(target: str, sentence: str) -> None:
     assert str(caught.value) == sentence
 
 
+def test_rules_about_templates_need_no_pods_that_run() -> None:
+    diagnosis = diagnose("dump", DUMP, {"pods that run": "there are none in the file"})
+    assert diagnosis.unchecked == {"pods that run": ("HS143", "HS212", "HS213")}
+    assert {"HS105", "HS171", "HS174"} <= set(diagnosis.passed)
+    assert diagnosis.is_blind
+
+
 def test_without_pods_nothing_is_said_about_what_may_be_there() -> None:
     diagnosis = diagnose("dump", DUMP, {"pods": "no right"})
     assert diagnosis.is_blind

@@ -18,6 +18,7 @@ from hsdns.sources.cluster_dump import (
     DNS_PODS,
     KINDS,
     NOTE,
+    RUNNING,
     collect,
     pruned,
     unread_kinds,
@@ -199,6 +200,15 @@ def test_a_dump_of_kubectl_lacks_kinds_that_it_has_no_object_of() -> None:
     lacking = set(unread_kinds(dump))
     assert "services" not in lacking
     assert {"endpointslices", "statefulsets"} <= lacking
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [("Deployment", RUNNING), ("StatefulSet", RUNNING), ("DaemonSet", RUNNING), ("Job", "pods")],
+)
+def test_a_file_of_workloads_has_their_pods_but_none_that_run(kind: str, word: str) -> None:
+    lacking = unread_kinds(f"kind: Service\n---\nkind: {kind}\n".encode())
+    assert {"pods", RUNNING} & lacking.keys() == {word}
 
 
 SECRET = "hunter2"

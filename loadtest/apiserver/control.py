@@ -46,12 +46,13 @@ import msgspec
 import uvloop
 from aiohttp import web
 
+from hsdns.cluster.programming import CHANGE_TIME
 from loadtest.apiserver import objects
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.apiserver.fake_cluster import FakeCluster
 from loadtest.apiserver.watch_cache import Key
 
-_CHANGED_AT: Final = re.compile(rb"(?<=last-change-trigger-time\":\")[^\"]*")
+_CHANGED_AT: Final = re.compile(rb'(?<="%b":")[^"]*' % re.escape(CHANGE_TIME.encode()))
 TICK: Final = 0.001  # seconds between two batches of a stream at least
 
 

@@ -15,6 +15,8 @@ from ipaddress import IPv4Address
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_DNS, uuid5
 
+from hsdns.cluster.programming import CHANGE_TIME
+
 SERVICES_PER_NAMESPACE = 100
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.0"))
 _FIRST_CHANGED = int(IPv4Address("172.16.0.0"))
@@ -86,9 +88,7 @@ def endpoint_slice(index: int, endpoints: int) -> Created:
                     "kubernetes.io/service-name": name,
                     "service.kubernetes.io/headless": "",
                 },
-                "annotations": {
-                    "endpoints.kubernetes.io/last-change-trigger-time": trigger_time(_FIRST_TIME)
-                },
+                "annotations": {CHANGE_TIME: trigger_time(_FIRST_TIME)},
                 "ownerReferences": [
                     {
                         "apiVersion": "v1",

@@ -4,11 +4,12 @@ Path: soak.py -> here <- /metrics of the server, hsdns or CoreDNS (coredns_kuber
 Rule 1: the metric has buckets, so a time is known as the upper bound of its bucket: never less than it was.
 Rule 2: slices that exist when a server starts, or lists again, are in it with their age; those that were last changed
         longer than OLDEST ago are left out.
+Rule 3: what is not known is None, with a sentence that says why.
 """
 
 from __future__ import annotations
 
-import math
+import http.client
 import urllib.request
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -22,21 +23,30 @@ _TIMEOUT: Final = 10.0
 Buckets = Mapping[float, float]  # upper bound in seconds -> changes that took at most so long
 
 
+class Scraped(NamedTuple):
+    """The buckets of a server at one time, or why it does not say them."""
+
+    buckets: Buckets
+    failure: str = ""
+
+
 class Applied(NamedTuple):
-    """How many changes there were, and bounds in seconds; infinite where the metric has none that holds."""
+    """How many changes there were, and bounds in seconds; `unknown` says why there are none."""
 
     changes: int
-    p99: float
-    worst: float
+    p99: float | None
+    worst: float | None
+    unknown: str = ""
 
 
-NONE: Final = Applied(0, math.inf, math.inf)
-
-
-def scrape(port: int) -> dict[float, float]:
-    """The buckets of a server; raise OSError if it does not answer."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=_TIMEOUT) as reply:
-        return read(reply.read().decode())
+def scrape(port: int) -> Scraped:
+    """Ask a server on this machine."""
+    address = f"http://127.0.0.1:{port}/metrics"
+    try:
+        with urllib.request.urlopen(address, timeout=_TIMEOUT) as reply:
+            return Scraped(read(reply.read().decode()))
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return Scraped({}, f"{address} does not say how soon events are applied: {error}")
 
 
 def read(text: str) -> dict[float, float]:
@@ -51,18 +61,19 @@ def read(text: str) -> dict[float, float]:
     return found
 
 
-def between(before: Buckets, after: Buckets) -> Applied:
+def between(before: Scraped, after: Scraped) -> Applied:
     """What was applied between two scrapes."""
+    failure = before.failure or after.failure
     counts = {
-        bound: count - before.get(bound, 0.0)
-        for bound, count in sorted(after.items())
+        bound: count - before.buckets.get(bound, 0.0)
+        for bound, count in sorted(after.buckets.items())
         if bound <= OLDEST
     }
     changes = max(counts.values(), default=0.0)
+    if failure or not changes:
+        return Applied(0, None, None, failure or f"{METRIC} counts no event that was applied")
     return Applied(int(changes), _bound(counts, 0.99 * changes), _bound(counts, changes))
 
 
 def _bound(counts: Buckets, least: float) -> float:
-    if not least:
-        return math.inf
-    return next((bound for bound, count in counts.items() if count >= least), math.inf)
+    return next(bound for bound, count in counts.items() if count >= least)

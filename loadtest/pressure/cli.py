@@ -29,9 +29,10 @@ from loadtest.answering.programs import (
     find_programs,
     hsdns_command,
 )
+from loadtest.answering.report import plain
 from loadtest.apiserver.objects import namespace_of
 from loadtest.arguments import among
-from loadtest.pressure import report, soak
+from loadtest.pressure import report, soak, soak_report
 from loadtest.pressure.clients import BIG_ENDPOINTS, compile_tools
 from loadtest.pressure.goals import judge
 from loadtest.pressure.priority import raise_priority
@@ -85,15 +86,24 @@ def _run(asked: argparse.Namespace, words: Sequence[str]) -> int:
         effort = QUICK if asked.quick else Effort()
         bench = Bench(api, tools, make_certificate(folder), progress, effort)
         if asked.soak is not None:
-            return _soak(asked, bench, found)
+            return _soak(asked, bench, found, words)
         return _measure(asked, bench, found, words)
 
 
-def _soak(asked: argparse.Namespace, bench: Bench, found: FoundPrograms) -> int:
-    results = [soak.run(bench, program, asked.soak) for program in found.programs]
+def _soak(
+    asked: argparse.Namespace, bench: Bench, found: FoundPrograms, words: Sequence[str]
+) -> int:
+    results = [soak.run(bench, program, asked.soak, asked.only) for program in found.programs]
+    print(plain(soak_report.rows(results)), end="")
     for result in results:
-        print(json.dumps({**result.to_json(), "memory": result.memory[-1:]}, indent=1))
-    _write(asked, {"soak": [each.to_json() for each in results]})
+        for sentence in result.faults:
+            print(f"{TITLES[result.server]}: {sentence}")
+    context = _context(found, words, asked.services)
+    _write(asked, {"context": context, "soak": [each.to_json() for each in results]})
+    if asked.write_docs:
+        section = soak_report.section(context, results)
+        marks = soak_report.BEGIN, soak_report.END
+        PAGE.write_text(report.replaced(PAGE.read_text(), section, *marks))
     ours = [each for each in results if each.server != COREDNS]
     return 1 if asked.check and any(each.faults for each in ours) else 0
 
@@ -159,7 +169,8 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
         help="all kinds of pressure at once for so long, such as 30m or 60s")  # fmt: skip
     add("--hsdns", metavar="COMMAND", help="how hsdns is started (default: beside this Python)")
     add("-o", "--output", type=Path, metavar="FILE", help="write all measurements as JSON")
-    add("--write-docs", action="store_true", help="write the section of docs/performance.md")
+    add("--write-docs", action="store_true",
+        help="write the section of docs/performance.md: of the rows, or of the soak")  # fmt: skip
     add("--check", action="store_true", help="end with status 1 where a limit is not kept")
     return parser.parse_args(words)
 

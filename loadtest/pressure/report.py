@@ -170,11 +170,11 @@ def _table(row: Row, outcomes: Sequence[Outcome], render: Callable[[Rows], str],
     return title.format(key=row.key, title=headline) + render(outcome_rows(found))
 
 
-def replaced(page: str, written: str) -> str:
-    """Replace the section between the marks of a page; raise BenchmarkError unless each occurs once, in order."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
+def replaced(page: str, written: str, begin: str = BEGIN, end: str = END) -> str:
+    """Replace the section between two marks of a page; raise BenchmarkError unless each occurs once, in order."""
+    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
         raise BenchmarkError(
-            f"the page must have the lines {BEGIN} and {END} once each, in this order"
+            f"the page must have the lines {begin} and {end} once each, in this order"
         )
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{written}\n\n{END}{rest.partition(END)[2]}"
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n\n{written}\n\n{end}{rest.partition(end)[2]}"

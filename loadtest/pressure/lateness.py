@@ -1,0 +1,116 @@
+"""What the machine itself does: how late a process wakes up that does nothing else, and what a hypervisor took.
+
+    python -m loadtest.pressure.lateness CORES
+
+Path: soak.py -> Control -> this process, on the server's cores with the server's priority -> a line of JSON.
+Rule 1: it is due RATE times a second, as the events are, and notes how late each time was.  What is due while it
+        waits for a core is late too, and counts: no figure of a server on these cores can be better.
+Rule 2: it ends when its standard input does, and so with the benchmark.
+Source: proc_stat(5), the first line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from loadtest.answering.programs import ROOT
+from loadtest.figures import Spread
+from loadtest.process import BenchmarkError
+
+RATE: Final = 200.0  # times a second
+_TIMEOUT: Final = 10.0
+_STAT: Final = Path("/proc/stat")
+
+
+class CpuTimes(NamedTuple):
+    """Ticks of all cores since the start of the machine."""
+
+    idle: int
+    stolen: int
+    all: int
+
+    @classmethod
+    def of(cls, stat: str) -> Self:
+        """Read the first line of /proc/stat."""
+        fields = [int(field) for field in stat.split("\n", 1)[0].split()[1:9]]
+        return cls(fields[3] + fields[4], fields[7], sum(fields))
+
+
+class Machine(NamedTuple):
+    """Seconds late, and shares of the time of all cores: `stolen` by other machines, `idle` with nothing to run."""
+
+    ticks: int
+    p99: float
+    worst: float
+    stolen: float
+    idle: float
+
+
+class Control:
+    """The process that does nothing else; a context manager that ends it."""
+
+    def __init__(self, cores: Sequence[int]) -> None:
+        self._cores = ",".join(map(str, cores))
+
+    def __enter__(self) -> Self:
+        self._before = CpuTimes.of(_STAT.read_text())
+        self._process = subprocess.Popen(
+            (sys.executable, "-m", "loadtest.pressure.lateness", self._cores),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+    def result(self) -> Machine:
+        """End it and return what it noted; raise BenchmarkError."""
+        try:
+            out, _ = self._process.communicate(timeout=_TIMEOUT)
+            spread = Spread(*json.loads(out))
+        except (subprocess.TimeoutExpired, ValueError, TypeError):
+            raise BenchmarkError("the process that notes how late it is does not say it") from None
+        after = CpuTimes.of(_STAT.read_text())
+        idle, stolen, ticks = (now - then for now, then in zip(after, self._before, strict=True))
+        ticks = max(1, ticks)
+        return Machine(spread.samples, spread.p99, spread.worst, stolen / ticks, idle / ticks)
+
+
+def lateness(wait: Callable[[float], bool], clock: Callable[[], float]) -> list[float]:
+    """How late each time was; `wait` waits for some seconds and tells whether it is over."""
+    late = []
+    due = clock() + 1 / RATE
+    while not wait(max(0.0, due - clock())):
+        now = clock()
+        while due <= now:
+            late.append(now - due)
+            due += 1 / RATE
+    return late
+
+
+def main(words: Sequence[str]) -> None:
+    """Note it until standard input ends, and print it."""
+    os.sched_setaffinity(0, map(int, words[0].split(",")))
+
+    def wait(seconds: float) -> bool:
+        return bool(select.select([sys.stdin], [], [], seconds)[0])
+
+    late = lateness(wait, time.monotonic)
+    print(json.dumps(Spread.of(late or [0.0])))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,214 @@
+"""What a soak has found, and whether it is within the limits.
+
+Path: soak.py -> here -> soak_report.py, cli.py.
+Rule 1: memory is flat if the line through the second half of its samples rises by at most FLAT octets an hour, or by
+        at most NOISE octets over the half: a short soak has too few samples for an hour's slope.
+Rule 2: events and /health have the limits of the rows (goals.py), and at least JUDGED answers a second must have been
+        judged: a server that is silent is not right.  An event is applied when the answers with it may be given
+        (applied.py), and shown by the first answer that a client gets.
+Rule 3: it is quiet again if QUIET_AFTER seconds after the end an honest client's p99 is at most 3 times the one before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from hsdns.load.judge import STALE, WRONG
+from loadtest.pressure.applied import Applied
+from loadtest.pressure.goals import EVENT_P99_MS, EVENT_WORST_MS, KUBEADM_MB, PROBES_ANSWERED
+from loadtest.pressure.history import FAILED
+from loadtest.pressure.lateness import Machine
+from loadtest.pressure.results import MB
+
+QUIET_AFTER: Final = 2.0  # seconds
+SLOWER: Final = 3.0  # times
+JUDGED: Final = 100  # answers a second
+FLAT: Final = 10 * MB  # octets an hour
+NOISE: Final = 5 * MB
+_FIRST: Final = 60.0  # seconds after the start: most of what a server keeps is there
+
+
+class Check(NamedTuple):
+    """A figure and its limit in words, whether it holds, and the sentence for where it does not."""
+
+    figure: str
+    measured: str
+    limit: str
+    holds: bool
+    sentence: str
+
+
+class Soak(NamedTuple):
+    """The result.  Seconds, octets, microseconds; `memory`: time since the start and resident octets.
+
+    `shown_p99` and `shown_worst` are None if no event was waited for; `ended` says why the server or the soak ended
+    early.
+    """
+
+    server: str
+    seconds: float
+    changes: int = 0
+    judged: dict[str, int] = {}  # noqa: RUF012 - a default that nothing changes
+    worst_age: float = 0.0  # of a stale answer
+    shown_p99: float | None = None
+    shown_worst: float | None = None
+    applied: Applied = Applied(0, None, None)
+    health: float = 0.0  # share
+    memory: Sequence[tuple[float, int]] = ()
+    quiet_p99_us: float = 0.0
+    after_p99_us: float = 0.0
+    after_share: float = 0.0
+    machine: Machine | None = None
+    ended: str = ""
+
+    @property
+    def slope(self) -> float:
+        """The rise of the second half of the samples, in octets an hour."""
+        return slope(self._half()) * 3600
+
+    def _half(self) -> Sequence[tuple[float, int]]:
+        return self.memory[len(self.memory) // 2 :]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether memory does not grow."""
+        half = self._half()
+        rise = slope(half) * (half[-1][0] - half[0][0]) if half else 0.0
+        return self.slope <= FLAT or rise <= NOISE
+
+    @property
+    def checks(self) -> list[Check]:
+        """All figures that have a limit; none of a server that ended."""
+        if self.ended:
+            return []
+        return [
+            self._judged(),
+            self._applied(),
+            self._shown(),
+            self._probes(),
+            self._stale(),
+            *self._memory(),
+            self._quiet(),
+        ]
+
+    @property
+    def faults(self) -> list[str]:
+        """What does not hold, as sentences."""
+        if self.ended:
+            return [self.ended]
+        return [check.sentence for check in self.checks if not check.holds]
+
+    def to_json(self) -> dict[str, Any]:
+        """The result with what follows from it."""
+        machine = None if self.machine is None else self.machine._asdict()
+        found = {"applied": self.applied._asdict(), "machine": machine}
+        return self._asdict() | found | {"slope": self.slope, "faults": self.faults}
+
+    def _judged(self) -> Check:
+        rate = (sum(self.judged.values()) - self.judged.get(FAILED, 0)) / self.seconds
+        return Check(
+            "answers judged, a second",
+            f"{rate:,.0f}",
+            f"at least {JUDGED}",
+            rate >= JUDGED,
+            f"only {rate:.0f} answers a second were judged",
+        )
+
+    def _applied(self) -> Check:
+        found = self.applied
+        return Check(
+            "events applied: 99 % and all within, ms",
+            f"{_ms(found.p99)}, {_ms(found.worst)}",
+            f"{EVENT_P99_MS:.0f}, {EVENT_WORST_MS:.0f}",
+            _are_soon(found.p99, found.worst),
+            found.unknown
+            or f"99 % of {found.changes:,} events were applied within {_ms(found.p99)} ms, "
+            f"and all within {_ms(found.worst)} ms",
+        )
+
+    def _shown(self) -> Check:
+        p99, worst = _ms(self.shown_p99), _ms(self.shown_worst)
+        sentence = "no event was waited for"
+        if self.shown_p99 is not None:
+            sentence = f"events were shown after {p99} ms (p99) and {worst} ms (worst)"
+        return Check(
+            "events shown: p99 and worst, ms",
+            f"{p99}, {worst}",
+            f"{EVENT_P99_MS:.0f}, {EVENT_WORST_MS:.0f}",
+            _are_soon(self.shown_p99, self.shown_worst),
+            sentence,
+        )
+
+    def _probes(self) -> Check:
+        return Check(
+            "/health answered",
+            f"{self.health:.1%}",
+            f"at least {PROBES_ANSWERED:.0%}",
+            self.health >= PROBES_ANSWERED,
+            f"/health answered {self.health:.1%} of the probes",
+        )
+
+    def _stale(self) -> Check:
+        wrong = self.judged.get(STALE, 0) + self.judged.get(WRONG, 0)
+        age = f", by {self.worst_age * 1e3:,.0f} ms at most" if wrong else ""
+        return Check(
+            "answers stale or wrong",
+            f"{wrong:,} of {sum(self.judged.values()):,}{age}",
+            "0",
+            not wrong,
+            f"{wrong:,} answers were stale or wrong{age}",
+        )
+
+    def _memory(self) -> list[Check]:
+        rise, most = self.slope / MB, max((octets for _, octets in self.memory), default=0) / MB
+        early = next((octets for at, octets in self.memory if at >= _FIRST), 0) / MB
+        end = self.memory[-1][1] / MB if self.memory else 0.0
+        return [
+            Check(
+                "memory after a minute, at the end, most, MB",
+                f"{early:,.0f}, {end:,.0f}, {most:,.0f}",
+                f"{KUBEADM_MB}",
+                most <= KUBEADM_MB,
+                f"memory was {most:,.0f} MB, and may be {KUBEADM_MB} MB",
+            ),
+            Check(
+                "its rise in the second half, MB an hour",
+                f"{rise:,.0f}",
+                f"{FLAT / MB:.0f}",
+                self.is_flat,
+                f"memory rises by {rise:.0f} MB an hour in the second half",
+            ),
+        ]
+
+    def _quiet(self) -> Check:
+        before, after = self.quiet_p99_us / 1e3, self.after_p99_us / 1e3
+        return Check(
+            f"p99 of an honest client before, and {QUIET_AFTER:.0f} s after, ms",
+            f"{before:.2f}, {after:.2f}",
+            f"at most {SLOWER:.0f} times",
+            self.after_share >= 1 and after <= SLOWER * before,
+            f"{QUIET_AFTER:.0f} s after the end p99 is {after:.1f} ms, before it was {before:.1f} ms, "
+            f"and {self.after_share:.1%} is answered",
+        )
+
+
+def _are_soon(p99: float | None, worst: float | None) -> bool:
+    if p99 is None or worst is None:
+        return False
+    return p99 * 1e3 <= EVENT_P99_MS and worst * 1e3 <= EVENT_WORST_MS
+
+
+def _ms(seconds: float | None) -> str:
+    return "not known" if seconds is None else f"{seconds * 1e3:,.0f}"
+
+
+def slope(samples: Sequence[tuple[float, float]]) -> float:
+    """The slope of the line of least squares through pairs of x and y; 0 for fewer than two."""
+    if len(samples) < 2:
+        return 0.0
+    x = math.fsum(each[0] for each in samples) / len(samples)
+    y = math.fsum(each[1] for each in samples) / len(samples)
+    spread = math.fsum((each[0] - x) ** 2 for each in samples)
+    return math.fsum((each[0] - x) * (each[1] - y) for each in samples) / spread if spread else 0.0

@@ -1,0 +1,108 @@
+"""What a soak has found, and the sentences about what does not hold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from loadtest.pressure.applied import Applied
+from loadtest.pressure.lateness import Machine
+from loadtest.pressure.soak_result import Soak, slope
+
+MB = 1_000_000
+GOOD = Soak(
+    "hsdns", 1800, 360_000, {"right": 1_000_000}, 0.0, 0.004, 0.02, Applied(360_000, 0.004, 0.064), 1.0,
+    [(float(second), 90 * MB) for second in range(0, 1800, 2)], 400.0, 900.0, 1.0,
+    Machine(360_000, 0.002, 0.03, 0.001, 0.02),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        ([], 0.0),
+        ([(1, 5)], 0.0),
+        ([(1, 5), (1, 7)], 0.0),
+        ([(0, 1), (1, 3), (2, 5)], 2.0),
+        ([(0, 5), (1, 3), (2, 5), (3, 3)], -0.4),
+    ],
+)
+def test_slope(samples: list[tuple[float, float]], expected: float) -> None:
+    assert slope(samples) == pytest.approx(expected)
+
+
+def growing(seconds: int, an_hour: int) -> list[tuple[float, int]]:
+    return [(float(at), 90 * MB + at * an_hour // 3600) for at in range(0, seconds, 2)]
+
+
+@pytest.mark.parametrize(
+    ("memory", "is_flat"),
+    [
+        (growing(1800, 9 * MB), True),
+        (growing(1800, 30 * MB), False),
+        (growing(60, 30 * MB), True),
+        (growing(60, 2000 * MB), False),
+    ],
+    ids=["slow", "fast", "short", "short and fast"],
+)
+def test_memory(memory: list[tuple[float, int]], is_flat: bool) -> None:
+    assert GOOD._replace(memory=memory).is_flat is is_flat
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"judged": {"right": 1_000_000, "stale": 1}, "worst_age": 0.25},
+         "1 answers were stale or wrong, by 250 ms at most"),
+        ({"judged": {"right": 90_000, "failed": 900_000}}, "only 50 answers a second were judged"),
+        ({"applied": Applied(360_000, 0.032, 0.064)},
+         "99 % of 360,000 events were applied within 32 ms, and all within 64 ms"),
+        ({"applied": Applied(360_000, 0.016, 0.128)},
+         "99 % of 360,000 events were applied within 16 ms, and all within 128 ms"),
+        ({"applied": Applied(0, None, None, "/metrics says no more")}, "/metrics says no more"),
+        ({"shown_p99": 0.021}, "events were shown after 21 ms (p99) and 20 ms (worst)"),
+        ({"shown_worst": 0.101}, "events were shown after 4 ms (p99) and 101 ms (worst)"),
+        ({"shown_p99": None, "shown_worst": None}, "no event was waited for"),
+        ({"health": 0.98}, "/health answered 98.0% of the probes"),
+        ({"memory": growing(1800, 30 * MB)}, "memory rises by 30 MB an hour in the second half"),
+        ({"memory": [(0.0, 90 * MB), (2.0, 179 * MB), *[(float(at), 90 * MB) for at in range(4, 60, 2)]]},
+         "memory was 179 MB, and may be 178 MB"),
+        ({"after_p99_us": 1300.0}, "2 s after the end p99 is 1.3 ms, before it was 0.4 ms, and 100.0% is answered"),
+        ({"after_share": 0.5}, "2 s after the end p99 is 0.9 ms, before it was 0.4 ms, and 50.0% is answered"),
+        ({"ended": "hsdns ended with status 1"}, "hsdns ended with status 1"),
+    ],
+)  # fmt: skip
+def test_faults(changed: dict[str, object], sentence: str) -> None:
+    assert GOOD._replace(**changed).faults == [sentence]  # type: ignore[arg-type] # whatever a row has
+
+
+def test_a_good_soak_has_no_faults() -> None:
+    assert GOOD.faults == []
+    assert all(check.holds for check in GOOD.checks)
+    assert GOOD.to_json()["faults"] == []
+
+
+def test_what_is_not_known_is_null_in_json() -> None:
+    unknown = Applied(0, None, None, "why")
+    text = json.dumps(GOOD._replace(applied=unknown).to_json(), allow_nan=False)
+    assert json.loads(text)["applied"] == {
+        "changes": 0,
+        "p99": None,
+        "worst": None,
+        "unknown": "why",
+    }
+    ended = json.dumps(Soak("hsdns", 60, ended="hsdns ended").to_json(), allow_nan=False)
+    assert json.loads(ended)["machine"] is None
+    assert json.loads(ended)["faults"] == ["hsdns ended"]
+
+
+def test_figures_are_told_as_measured() -> None:
+    memory = [(0.0, 70 * MB), (62.0, 140 * MB), (64.0, 177 * MB), (66.0, 176 * MB)]
+    soak = GOOD._replace(memory=memory, judged={"right": 1_509_758, "stale": 6}, worst_age=0.133)
+    assert [check.measured for check in soak.checks if "memory" in check.figure] == [
+        "140, 176, 177"
+    ]
+    assert [check.measured for check in soak.checks if "stale" in check.figure] == [
+        "6 of 1,509,764, by 133 ms at most"
+    ]

@@ -1,10 +1,10 @@
 """The command line of `python -m loadtest.generator`.
 
-Path: here -> measure.py.
+Path: here -> cli.py.
 """
 
 import sys
 
-from loadtest.generator.measure import main
+from loadtest.generator.cli import main
 
 sys.exit(main())

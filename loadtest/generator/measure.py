@@ -1,6 +1,6 @@
 """Loads servers in turns with `hsdns load`, compiled and not, and with dnsperf, at the same rates.
 
-Path: `python -m loadtest.generator` -> here -> answering/servers.py, and the generators; report.py has the table.
+Path: cli.py -> here -> answering/servers.py, and the generators; report.py has the table.
 Rule 1: everything is on loopback and bounded in time: SECONDS for each generator, rate, server and turn.
 Rule 2: the server has the first processor; a generator may use all, as it would for a user.  dnsperf gets the second.
 Rule 3: the CPU time is that of the generator with all its processes, from its start to its end, so that making the
@@ -11,7 +11,6 @@ Rule 5: dnsperf tells no percentiles; they are those of a second run, in which i
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -34,7 +33,7 @@ from loadtest.answering.programs import ECHO, KNOT, NATIVE, ROOT, Program, find_
 from loadtest.answering.servers import RunSettings, Server
 from loadtest.answering.usage import on_core
 from loadtest.figures import percentile
-from loadtest.generator.report import Row, combined, table
+from loadtest.generator.report import Row, combined
 from loadtest.process import BenchmarkError
 
 RATES: Final = (50_000, 100_000)  # queries a second
@@ -164,6 +163,12 @@ def dnsperf(
     )
 
 
+def cores_apart() -> list[int | None]:
+    """The first two processors, for the server and dnsperf; with a single one, no choice."""
+    cores: list[int | None] = [*sorted(os.sched_getaffinity(0))[:2]]
+    return cores if len(cores) == 2 else [None, None]
+
+
 def measure(folder: Path, names: Sequence[str], turns: int, seconds: float) -> list[Row]:
     """Run the benchmark; raise BenchmarkError."""
     program = shutil.which("dnsperf")
@@ -172,9 +177,7 @@ def measure(folder: Path, names: Sequence[str], turns: int, seconds: float) -> l
     found = find_programs(names, (sys.executable, "-m", "hsdns"))
     for each in found.missing:
         print(each, file=sys.stderr)
-    cores: list[int | None] = [*sorted(os.sched_getaffinity(0))[:2]]
-    if len(cores) < 2:
-        cores = [None, None]
+    cores = cores_apart()
     cluster = Cluster(SERVICES, 5)
     settings = RunSettings(folder, cluster, folder / "zone", cores[0])
     with settings.zone_file.open("w") as file:
@@ -229,25 +232,3 @@ def _turn(
             row = load(server, names, rate, seconds, compiled=generator == COMPILED)
         found[generator, rate] = row
     return [found[each] for each in runs]
-
-
-def main() -> int:
-    """Run the benchmark; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m loadtest.generator", description=__doc__)
-    parser.add_argument(
-        "--servers", default=f"{ECHO},{NATIVE},{KNOT}", help="which are loaded (default: %(default)s)"
-    )  # fmt: skip
-    parser.add_argument("--turns", type=int, default=TURNS, help="default: %(default)s")
-    parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help="of a run (default: %(default)s)"
-    )
-    options = parser.parse_args()
-    try:
-        with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
-            servers = options.servers.split(",")
-            rows = measure(Path(folder), servers, options.turns, options.seconds)
-    except BenchmarkError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(table(rows, DNSPERF))
-    return 0

@@ -5,7 +5,7 @@ Path: measure.py -> here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -67,12 +67,38 @@ def table(rows: Sequence[Row], reference: str) -> str:
                 each.generator,
                 f"{each.reached:,.0f}",
                 f"{each.cpu:.1f}",
-                f"{each.cpu / peer:.2f}" if peer else "-",
+                f"{each.cpu / peer:.2f}" if peer and each.rate else "-",
                 str(each.lost),
                 *("-" if time is None else _time(time) for time in times),
             ])
         )  # fmt: skip
     return "\n".join(lines)
+
+
+def lateness_told(rows: Sequence[Row], limits: Mapping[tuple[str, int], float]) -> tuple[list[str], bool]:
+    """Lines about the limits of the p99.9 of the lateness, by generator and rate, and whether all hold.
+
+    A generator is late by what the machine does besides, whoever answers: the server where it was least late counts.
+    """
+    lines, all_hold = [], True
+    for (generator, rate), limit in limits.items():
+        found = [
+            (each.late_p999, each.server)
+            for each in rows
+            if (each.generator, each.rate) == (generator, rate) and each.late_p999 is not None
+        ]
+        if not found:
+            lines.append(f"NOT MEASURED: {generator} at {rate:,}/s")
+            all_hold = False
+            continue
+        late, server = min(found)
+        holds = late <= limit
+        all_hold &= holds
+        lines.append(
+            f"{'holds' if holds else 'DOES NOT HOLD'}: {generator} at {rate:,}/s late by {_time(late)} at p99.9"
+            f" (limit {_time(limit)}; with {server})"
+        )
+    return lines, all_hold
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -1,0 +1,93 @@
+"""Measures the load generator: what it costs and how late it is, over UDP, over connections, and its search for a knee.
+
+Path: `python -m loadtest.generator` -> here -> measure.py, connections.py, knee.py; report.py has the tables.
+Rule 1: what has a limit says whether it holds; the exit status is 0 if all hold, 1 if one does not, 2 if nothing was
+        measured.  The limits are meant for a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from loadtest.answering.programs import ECHO, KNOT, NATIVE
+from loadtest.generator import connections, knee
+from loadtest.generator.measure import (
+    COMPILED,
+    DNSPERF,
+    PYTHON,
+    SECONDS,
+    TURNS,
+    cores_apart,
+    measure,
+)
+from loadtest.generator.report import lateness_told, table
+from loadtest.process import BenchmarkError
+
+UDP: Final = "udp"
+CONNECTIONS: Final = "connections"
+KNEE: Final = "knee"
+PARTS: Final = (UDP, CONNECTIONS, KNEE)
+LATEST: Final = {(COMPILED, 100_000): 50.0, (PYTHON, 30_000): 50.0}  # microseconds
+
+
+def parse(args: Sequence[str] | None) -> argparse.Namespace:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest.generator", description=__doc__)
+    parser.add_argument(
+        "--parts", type=_parts, default=PARTS, metavar="PART,...", help=f"of {', '.join(PARTS)} (default: all)"
+    )  # fmt: skip
+    parser.add_argument(
+        "--servers", default=f"{ECHO},{NATIVE},{KNOT}", help="loaded over UDP (default: %(default)s)"
+    )  # fmt: skip
+    parser.add_argument("--turns", type=int, default=TURNS, help="default: %(default)s")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="of a run (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--knee-limits", default=knee.LIMITS, help="of the search (default: %(default)s)"
+    )
+    return parser.parse_args(args)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    found = tuple(text.split(","))
+    for each in found:
+        if each not in PARTS:
+            raise argparse.ArgumentTypeError(f"{each!r} is none of {', '.join(PARTS)}")
+    return found
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return the exit status."""
+    options = parse(args)
+    verdicts = []
+    try:
+        for part in options.parts:
+            with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
+                lines, holds = _run(part, Path(folder), options)
+            print("\n".join((*lines, "")), flush=True)
+            verdicts.append(holds)
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0 if all(verdicts) else 1
+
+
+def _run(part: str, folder: Path, options: argparse.Namespace) -> tuple[list[str], bool]:
+    """The lines of a part, and whether its limits hold."""
+    if part == KNEE:
+        return knee.told(knee.measure(folder, cores_apart()[0], limits=options.knee_limits))
+    if part == CONNECTIONS:
+        transports = tuple(connections.TRANSPORTS)
+        rows = connections.measure(
+            folder, transports, options.turns, options.seconds, cores_apart()
+        )
+        return [table(rows, DNSPERF)], True
+    rows = measure(folder, options.servers.split(","), options.turns, options.seconds)
+    lines, holds = lateness_told(rows, LATEST)
+    return [table(rows, DNSPERF), "", *lines], holds

@@ -1,0 +1,97 @@
+"""Has `hsdns load -find-knee` find the knee of a server whose capacity is known.
+
+Path: measure.py (`--knee`) -> here -> paced.c, and `hsdns load`.
+Rule 1: the server answers RATE queries a second and not one more, so the knee is there: up to it nobody waits, and above
+        it the queue grows by what is too much.
+Rule 2: each of RUNS searches has to be within WITHIN of the capacity; a search that finds none is a failure as well.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from loadtest.answering.programs import ROOT, which
+from loadtest.answering.usage import on_core
+from loadtest.ports import free_port
+from loadtest.process import BenchmarkError, Process
+
+RATE: Final = 20_000  # queries a second
+RUNS: Final = 3
+WITHIN: Final = 0.02
+LIMITS: Final = "p99<5ms,loss<=0.01%"
+_COMPILE_TIMEOUT: Final = 60.0
+_SEARCH_TIMEOUT: Final = 540.0
+
+
+class Search(NamedTuple):
+    """What a search said, and the knee in queries a second; None if it found none."""
+
+    said: str
+    knee: float | None
+
+    def is_within(self, rate: float) -> bool:
+        """Whether it found what is there."""
+        return self.knee is not None and abs(self.knee - rate) <= WITHIN * rate
+
+
+def compile_server(folder: Path) -> Path:
+    """Compile the server; raise BenchmarkError."""
+    compiler = which("cc") or which("gcc") or which("clang")
+    if compiler is None:
+        raise BenchmarkError("there is no C compiler (cc), which the paced server is compiled with")
+    source, program = Path(__file__).with_name("paced.c"), folder / "paced"
+    words = (compiler, "-O2", "-o", str(program), str(source))
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT, check=False
+    )
+    if done.returncode != 0:
+        raise BenchmarkError(f"{source} does not compile: {done.stderr[-500:]}")
+    return program
+
+
+def measure(
+    folder: Path, core: int | None, runs: int = RUNS, rate: int = RATE, limits: str = LIMITS
+) -> list[Search]:
+    """Search several times; `core` is the server's; raise BenchmarkError."""
+    program, names, port = compile_server(folder), folder / "names", free_port()
+    names.write_text("www.example.com A\n")
+    with on_core(core):
+        server = Process("paced", (str(program), str(port), str(rate)), folder)
+    with server:
+        return [_search(port, names, rate, limits, number) for number in range(1, runs + 1)]
+
+
+def _search(port: int, names: Path, rate: int, limits: str, number: int) -> Search:
+    print(f"search {number}: a server with {rate} queries a second", file=sys.stderr)
+    words = (
+        sys.executable, "-m", "hsdns", "load", "-p", str(port), "-queries", str(names), "-find-knee",
+        "-rate", str(rate // 4), "-knee-limits", limits, "-live", "none", "-o", "json",
+    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            words, stdout=subprocess.PIPE, cwd=ROOT, timeout=_SEARCH_TIMEOUT, check=False
+        )
+        found = json.loads(done.stdout)["knee"]
+    except subprocess.TimeoutExpired:
+        raise BenchmarkError(f"a search did not end in {_SEARCH_TIMEOUT:.0f} s") from None
+    except (ValueError, KeyError, TypeError):
+        raise BenchmarkError("`hsdns load -find-knee` wrote no report; what it says is above") from None
+    return Search(found["said"], found["holds"] if found["found"] else None)
+
+
+def told(searches: list[Search], rate: int = RATE) -> tuple[list[str], bool]:
+    """Lines about the searches, and whether all have found what is there."""
+    good = sum(each.is_within(rate) for each in searches)
+    lines = [
+        f"{'found' if each.is_within(rate) else 'NOT FOUND'}: {each.said}" for each in searches
+    ]
+    verdict = "holds" if good == len(searches) else "DOES NOT HOLD"
+    lines.append(
+        f"{verdict}: the knee of a server with {rate} queries a second, within {WITHIN:.0%}:"
+        f" {good} of {len(searches)} searches"
+    )
+    return lines, good == len(searches)

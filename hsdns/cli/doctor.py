@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hsdns.cli import demo
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.rule import PREVIEW
 from hsdns.cli.silence_flag import FLAG, read_silences
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ FLAGS: Final = {
     "server": Flag(list, "DNS servers to ask in place of the cluster's own", "ADDRESS..."),
     "no-ask": Flag(bool, "ask no DNS server"),
     "config": FLAG,
+    "preview": PREVIEW,
     "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
     "o": Flag(str, "format: text (default) or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
@@ -86,8 +88,9 @@ def run(words: list[str]) -> int:
         if "against" in flags:
             return _against(flags, target, output)
         _, patterns = read_silences(flags)
+        preview = bool(flags.get("preview"))
         name, content = _read(flags, target.partition("/")[0], ask=_asking(flags, target))
-        found = diagnose(name, content, unread_kinds(content), target, patterns)
+        found = diagnose(name, content, unread_kinds(content), target, patterns, preview=preview)
     except (FlagError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return BLIND
@@ -109,7 +112,7 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     from hsdns.cli.doctor_against import Dump, other_flags, run_against
     from hsdns.cli.drift_view import check_flags
 
-    check_flags(flags, ("level", "server", "no-ask", "config"))
+    check_flags(flags, ("level", "server", "no-ask", "config", "preview"))
     try:
         kubeconfig = find_kubeconfig(flags)
     except FlagError:

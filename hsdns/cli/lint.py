@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.rule import PREVIEW
 from hsdns.cli.silence_flag import FLAG, is_everything, read_silences
 from hsdns.corefile.tree import did_you_mean
 
@@ -32,6 +33,7 @@ FLAGS: Final = {
         str, "show how Services differ from those of a file or folder, instead of findings", "PATH"
     ),
     "config": FLAG,
+    "preview": PREVIEW,
     "fix": Flag(bool, "repair what can be repaired safely, in the files"),
     "stdin-filename": Flag(str, "name of what is on standard input, for messages", "FILE"),
     "h": Flag(bool, "show this help"),
@@ -78,12 +80,16 @@ def run(words: list[str]) -> int:
 
         return run_against(paths, against, output, stdin_name)
     listed = read_paths(paths, stdin_name or NAME, without=config)
-    judged = _judge(patterns, is_everything=bool(config) and is_everything(paths, config))
+    judged = _judge(
+        patterns,
+        is_everything=bool(config) and is_everything(paths, config),
+        preview=bool(flags.get("preview")),
+    )
     return _lint(paths, listed, judged, output, level, is_fixing=bool(flags.get("fix")))
 
 
 def _judge(
-    patterns: Sequence[SilencePattern], *, is_everything: bool
+    patterns: Sequence[SilencePattern], *, is_everything: bool, preview: bool
 ) -> Callable[[Files], Judgement]:
     """What judges files with the entries of a file of silences."""
     from hsdns.rules.diagnosis import without_objects
@@ -93,7 +99,7 @@ def _judge(
     def judged(read: Files) -> Judgement:
         unchecked = without_objects(read.objects)
         filed = SilenceFile(patterns, unchecked, is_everything=is_everything)
-        return judge(read.objects, read.silences, filed)
+        return judge(read.objects, read.silences, filed, preview=preview)
 
     return judged
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 
+PREVIEW: Final = Flag(bool, "check new rules too, which may still change (hsdns rule marks them)")
 FLAGS: Final = {
     "o": Flag(str, "format: text, the page in Markdown (default), or json", "FORMAT"),
     "h": Flag(bool, "show this help"),
@@ -19,7 +20,7 @@ FLAGS: Final = {
 
 def run(words: list[str]) -> int:
     """Run `hsdns rule`; return the exit status."""
-    from hsdns.rules.rule import find_rule, rules
+    from hsdns.rules.rule import RETIRED, find_rule, rules
 
     plain, rest = leading_words(words)
     try:
@@ -45,7 +46,11 @@ def run(words: list[str]) -> int:
         print(found[0].text, end="")
     else:
         for each in found:
-            print(f"{each.code} {each.level:<7} {each.title}")
+            print(
+                f"{each.code} {each.level:<7} {each.title}{' (preview)' if each.is_preview else ''}"
+            )
+        for code, why in RETIRED.items():
+            print(f"{code} retired {why}")
     return 0
 
 
@@ -55,6 +60,7 @@ def _as_json(rule: Any, *, with_page: bool) -> dict[str, object]:
         "name": rule.name,
         "title": rule.title,
         "level": rule.level,
+        "state": rule.state,
         "repaired": rule.is_repaired,
         "page": rule.page,
     }

@@ -15,7 +15,7 @@ from typing import Final
 from hsdns.corefile.errors import Errors
 from hsdns.corefile.keys import parse_key
 from hsdns.corefile.parser import parse
-from hsdns.corefile.tree import CorefileError, Directive, Position, ServerBlock
+from hsdns.corefile.tree import CorefileError, Directive, Position, ServerBlock, Token
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.rules.finding import Edit, Remark
 from hsdns.wire.name import ROOT, Name
@@ -95,6 +95,13 @@ class CorefileText:
     ) -> Remark:
         """Say something about a place; `field` is the directive."""
         return Remark(self.at(position), self.owner, field, sentence, level, edit)
+
+    def replaced(self, token: Token, text: str) -> Edit | None:
+        """The edit that writes another word in place of a token; None if the text is not in the file as it is."""
+        if self._is_moved:
+            return None
+        start = self.at(token.position)
+        return Edit(start, start._replace(column=start.column + len(token.text)), text)
 
     def directives(self, name: str) -> Iterator[tuple[ServerBlock, Directive]]:
         """The directives with a name, with their blocks."""

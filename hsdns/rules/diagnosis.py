@@ -22,20 +22,22 @@ from hsdns.rules.judging import judge
 from hsdns.rules.manifest import Manifest
 from hsdns.rules.objects import Objects
 from hsdns.rules.reading import Files, read_files
+from hsdns.rules.rule import previews
 from hsdns.rules.silence_file import SilenceFile, SilencePattern
 
 # Objects without which rules cannot tell.
 NEEDS: Final[dict[str, str]] = {
     "services": "HS101 HS102 HS103 HS106 HS109 HS111 HS112 HS113 HS114 HS121 HS131 HS133 HS134 HS136 "
-    "HS141 HS142 HS143 HS144 HS151 HS152 HS155 HS211 HS212 HS213 HS214",
-    "endpointslices": "HS113 HS121 HS143 HS144 HS151 HS152 HS155",
+    "HS141 HS142 HS143 HS144 HS151 HS152 HS155 HS243 HS211 HS212 HS213 HS214",
+    "endpointslices": "HS113 HS121 HS143 HS144 HS151 HS152 HS155 HS243",
     "pods": "HS101 HS102 HS105 HS106 HS108 HS109 HS111 HS143 HS155 HS161 HS162 HS163 HS171 HS172 HS173 HS174 "
     "HS212 HS213 HS214 HS221",
     "pods that run": "HS143 HS212 HS213",  # where templates of pods are in a file, and no pods
     "deployments": "HS101 HS211 HS214",
     "statefulsets": "HS101 HS102 HS103 HS109 HS155",
     "networkpolicies": "HS161 HS162 HS163",
-    "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS221",
+    "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS210 HS221 HS241 HS242 HS243 HS244 HS245 "
+    "HS246 HS247",
     "clusterroles": "HS181",
     "pods of the cluster's DNS": "HS211 HS212 HS213 HS214",  # where one namespace is read
     "answers": "HS231 HS232",  # of DNS servers
@@ -75,18 +77,26 @@ def diagnose(
     reasons: Mapping[str, str],
     target: str = "",
     patterns: Sequence[SilencePattern] = (),
+    *,
+    preview: bool = False,
 ) -> Diagnosis:
     """Judge a dump; `target` is NAMESPACE or NAMESPACE/NAME, `patterns` are the entries of a file of silences.
+
+    With `preview` new rules are checked, too.
 
     Entries with a path are about files.  Raise ValueError if the dump does not have the target.
     """
     read = read_files([(name, content)], is_whole=not WHOLE & set(reasons))
     places = _places(read.objects, target) if target else None
-    unchecked = {plural: tuple(NEEDS.get(plural, "").split()) for plural in reasons}
+    left_out = frozenset() if preview else previews()
+    unchecked = {
+        plural: tuple(code for code in NEEDS.get(plural, "").split() if code not in left_out)
+        for plural in reasons
+    }
     missing = {code for codes in unchecked.values() for code in codes}
     own = [each for each in patterns if not each.path]
     filed = SilenceFile(own, OF_FILES | missing, is_everything=not target)
-    found, silenced = judge(read.objects, read.silences, filed)
+    found, silenced = judge(read.objects, read.silences, filed, preview=preview)
     if places is not None:
         shown = partial(_is_shown, places)
         silenced = [each for each in silenced if shown(each)]
@@ -99,7 +109,8 @@ def diagnose(
         for each in found
     ]
     codes = {each.rule.code for each in (*found, *silenced)}
-    passed = [code for code in sorted(CHECKS) if code not in codes | missing | OF_FILES]
+    untold = codes | missing | OF_FILES | left_out
+    passed = [code for code in sorted(CHECKS) if code not in untold]
     servers = asked(read.objects)
     return Diagnosis(
         found,

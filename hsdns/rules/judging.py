@@ -3,6 +3,7 @@
 Path: cli/lint.py -> here -> output/.
 Rule 1: findings come by file, line and column.
 Rule 2: a silence that silences nothing, or has no reason, is a finding of its own.
+Rule 3: without `preview` the rules that are previews find nothing, and silences of them are left alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hsdns.rules.check import CHECKS
 from hsdns.rules.checks import MODULES
 from hsdns.rules.finding import Edit, Finding, Remark
 from hsdns.rules.objects import Objects
-from hsdns.rules.rule import rules
+from hsdns.rules.rule import previews, rules
 from hsdns.rules.silence import Silence
 from hsdns.rules.silence_file import NO_FILE, SilenceFile, SilencePattern
 
@@ -31,24 +32,29 @@ class Judgement(NamedTuple):
 
 
 def judge(
-    objects: Objects, silences: Iterable[Silence] = (), filed: SilenceFile = NO_FILE
+    objects: Objects,
+    silences: Iterable[Silence] = (),
+    filed: SilenceFile = NO_FILE,
+    *,
+    preview: bool = False,
 ) -> Judgement:
-    """Run all checks; `filed` has the silences of a file."""
+    """Run all checks, also those of new rules with `preview`; `filed` has the silences of a file."""
     assert MODULES, "their import enters the checks"
     known = rules()
+    left_out = frozenset() if preview else previews()
     found = [
         Finding(known[code], remark.level or known[code].level, remark)
         for code, function in CHECKS.items()
+        if code not in left_out
         for remark in function(objects)
     ]
-    listed = list(silences)
+    listed = [each for each in silences if each.code not in left_out or not each.reason]
+    patterns = [each for each in filed.patterns if each.code not in left_out or not each.reason]
     used: set[Silence | SilencePattern] = set()
     shown, silenced = [], []
     for each in found:
         silence = next((one for one in listed if _is_about(one, each, objects)), None)
-        pattern = next(
-            (one for one in filed.patterns if one.silences(each.rule.code, each.remark)), None
-        )
+        pattern = next((one for one in patterns if one.silences(each.rule.code, each.remark)), None)
         used |= {one for one in (silence, pattern) if one is not None}
         if silence is not None:
             silenced.append(each._replace(silenced=silence.reason))
@@ -58,7 +64,7 @@ def judge(
             shown.append(each)
     remarks = [
         *_of_silences([each for each in listed if each not in used]),
-        *_of_patterns([each for each in filed.patterns if each not in used], filed, objects),
+        *_of_patterns([each for each in patterns if each not in used], filed, objects),
     ]
     for code, remark in remarks:
         shown.append(Finding(known[code], known[code].level, remark))

@@ -5,6 +5,8 @@ Rule 1: the page is the only place that says what a rule is; the site, `hsdns ru
 Rule 2: a code is never used again; RETIRED has those that are no more.
 Rule 3: a level says what follows.  error: a name fails, or is wrong, for somebody now.  warning: it will, under a
         condition that the page states.  note: it costs queries, or surprises.
+Rule 4: a new rule is a preview: it is checked with -preview only, and may still change or go.  Its page says so below
+        the level, until the rule has been tried on manifests of others without a false alarm.
 """
 
 from __future__ import annotations
@@ -19,9 +21,13 @@ from hsdns.corefile.tree import did_you_mean
 
 LEVELS: Final = ("error", "warning", "note")
 SITE: Final = "https://hsdns.github.io/hsdns/"
-RETIRED: Final[frozenset[str]] = frozenset()
+STABLE: Final = "stable"
+PREVIEW: Final = "preview"
+RETIRED: Final[dict[str, str]] = {}  # codes that are no more: what was found, and why no longer
 CODE: Final = re.compile(r"HS[0-9]{3}")
-_HEAD: Final = re.compile(r"# (HS\d{3}): (.+)\n\nLevel: (\w+)\n")
+_HEAD: Final = re.compile(
+    r"# (HS\d{3}): (.+)\n\nLevel: (\w+)\n(?:\nState: (preview), found with `-preview` only\n)?"
+)
 _SECTION: Final = re.compile(r"^## (.+)\n", re.MULTILINE)
 _FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _REPAIRS: Final = "`hsdns lint -fix` does this"
@@ -36,13 +42,14 @@ class Example(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One rule; `name` is that of its file, `text` the whole page in Markdown."""
+    """One rule; `name` is that of its file, `text` the whole page in Markdown, `state` one of the words above."""
 
     code: str
     name: str
     title: str
     level: str
     text: str
+    state: str = STABLE
 
     @property
     def page(self) -> str:
@@ -57,7 +64,14 @@ class Rule(NamedTuple):
     @property
     def what(self) -> str:
         """The first paragraphs: what the rule is about."""
-        return _SECTION.split(self.text)[0].split("\n", 4)[4].strip()
+        head = _HEAD.match(self.text)
+        assert head is not None, "rules() has looked"
+        return _SECTION.split(self.text[head.end() :])[0].strip()
+
+    @property
+    def is_preview(self) -> bool:
+        """Whether it is checked with -preview only."""
+        return self.state == PREVIEW
 
     def section(self, title: str) -> str:
         """A section of the page, empty if there is none."""
@@ -84,7 +98,8 @@ def rules() -> dict[str, Rule]:
         (each for each in folder.iterdir() if each.name.endswith(".md")), key=lambda each: each.name
     )
     return {
-        rule.code: rule for rule in (_read(each.name, each.read_text("utf-8")) for each in pages)
+        rule.code: rule
+        for rule in (read_page(each.name, each.read_text("utf-8")) for each in pages)
     }
 
 
@@ -95,9 +110,14 @@ def find_rule(word: str, known: Iterable[Rule] = ()) -> Rule:
     if found is not None:
         return found
     if word.upper() in RETIRED:
-        raise ValueError(f'rule "{word}" is no more')
+        raise ValueError(f"rule {word.upper()} is no more: {RETIRED[word.upper()]}")
     hint = did_you_mean(word.upper() if word[:2].upper() == "HS" else word.lower(), by_word)
     raise ValueError(f'there is no rule "{word}"{hint or "; hsdns rule lists them"}')
+
+
+def previews() -> frozenset[str]:
+    """The codes of the rules that are checked with -preview only."""
+    return frozenset(code for code, rule in rules().items() if rule.is_preview)
 
 
 def level_at_least(level: str, lowest: str) -> bool:
@@ -105,12 +125,13 @@ def level_at_least(level: str, lowest: str) -> bool:
     return LEVELS.index(level) <= LEVELS.index(lowest)
 
 
-def _read(file_name: str, text: str) -> Rule:
+def read_page(file_name: str, text: str) -> Rule:
+    """The rule of a page; raise ValueError if it does not begin as it must."""
     head = _HEAD.match(text)
     code, _, name = file_name.removesuffix(".md").partition("-")
     if head is None or head[1] != code or head[3] not in LEVELS:
         raise ValueError(f'{file_name}: it must begin with "# {code}: TITLE" and "Level: LEVEL"')
-    return Rule(code, name, head[2], head[3], text)
+    return Rule(code, name, head[2], head[3], text, head[4] or STABLE)
 
 
 def sections(text: str) -> Sequence[str]:

@@ -43,7 +43,10 @@ BROKEN = {
     "HS172": "Pod broken/ndots",
     "HS173": "Pod broken/host-network",
     "HS203": "ConfigMap broken/coredns",
+    "HS210": "ConfigMap broken/hosts-first",
     "HS221": "ConfigMap broken/kubelet-config",
+    "HS244": "ConfigMap broken/zone-behind",
+    "HS245": "ConfigMap broken/no-ipv6",
 }
 # Rules without an example: what the API server refuses, silences, and what is about no headless name.
 WITHOUT = {
@@ -52,6 +55,7 @@ WITHOUT = {
     "HS155",  # many endpoints, which would fill every list of the demo
     "HS181",  # a ClusterRole is in no namespace
     *("HS201", "HS202", "HS204", "HS205", "HS206", "HS207", "HS208", "HS209"),  # other Corefiles
+    *("HS241", "HS242", "HS243", "HS246", "HS247"),  # and these
     *("HS211", "HS212", "HS213", "HS214"),  # the pods of the cluster's DNS are in their own namespace
     *("HS231", "HS232"),  # what DNS servers answered
 }  # fmt: skip
@@ -59,7 +63,7 @@ WITHOUT = {
 
 def findings(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
     """The codes and the objects that a command finds."""
-    assert cli.main([*words, "-level", "note", "-o", "json"]) == 1
+    assert cli.main([*words, "-preview", "-level", "note", "-o", "json"]) == 1
     found = json.loads(capsys.readouterr().out)["findings"]
     return sorted((each["code"], each["object"]) for each in found)
 

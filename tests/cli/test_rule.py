@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hsdns import cli
-from hsdns.rules.rule import rules
+from hsdns.rules.rule import RETIRED, rules
 
 
 def test_a_page(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,6 +20,14 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(rules())
     assert "HS131 error   The target of an ExternalName Service is an IP address" in lines
+
+
+def test_the_list_has_the_retired(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(RETIRED, "HS900", "A thing is wrong; HS901 finds it")
+    assert cli.main(["rule"]) == 0
+    assert capsys.readouterr().out.endswith("\nHS900 retired A thing is wrong; HS901 finds it\n")
 
 
 def test_a_page_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,7 +43,8 @@ def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert [each["code"] for each in found] == list(rules())
     assert all(
-        set(each) == {"code", "name", "title", "level", "repaired", "page"} for each in found
+        set(each) == {"code", "name", "title", "level", "state", "repaired", "page"}
+        for each in found
     )
 
 

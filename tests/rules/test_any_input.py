@@ -51,7 +51,7 @@ def test_any_object_is_judged(content: str, chosen: random.Random, is_whole: boo
     documents = [changed(each, chosen) for each in yaml.safe_load_all(content)]
     text = yaml.safe_dump_all(documents).encode()
     read = read_files([("a.yaml", text)], is_whole=is_whole)
-    for each in judge(read.objects, read.silences).findings:
+    for each in judge(read.objects, read.silences, preview=True).findings:
         assert each.remark.position.line >= 1
         assert each.remark.position.column >= 1
         assert str(each).count("\n") == 0

@@ -129,3 +129,11 @@ def test_rules_that_need_objects_exist() -> None:
     codes = {code for words in NEEDS.values() for code in words.split()}
     assert codes <= set(CHECKS)
     assert set(rules()) == codes | OF_FILES
+
+
+def test_new_rules_are_named_only_where_they_are_asked_for() -> None:
+    for preview in (False, True):
+        diagnosis = diagnose("dump", DUMP, {"pods": "no right"}, preview=preview)
+        assert ("HS244" in diagnosis.passed) is preview
+        lacking = diagnose("dump", DUMP, {"configmaps": "no right"}, preview=preview)
+        assert ("HS244" in lacking.unchecked["configmaps"]) is preview

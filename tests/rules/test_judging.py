@@ -110,3 +110,42 @@ def test_a_comment_comes_before_a_file() -> None:
     judgement = judge(read.objects, read.silences, SilenceFile([pattern]))
     assert judgement.findings == []
     assert [(each.silenced, each.is_outside) for each in judgement.silenced] == [("why", False)]
+
+
+HIDDEN = """. {{
+    kubernetes cluster.local{silence}
+    forward . 192.0.2.1 192.0.2.2 {{
+        max_concurrent 9
+    }}
+    ready
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("silence", "preview", "found"),
+    [
+        ("", False, []),
+        ("", True, ["HS241 2"]),
+        ("  # hsdns: ignore HS241 why", False, []),
+        ("  # hsdns: ignore HS241 why", True, []),
+        ("  # hsdns: ignore HS241", False, ["HS004 2"]),
+        ("  # hsdns: ignore HS242 why", False, []),
+        ("  # hsdns: ignore HS242 why", True, ["HS241 2", "HS003 2"]),
+    ],
+)
+def test_a_new_rule_is_checked_where_it_is_asked_for(
+    silence: str, preview: bool, found: list[str]
+) -> None:
+    read = read_files([("Corefile", HIDDEN.format(silence=silence).encode())])
+    judged = judge(read.objects, read.silences, preview=preview)
+    assert [f"{each.rule.code} {each.remark.position.line}" for each in judged.findings] == found
+
+
+def test_a_pattern_for_a_new_rule_waits_for_it() -> None:
+    read = read_files([("Corefile", HIDDEN.format(silence="").encode())])
+    pattern = SilencePattern(Position("s.yaml", 1, 1), "HS242", "", "Corefile", "why")
+    filed = SilenceFile([pattern], frozenset(), is_everything=True)
+    for preview, found in ((False, []), (True, ["HS241", "HS003"])):
+        judged = judge(read.objects, read.silences, filed, preview=preview)
+        assert [each.rule.code for each in judged.findings] == found

@@ -158,7 +158,7 @@ DNS_DEFAULT = "{selector: {dns: default}, ports: [{name: dns, port: 53, protocol
 def test_nothing_is_found(objects: list[str]) -> None:
     read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
     assert read.unread == []
-    found = judge(read.objects, read.silences).findings
+    found = judge(read.objects, read.silences, preview=True).findings
     assert [str(each) for each in found if each.level != "note"] == []
 
 
@@ -197,17 +197,26 @@ KUBEADM = """.:53 {
         pytest.param(KUBEADM.replace("/etc/resolv.conf", "{$UPSTREAM} {$OTHER}"), id="environment"),
         pytest.param(". {\n bind 169.254.20.10\n forward . 127.0.0.1\n}\n", id="bound-elsewhere"),
         pytest.param(".:1053 {\n forward . 127.0.0.1\n}\n", id="other-port"),
-        pytest.param("a.example {\n rewrite name prefix foo. bar.\n rewrite name suffix .a.example .b.example\n whoami\n}\n", id="rewrite-of-labels"),
+        pytest.param("a.example {\n rewrite name prefix foo. bar. answer auto\n rewrite name suffix .a.example .b.example answer auto\n whoami\n}\n", id="rewrite-of-labels"),
+        pytest.param(KUBEADM.replace("ready", "ready\n    hosts /etc/extra extra.cluster.local {\n 10.0.0.7 a.extra.cluster.local\n }"), id="hosts-of-a-zone-below"),
+        pytest.param(KUBEADM.replace("ready", "ready\n    hosts {\n 10.0.0.7 a.example\n fallthrough cluster.local\n }"), id="hosts-that-pass-on-the-cluster"),
+        pytest.param(KUBEADM.replace("ready", "ready\n    template IN A example {\n answer \"{{ .Name }} 60 IN A 10.0.0.1\"\n }"), id="template-of-another-zone"),
+        pytest.param(KUBEADM.replace("ready", "ready\n    template ANY AAAA {\n rcode NOERROR\n }"), id="template-without-ipv6"),
+        pytest.param("cluster.local {\n kubernetes\n}\n. {\n hosts {\n 10.0.0.7 a.example\n }\n forward . 192.0.2.1 192.0.2.2\n loop\n}\n", id="hosts-in-another-block"),
+        pytest.param(KUBEADM.replace("cluster.local in", "cluster.local {$ZONES} in").replace("loop", "loop\n    file db sub.example"), id="file-of-another-zone"),
+        pytest.param("cluster.local {\n kubernetes cluster.local {\n fallthrough sub.cluster.local\n }\n forward sub.cluster.local 192.0.2.1\n}\n", id="forward-of-a-zone-that-is-passed-on"),
+        pytest.param("a.example {\n rewrite continue name suffix .a.example .b.example answer auto\n rewrite name x.a.example y.b.example\n whoami\n}\n", id="rewrite-that-goes-on"),
+        pytest.param("a.example {\n rewrite stop {\n name regex (.*)\\.a\\.example {1}.b.example\n answer name (.*)\\.b\\.example {1}.a.example\n }\n rewrite name suffix .a.example .c.example answer auto\n whoami\n}\n", id="rewrite-in-braces"),
     ],
 )  # fmt: skip
 def test_nothing_is_found_in_a_corefile(corefile: str) -> None:
     read = read_files([("Corefile", corefile.encode())])
-    found = judge(read.objects, read.silences).findings
+    found = judge(read.objects, read.silences, preview=True).findings
     assert [str(each) for each in found if each.level != "note"] == []
 
 
 def test_nothing_at_all_is_found_in_the_corefile_of_kubeadm() -> None:
-    assert judge(read_files([("Corefile", KUBEADM.encode())]).objects).findings == []
+    assert judge(read_files([("Corefile", KUBEADM.encode())]).objects, preview=True).findings == []
 
 
 @pytest.mark.parametrize(
@@ -223,7 +232,7 @@ def test_nothing_at_all_is_found_in_the_corefile_of_kubeadm() -> None:
 def test_the_port_of_the_dns_pods(objects: list[str], found: tuple[str, str]) -> None:
     """Which is in the sentence."""
     read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
-    findings = judge(read.objects, read.silences).findings
+    findings = judge(read.objects, read.silences, preview=True).findings
     shown = [(each.rule.code, each.remark.sentence.rpartition("allow port ")[2]) for each in findings]  # fmt: skip
     assert [each for each in shown if each[0] in ("HS161", "HS162")] == [found]
 
@@ -232,7 +241,9 @@ def test_istiod_is_kept_from_a_namespace() -> None:
     by_name = "[{ports: [{port: dns, protocol: UDP}, {port: dns-tcp, protocol: TCP}]}]"
     objects = [policy("web", by_name), MESH, IN_MESH]
     read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
-    assert [each.rule.code for each in judge(read.objects, read.silences).findings] == ["HS163"]
+    assert [
+        each.rule.code for each in judge(read.objects, read.silences, preview=True).findings
+    ] == ["HS163"]
 
 
 ALL = "selector: {app: db}"
@@ -261,7 +272,7 @@ def test_services_of_the_same_pods_and_ports_without_names(
     objects = [service(name, f"{{{spec}}}") for name, spec in services.items()]
     objects += [workload("x", "{app: db}"), workload("y", "{app: db}")]
     read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
-    findings = judge(read.objects, read.silences).findings
+    findings = judge(read.objects, read.silences, preview=True).findings
     rows = [f"{each.rule.code} {each.remark.place.removeprefix('Service ')}" for each in findings]
     assert [each for each in rows if "StatefulSet" not in each] == found
 

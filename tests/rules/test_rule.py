@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.rules.rule import Example, Rule, find_rule, level_at_least, rules, sections
+from hsdns.rules.rule import (
+    RETIRED,
+    Example,
+    Rule,
+    find_rule,
+    level_at_least,
+    read_page,
+    rules,
+    sections,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = """# HS900: A thing is wrong
@@ -55,6 +64,33 @@ def test_parts_of_a_page() -> None:
 def test_a_page_is_on_the_site() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert RULE.page == f"{project['urls']['Documentation']}rules/HS900.html"
+
+
+def test_the_state_of_a_page() -> None:
+    text = PAGE.replace(
+        "Level: note\n", "Level: note\n\nState: preview, found with `-preview` only\n"
+    )
+    rule = read_page("HS900-wrong-thing.md", text)
+    assert (rule.is_preview, rule.what) == (True, "What it is\nabout.")
+    assert read_page("HS900-wrong-thing.md", PAGE) == RULE
+
+
+def test_a_code_is_given_once() -> None:
+    """codes.txt has all codes that ever were: a rule is added at its end, and a code that goes is retired."""
+    lines = (Path(__file__).parent / "codes.txt").read_text().split("\n")
+    given = dict(each.split(" ") for each in lines if each)
+    assert len(given) == len(lines) - 1
+    assert {code: each.name for code, each in rules().items()} == {
+        code: name for code, name in given.items() if code not in RETIRED
+    }
+    assert RETIRED.keys() <= given.keys()
+
+
+def test_a_retired_rule_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RETIRED, "HS900", "A thing is wrong; HS901 finds it")
+    with pytest.raises(ValueError, match="no more") as caught:
+        find_rule("hs900")
+    assert str(caught.value) == "rule HS900 is no more: A thing is wrong; HS901 finds it"
 
 
 @pytest.mark.parametrize("word", ["HS131", "hs131", "address-as-external-name"])

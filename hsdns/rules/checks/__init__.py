@@ -18,6 +18,8 @@ cluster_domain.py   the domain of the cluster, in all places that have it
 dns_answers.py      what the DNS servers said when they were asked
 corefile_cache.py   how long answers are stored
 corefile_forward.py where names outside the cluster are asked
+corefile_order.py   which plugin is asked first, and which never
+corefile_rewrite.py what rewrite and template make of names and replies
 corefile_health.py  probes of the DNS server, and its Corefile as a whole
 """
 
@@ -30,6 +32,8 @@ from hsdns.rules.checks import (
     corefile_cache,
     corefile_forward,
     corefile_health,
+    corefile_order,
+    corefile_rewrite,
     dns_answers,
     dns_pods,
     endpoint_count,
@@ -62,6 +66,8 @@ MODULES: Final = (
     corefile_cache,
     corefile_forward,
     corefile_health,
+    corefile_order,
+    corefile_rewrite,
     dns_pods,
     cluster_domain,
     dns_answers,

@@ -1,4 +1,4 @@
-"""HS203 to HS208: where a Corefile sends names that are not of the cluster, and what it makes of names.
+"""HS203, HS204, HS206, HS207: where a Corefile sends names that are not of the cluster.
 
 Path: judging.py -> here.
 """
@@ -17,8 +17,6 @@ from hsdns.rules.finding import Remark
 from hsdns.rules.objects import Objects
 
 RESOLV_CONF: Final = "resolv.conf"
-_FIELDS: Final = ("name", "ttl", "rcode", "cname")
-_TRAPS: Final = {"prefix": "begin with", "substring": "contain"}
 
 
 @check("HS203")
@@ -83,27 +81,6 @@ def without_limit(objects: Objects) -> Iterator[Remark]:
                 "forward",
                 "without max_concurrent, queries that wait for a slow upstream pile up until the memory limit is "
                 "reached; write max_concurrent 1000, as kubeadm does",
-            )
-
-
-@check("HS208")
-def rewrite_trap(objects: Objects) -> Iterator[Remark]:
-    """Patterns of rewrite that match whole labels only."""
-    for corefile in objects.corefiles:
-        for _, directive in corefile.directives("rewrite"):
-            words = list(directive.args)
-            if words and words[0].text in ("continue", "stop"):
-                del words[0]
-            if len(words) < 3 or words[0].text not in _FIELDS or words[1].text not in _TRAPS:
-                continue
-            kind, pattern = words[1].text, words[2]
-            if pattern.text.endswith("."):
-                continue
-            yield corefile.remark(
-                pattern.position,
-                "rewrite",
-                f'a dot is added to the pattern, so only names that {_TRAPS[kind]} "{pattern.text}." match: the '
-                f"pattern ends at the end of a label; write the dot if that is meant, or use regex",
             )
 
 

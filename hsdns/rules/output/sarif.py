@@ -50,7 +50,8 @@ def _descriptor(rule: Rule) -> dict[str, Any]:
         "fullDescription": {"text": " ".join(rule.what.split())},
         "help": {"text": rule.section("Fix"), "markdown": rule.text},
         "helpUri": rule.page,
-        "defaultConfiguration": {"level": rule.level},
+        "defaultConfiguration": {"level": rule.level, "enabled": not rule.is_preview},
+        "properties": {"state": rule.state},
     }
 
 

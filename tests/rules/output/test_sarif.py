@@ -18,7 +18,8 @@ def test_log(report: Report) -> None:
     assert (driver["name"], driver["version"]) == ("hsdns lint", __version__)
     first, second = driver["rules"]
     assert (first["id"], first["name"], second["id"]) == ("HS131", "AddressAsExternalName", "HS205")
-    assert first["defaultConfiguration"] == {"level": "error"}
+    assert first["defaultConfiguration"] == {"level": "error", "enabled": True}
+    assert first["properties"] == {"state": "stable"}
     assert "\n" not in first["fullDescription"]["text"]
     (invocation,) = run["invocations"]
     assert not invocation["executionSuccessful"]

@@ -61,8 +61,9 @@ class AnswerTable:
         self._shared_headers = SharedHeaders()
         self._negative_zones: list[NegativeZone] = []
         self._by_length: list[NegativeZone] = []  # longest zone first
-        self._misses = self._stored = self._refused = 0
-        self._stale = self._evicted = self._not_plain = 0
+        self._misses = self._stored = self._refused = self._stale = self._evicted = (
+            self._not_plain
+        ) = 0
 
     @property
     def log_drops(self) -> int:
@@ -193,10 +194,9 @@ class AnswerTable:
         )
 
     def lookup(self, query: bytes, *, client: bytes, limit: int | None, now: float) -> bytes | None:
-        """Answer a query that came over TCP, in at most `limit` octets; `now` in monotonic seconds.
+        """Answer a query over TCP, in at most `limit` octets; `now` in monotonic seconds, `client` a socket address.
 
-        `client` is the client's socket address.  `limit` None: it came over UDP and was a miss before it waited;
-        another miss is not counted.
+        `limit` None: it came over UDP and was a miss before it waited; another miss is not counted.
         """
         begin = time.monotonic_ns()
         counted = self._misses, self._not_plain, self._stale

@@ -70,6 +70,11 @@ class Process:
         """The process ID."""
         return self._popen.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._popen.poll() is None
+
     def end(self) -> None:
         """Terminate the process, wait, and kill it if it does not end."""
         if self._popen.poll() is None:

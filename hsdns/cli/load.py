@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -115,7 +115,7 @@ def _run(
             if cluster.api is not None:
                 print(f"the cluster is at {cluster.api.url}", file=sys.stderr)
         questions = _questions(settings, cluster)
-        started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        started = datetime.now(UTC)
 
         def load(step: LoadSettings) -> tuple[list[OfServer], PlanReport]:
             return _load(step, questions, cluster, metrics, generator, termination)
@@ -123,10 +123,13 @@ def _run(
         knee = None
         if settings.knee is None:
             servers, plan = load(settings)
+            passed = (time.monotonic_ns() - servers[0].results.begin) / 1e9
+            started = datetime.now(UTC) - timedelta(seconds=passed)  # when the schedule began
         else:
             knee, servers, plan = find_knee(settings, load)
     slack = settings.slack if settings.verifies else None
-    run = Run(started, plan, _machine(), slack, settings.limits, knee)
+    at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    run = Run(at, plan, _machine(), slack, settings.limits, knee)
     report = make_report(run, servers)
     return report, {each.name: each.results for each in servers}
 

@@ -1,0 +1,203 @@
+"""Has `hsdns load` verify the answers of `hsdns serve` under changes, and judges what it reports.
+
+Path: __main__.py -> here -> `hsdns serve`, and `hsdns load`, which makes the cluster up and changes it.
+Rule 1: of ANSWERS answers none may be stale, early, missing, extra or wrong, and none may have been excused because
+        states were forgotten or the cluster was not watched.  What is undecided is bounded (UNDECIDED).
+Rule 2: the memory of the generator with all its processes is bounded (MEMORY), however many answers there are.
+Rule 3: with --freeze the server is frozen in the middle of a run of its own.  The report must then say since when, within
+        AGE of the time at which the server was told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hsdns.cli.running_server import RunningServer, ServerError
+from loadtest.answering.programs import ROOT
+from loadtest.demo.demo import HSDNS, corefile
+from loadtest.ports import free_port
+from loadtest.process import BenchmarkError, Process
+
+ANSWERS: Final = 10_000_000
+RATE: Final = 4000  # queries a second
+CHURN: Final = 1000  # changes a second
+SERVICES: Final = 1000
+ENDPOINTS: Final = 5
+FREEZE_SECONDS: Final = 20.0  # of the run with a freeze, which comes in its middle
+BAD: Final = ("stale", "early", "missing", "extra", "wrong")
+EXCUSES: Final = ("forgotten", "away", "unknown", "truncated")
+UNDECIDED: Final = 0.01  # of all answers, at most
+MEMORY: Final = 600 << 20  # octets
+AGE: Final = 0.005  # seconds
+LEAST: Final = 0.999  # of the answers, the rest may be lost
+START: Final = 30.0  # seconds until both are ready
+FAULTS: Final = "/v1/faults"
+_EVERY: Final = 1.0  # seconds between two looks at the memory
+_GRACE: Final = 120.0
+
+
+class Checked(NamedTuple):
+    """A sentence about a limit, and whether it holds."""
+
+    said: str
+    holds: bool
+
+    def line(self) -> str:
+        """What is printed."""
+        return f"{'holds' if self.holds else 'DOES NOT HOLD'}: {self.said}"
+
+
+class Told(NamedTuple):
+    """Times of the wall clock, in seconds: before and after the server was told to freeze."""
+
+    before: float
+    after: float
+
+
+class Ran(NamedTuple):
+    """A run: its report, the most memory that the generator had in octets, and when the server was frozen.
+
+    `cpu` are seconds of CPU time: of the server, and of the generator with the API server that is a part of it.
+    """
+
+    report: dict[str, Any]
+    memory: int
+    cpu: tuple[float, float] = (0.0, 0.0)
+    frozen: Told | None = None
+
+
+def load_words(
+    port: int, api: int, out: Path, rate: int, seconds: float, churn: int, begin: str
+) -> list[str]:
+    """The command that loads the server, from a time of day on."""
+    return [
+        *HSDNS, "load", "-server", f"hsdns=127.0.0.1:{port}", "-rate", str(rate), "-time", f"{seconds:g}s",
+        "-max-time", f"{seconds:g}s", "-seed", "1", "-source", "synthetic", f"services={SERVICES}",
+        f"endpoints={ENDPOINTS}", "-api", f"127.0.0.1:{api}", "-churn", str(churn), "-churn-kinds",
+        "scale=3,rollout=1,ready=4,kill=1,renumber=1", "-probes", "0", "-edns", "1232", "-wait", f"{START:g}s", "-start-at", begin,
+        "-verify", "-live", "none", "-json", str(out),
+    ]  # fmt: skip
+
+
+def run(folder: Path, rate: int, seconds: float, churn: int, *, freezes: bool = False) -> Ran:
+    """Start the server, load it and perhaps freeze it in the middle; raise BenchmarkError."""
+    port, api, control, out = free_port(), free_port(), folder / "c.sock", folder / "report.json"
+    path = folder / "Corefile"
+    path.write_text(corefile(port, api, ()))
+    serve = (*HSDNS, "serve", "-conf", str(path), "-control", str(control))
+    begin = time.time() + START
+    at = datetime.fromtimestamp(begin, UTC).isoformat()
+    words = load_words(port, api, out, rate, seconds, churn, at)
+    frozen, memory, cpu = None, 0, (0.0, 0.0)
+    with (
+        Process("hsdns", serve, folder, cwd=ROOT) as server,
+        Process("load", words, folder, cwd=ROOT) as load,
+    ):
+        deadline = begin + seconds + _GRACE
+        while load.is_running:
+            with suppress(BenchmarkError):  # it has ended meanwhile
+                memory = max(memory, load.memory().now)
+                cpu = server.cpu(), load.cpu()
+            server.check()
+            if freezes and frozen is None and time.time() > begin + seconds / 2:
+                frozen = freeze(control)
+            if time.time() > deadline:
+                raise BenchmarkError(f"hsdns load did not end:\n{load.printed()}")
+            time.sleep(_EVERY)
+        try:
+            report = json.loads(out.read_text())
+        except (OSError, ValueError):
+            raise BenchmarkError(f"hsdns load wrote no report:\n{load.printed()}") from None
+    return Ran(report, memory, cpu, frozen)
+
+
+def freeze(control: Path) -> Told:
+    """Have the server freeze; say when it was told to; raise BenchmarkError."""
+    server = RunningServer(control, 0, "")
+    before = time.time()
+    try:
+        list(server.lines(FAULTS, "POST", json.dumps({"rule": "freeze"}).encode()))
+    except ServerError as error:
+        raise BenchmarkError(f"the server was not frozen: {error}") from None
+    return Told(before, time.time())
+
+
+def judge(ran: Ran, answers: int) -> list[Checked]:
+    """What is to be said of a run under changes."""
+    (server,) = ran.report["servers"]
+    verdicts, counts = server["verdicts"], server["verdicts"]["counts"]
+    judged, undecided = sum(counts.values()), counts["undecided"]
+    bad = ", ".join(f"{counts[word]} {word}" for word in BAD)
+    reasons = verdicts["undecided"]
+    why = ", ".join(f"{word} {count}" for word, count in sorted(reasons.items())) or "none"
+    excused = sum(reasons.get(word, 0) for word in EXCUSES)
+    ended = server["ended"]
+    return [
+        Checked(f"{judged:,} answers were judged, of {answers:,}", judged >= answers * LEAST and not ended),
+        Checked(f"{bad}; under {verdicts['changes']:,} changes", not any(counts[word] for word in BAD)),
+        Checked(f"{undecided} undecided ({why}), {undecided / max(1, judged):.4%} of all, at most {UNDECIDED:.0%}",
+                undecided <= UNDECIDED * judged),
+        Checked(f"{excused} answers were excused ({', '.join(EXCUSES)})", not excused),
+        Checked(f"the generator had up to {ran.memory / 2**20:.0f} MiB, at most {MEMORY / 2**20:.0f}", ran.memory <= MEMORY),
+    ]  # fmt: skip
+
+
+def judge_freeze(ran: Ran) -> list[Checked]:
+    """What is to be said of a run with a freeze."""
+    (server,) = ran.report["servers"]
+    verdicts, frozen = server["verdicts"], ran.frozen
+    if frozen is None or verdicts["old_since_s"] is None:
+        return [Checked("the freeze was not found", holds=False)]
+    begin = datetime.fromisoformat(ran.report["started"]).timestamp()
+    since = begin + verdicts["old_since_s"]
+    error = max(0.0, frozen.before - since, since - frozen.after)
+    stalest = max(each["us"] or 0 for each in verdicts["stale_age"]) / 1e6
+    other = {word: verdicts["counts"][word] for word in BAD if word != "stale"}
+    return [
+        Checked(
+            f"the freeze was found {error * 1000:.1f} ms from when the server was told (which took"
+            f" {(frozen.after - frozen.before) * 1000:.1f} ms), at most {AGE * 1000:g}; {verdicts['counts']['stale']:,}"
+            f" stale answers, by up to {stalest:.3f} s, asked for until {verdicts['old_for_s']:.3f} s after it",
+            error <= AGE,
+        ),
+        Checked(", ".join(f"{count} {word}" for word, count in other.items()), not any(other.values())),
+    ]  # fmt: skip
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run it; return the exit status: 0 if all holds, 1 if something does not, 2 if nothing was measured."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest.verdicts", description=__doc__)
+    parser.add_argument("--answers", type=int, default=ANSWERS, help="default: %(default)s")
+    parser.add_argument("--rate", type=int, default=RATE, help="a second (default: %(default)s)")
+    parser.add_argument("--churn", type=int, default=CHURN, help="a second (default: %(default)s)")
+    parser.add_argument(
+        "--freeze", action="store_true", help="only the run with a freeze, which is short"
+    )
+    options = parser.parse_args(args)
+    checked: list[Checked] = []
+    runs = []
+    try:
+        if not options.freeze:
+            with tempfile.TemporaryDirectory(prefix="verdicts-") as folder:
+                seconds = options.answers / options.rate
+                found = run(Path(folder), options.rate, seconds, options.churn)
+                checked += judge(found, options.answers)
+        with tempfile.TemporaryDirectory(prefix="verdicts-") as folder:
+            found = run(Path(folder), options.rate, FREEZE_SECONDS, options.churn, freezes=True)
+            checked += judge_freeze(found)
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"CPU time: the server {found.cpu[0]:.1f} s, the generator {found.cpu[1]:.1f} s, of the last run")
+    print("\n".join(each.line() for each in checked))
+    return 0 if all(each.holds for each in checked) else 1

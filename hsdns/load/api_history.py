@@ -16,7 +16,7 @@ import msgspec
 
 from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, Service
 
-HISTORY: Final = 50_000  # changes that are remembered
+HISTORY: Final = 20_000  # changes that are remembered
 # Path, kind and API version of what a DNS server asks for.
 KINDS: Final[dict[type[Object], tuple[str, str, str]]] = {
     Namespace: ("/api/v1/namespaces", "Namespace", "v1"),

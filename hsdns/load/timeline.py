@@ -6,6 +6,7 @@ Rule: one thread adds states and others read: a reader takes `states` once, and 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Final, Generic, NamedTuple, TypeVar
 
 V = TypeVar("V")
@@ -36,6 +37,14 @@ class Timeline(Generic[V]):
             self.states = base, since, values = States(base + half, since[half:], values[half:])
         values.append(value)  # before its time: a reader goes by the times
         since.append(time)
+
+    def forget(self, before: float) -> int:
+        """Forget the states that had ended by a time; return how many are left."""
+        base, since, values = self.states
+        at = bisect_right(since, before) - 1
+        if at > 0:
+            self.states = States(base + at, since[at:], values[at:])
+        return len(self.states.since)
 
     @property
     def latest(self) -> V:

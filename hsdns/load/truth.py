@@ -6,9 +6,11 @@ Rule 2: what is right for a question is made of the state by what answers querie
         is compared with it for the first time.
 Rule 3: if questions may be learnt while the cluster changes, all Services are followed from the beginning: a question
         may be learnt after it was answered.
-Rule 4: `follow` is told each change, in the thread of the watch: the Service, the number of its state,
+Rule 4: MOST_STATES states are remembered, so that memory is bounded; an answer that may say one that was forgotten is
+        not judged.
+Rule 5: `follow` is told each change, in the thread of the watch: the Service, the number of its state,
         when, and the resourceVersion.
-Rule 5: what does not depend on one Service or one address has no truth here, and is not judged: names outside the
+Rule 6: what does not depend on one Service or one address has no truth here, and is not judged: names outside the
         cluster, those of an ExternalName but for its CNAME, pods that are verified, and names that fall through.
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from array import array
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import repeat
@@ -48,7 +51,8 @@ LATE: Final = (
     0.05  # seconds between two turns of the watch's loop from which what it sees may be late
 )
 _MOST_SPANS: Final = 200
-_REMEMBERED: Final = 200_000  # answers
+_REMEMBERED: Final = 50_000  # answers
+MOST_STATES: Final = 200_000  # of all Services and addresses together
 _NAMES: Final = (RRType.CNAME, RRType.PTR, RRType.SRV, RRType.NS)
 
 
@@ -90,12 +94,15 @@ class Truth:
         self.questions = list(questions)
         self._grows = grows
         self._numbers: dict[tuple[bytes, int], int] = {}  # of those that were learnt
-        self.changes: list[float] = []  # when each event was applied that changed what is asked for
+        self.changes = array("d")  # when each event was applied that changed what is asked for
         self.subjects: list[Subject] = []
         self._zones: list[Name | None] = []
         self._services: dict[Key, Timeline[ServiceValue | None]] = {}
         self._addresses: dict[bytes, Timeline[Pointers]] = {}
         self._touched: dict[bytes, float] = {}
+        self._states: deque[float] = (
+            deque()
+        )  # when each state that is remembered began, but for the first ones
         self._beaten = clock()
         self._stalls: Spans = deque(maxlen=_MOST_SPANS)  # the loop did not turn
         self._outages: Spans = deque(maxlen=_MOST_SPANS)  # the cluster could not be watched
@@ -245,6 +252,7 @@ class Truth:
             timeline = self._services.setdefault(noted.service, Timeline(None))
         if timeline is not None:
             timeline.add(now, self._block.store.services.values.get(noted.service))
+            self._added(now)
             self.changes.append(now)
             base, since, _ = timeline.states
             self.follow(noted.service, base + len(since) - 1, now, noted.version)
@@ -261,6 +269,18 @@ class Truth:
             timeline = self._addresses[address]
             if pointers != timeline.latest:
                 timeline.add(time, pointers)
+                self._added(time)
+
+    def _added(self, time: float) -> None:
+        """A state began; if there are too many in all, those that ended before the newer half are forgotten."""
+        states = self._states
+        states.append(time)
+        if len(states) <= MOST_STATES:
+            return
+        for _ in range(len(states) // 2):
+            states.popleft()
+        for timeline in (*self._services.values(), *self._addresses.values()):
+            timeline.forget(states[0])
 
     def _make(self, question: int, state: int) -> Answer | None:
         subject, name, qtype = self.subjects[question], *self.questions[question][:2]

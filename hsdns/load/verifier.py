@@ -163,7 +163,7 @@ class Verifier:
         """What a reply says; None if it is no reply to its question."""
         if reply in self._answers:
             return self._answers[reply]
-        question, content = self._replies[reply]
+        question, content = self._replies.pop(reply)  # what it says is remembered instead
         try:
             found = decode_reply(b"\0\0" + content, self._queries[question])
         except BadReply:

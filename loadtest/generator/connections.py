@@ -32,7 +32,9 @@ RATES: Final = {"tcp": (3_000, 20_000, 40_000), "dot": (3_000, 10_000, 20_000)}
 FASTEST: Final = 0  # in place of a rate
 OURS: Final = "hsdns load"
 START: Final = 60.0  # seconds for the server to start
-_UNDER_WAY: Final = "2000"  # queries of dnsperf in flight, as many as 20 connections with 100 each have
+_UNDER_WAY: Final = (
+    "2000"  # queries of dnsperf in flight, as many as 20 connections with 100 each have
+)
 COREFILE: Final = """\
 {scheme}cluster.local:{port} {{
     bind 127.0.0.1
@@ -81,7 +83,13 @@ def measure(
                     else:
                         row = _dnsperf(transport, port, names, rate, seconds, cores[1])
                     rows.setdefault((transport, rate, generator), []).append(row)
-    return [combined(rows[key]) for key in sorted(rows, key=lambda key: (key[0] != "tcp", key[1] or 1 << 30))]  # fmt: skip
+    return [combined(each) for _, each in sorted(rows.items(), key=_place)]
+
+
+def _place(item: tuple[tuple[str, int, str], list[Row]]) -> tuple[int, float]:
+    """Where rows stand: by transport, then by rate, the fastest last."""
+    transport, rate, _ = item[0]
+    return list(TRANSPORTS).index(transport), rate or float("inf")
 
 
 def _order(transport: str, turn: int) -> list[tuple[int, str]]:
@@ -106,8 +114,8 @@ def _dnsperf(
 ) -> Row:
     whole = ceil(seconds)
     words = (
-        "dnsperf", "-s", "127.0.0.1", "-p", str(port), "-d", str(names), "-l", str(whole), "-c", str(CLIENTS), "-T", "1",
-        "-t", "2", "-q", _UNDER_WAY, "-m", transport, *(("-Q", str(rate)) if rate else ()),
+        "dnsperf", "-s", "127.0.0.1", "-p", str(port), "-d", str(names), "-l", str(whole), "-c", str(CLIENTS),
+        "-T", "1", "-t", "2", "-q", _UNDER_WAY, "-m", transport, *(("-Q", str(rate)) if rate else ()),
     )  # fmt: skip
     found = run_generator(words, core, {}, whole)
     counts = counted(found.printed)

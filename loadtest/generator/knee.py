@@ -1,8 +1,8 @@
 """Has `hsdns load -find-knee` find the knee of a server whose capacity is known.
 
 Path: measure.py (`--knee`) -> here -> paced.c, and `hsdns load`.
-Rule 1: the server answers RATE queries a second and not one more, so the knee is there: up to it nobody waits, and above
-        it the queue grows by what is too much.
+Rule 1: the server answers RATE queries a second and not one more, so the knee is there: up to it nobody waits, and
+        above it the queue grows by what is too much.
 Rule 2: each of RUNS searches has to be within WITHIN of the capacity; a search that finds none is a failure as well.
 """
 
@@ -79,7 +79,9 @@ def _search(port: int, names: Path, rate: int, limits: str, number: int) -> Sear
     except subprocess.TimeoutExpired:
         raise BenchmarkError(f"a search did not end in {_SEARCH_TIMEOUT:.0f} s") from None
     except (ValueError, KeyError, TypeError):
-        raise BenchmarkError("`hsdns load -find-knee` wrote no report; what it says is above") from None
+        raise BenchmarkError(
+            "`hsdns load -find-knee` wrote no report; what it says is above"
+        ) from None
     return Search(found["said"], found["holds"] if found["found"] else None)
 
 

@@ -29,7 +29,7 @@ from loadtest.answering.client import ask_all
 from loadtest.answering.cluster import Cluster, Question
 from loadtest.answering.dnsperf import CLIENTS, counted, latencies, write_questions
 from loadtest.answering.packets import query_of
-from loadtest.answering.programs import ECHO, KNOT, NATIVE, ROOT, Program, find_programs
+from loadtest.answering.programs import ECHO, ROOT, Program, find_programs
 from loadtest.answering.servers import RunSettings, Server
 from loadtest.answering.usage import on_core
 from loadtest.figures import percentile

@@ -75,7 +75,9 @@ def table(rows: Sequence[Row], reference: str) -> str:
     return "\n".join(lines)
 
 
-def lateness_told(rows: Sequence[Row], limits: Mapping[tuple[str, int], float]) -> tuple[list[str], bool]:
+def lateness_told(
+    rows: Sequence[Row], limits: Mapping[tuple[str, int], float]
+) -> tuple[list[str], bool]:
     """Lines about the limits of the p99.9 of the lateness, by generator and rate, and whether all hold.
 
     A generator is late by what the machine does besides, whoever answers: the server where it was least late counts.

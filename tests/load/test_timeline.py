@@ -19,3 +19,14 @@ def test_the_oldest_are_forgotten_and_what_was_taken_stays() -> None:
     assert values == list(range(base, MOST + 1))
     assert since == [float(value) for value in values]
     assert (taken.base, taken.values) == (0, list(range(MOST)))
+
+
+def test_what_had_ended_is_forgotten() -> None:
+    timeline = Timeline("a")
+    for time, value in ((1.0, "b"), (2.0, "c"), (3.0, "d")):
+        timeline.add(time, value)
+    assert timeline.forget(0.5) == 4
+    assert timeline.forget(2.5) == 2
+    assert timeline.states == States(2, [2.0, 3.0], ["c", "d"])
+    assert timeline.forget(9.0) == 1
+    assert timeline.latest == "d"

@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from hsdns.cluster.objects import EndpointSlice, Object, ObjectMeta, Service
+from hsdns.load import truth as module
 from hsdns.load.changes import Changes
 from hsdns.load.judge import RIGHT, Answer, judge
 from hsdns.load.page import page
@@ -116,7 +117,27 @@ def test_states_of_a_change() -> None:
             [(BEGIN, targets), (5.0, targets)],
             [(BEGIN, Answer(0)), (5.0, Answer(0))],
         ]
-        assert truth.changes == [5.0]
+        assert list(truth.changes) == [5.0]
+
+    with_block(test)
+
+
+def test_the_states_of_all_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more than four, those of svc-1 that had ended before the newer half are forgotten; svc-3 never changed."""
+    monkeypatch.setattr(module, "MOST_STATES", 4)
+    questions = [ask(f"svc-1.{ZONE}"), ask(f"svc-3.{ZONE}")]
+
+    async def test(block: Kubernetes) -> None:
+        times = iter(range(10))
+        truth = Truth(block, questions, lambda: float(next(times)))
+        for number in range(1, 6):
+            put(block, moved(f"90{number}", f"10.9.9.{number}"))
+        assert history(truth, 0) == [
+            (float(number), a(f"10.9.9.{number}", ADDRESSES[1])) for number in (3, 4, 5)
+        ]
+        since, base = truth.states(0) or ([], 0)
+        assert (list(since), base) == ([3.0, 4.0, 5.0], 3)
+        assert len(history(truth, 1)) == 1
 
     with_block(test)
 
@@ -245,7 +266,7 @@ def test_questions_that_are_learnt_after_the_change() -> None:
             [(BEGIN, NXDOMAIN)],
         ]
         assert [truth.states(at) for at in (7, 8)] == [None, None]
-        assert truth.changes == [5.0, 6.0]
+        assert list(truth.changes) == [5.0, 6.0]
 
     with_block(test)
 

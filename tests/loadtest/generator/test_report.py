@@ -1,4 +1,6 @@
-from loadtest.generator.report import Row, combined, table
+import pytest
+
+from loadtest.generator.report import Row, combined, lateness_told, table
 
 
 def row(generator: str, cpu: float, late: float | None = None, p99: float | None = 100) -> Row:
@@ -21,3 +23,15 @@ def test_the_ratio_is_to_the_same_rate() -> None:
 
 def test_times() -> None:
     assert "1.5 ms" in table([row("a", 1, 1500)], "dnsperf")
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ([row("a", 1, 80), row("a", 1, 49)._replace(server="Knot DNS")], "holds: a at 20,000/s late by 49 µs at p99.9 (limit 50 µs; with Knot DNS)"),
+        ([row("a", 1, 2000)], "DOES NOT HOLD: a at 20,000/s late by 2.0 ms at p99.9 (limit 50 µs; with C echo)"),
+        ([row("a", 1), row("b", 1, 5)], "NOT MEASURED: a at 20,000/s"),
+    ],
+)  # fmt: skip
+def test_limits_of_the_lateness(rows: list[Row], line: str) -> None:
+    assert lateness_told(rows, {("a", 20_000): 50.0}) == ([line], line.startswith("holds"))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 import pytest
 
 from hsdns.rules.judging import judge
 from hsdns.rules.reading import read_files
+from hsdns.wire.encode import MAX_TCP_LEN, encode
+from hsdns.wire.iana import RRType
+from hsdns.wire.message import RR, TC, Query, Reply
+from hsdns.wire.name import Name
 
 POD = """apiVersion: apps/v1
 kind: {kind}
@@ -48,7 +54,9 @@ spec: {{podSelector: {chosen}, policyTypes: [Ingress, Egress], egress: {egress}}
 
 
 def slice_of(name: str, family: str, address: str, count: int) -> str:
-    endpoints = ", ".join(f'{{addresses: ["{address}{number + 1}"]}}' for number in range(count))
+    endpoints = ", ".join(
+        f'{{addresses: ["{ip_address(address + "1") + number}"]}}' for number in range(count)
+    )
     return f"""apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {{name: {name}-{family.lower()}, labels: {{kubernetes.io/service-name: {name}}}}}
@@ -292,3 +300,59 @@ def test_which_service_gives_the_pods_their_names() -> None:
         (found,) = (each for each in judge(read.objects).findings if each.rule.code == "HS109")
         assert "the ports are http 80/TCP here and none in db: an address" in found.message
         assert said in found.message
+
+
+@pytest.mark.parametrize(
+    ("family", "count", "found"),
+    [("IPv4", 4093, []), ("IPv4", 4094, ["HS157"]), ("IPv6", 2339, []), ("IPv6", 2340, ["HS157"])],
+)
+def test_the_answer_that_is_said_to_be_cut_off_is(
+    family: str, count: int, found: list[str]
+) -> None:
+    objects = [
+        service("db", "{clusterIP: None}", ", namespace: lab"),
+        slice_of("db", family, "10.0.0." if family == "IPv4" else "fd00::", count).replace(
+            "metadata: {", "metadata: {namespace: lab, ", 1
+        ),
+    ]
+    read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
+    codes = [each.rule.code for each in judge(read.objects, preview=True).findings]
+    assert [each for each in codes if each == "HS157"] == found
+    owner = Name.from_text("db.lab.svc.cluster.local.")
+    rrtype, octets = (RRType.A, 4) if family == "IPv4" else (RRType.AAAA, 16)
+    records = tuple(RR(owner, rrtype, 5, at.to_bytes(octets)) for at in range(count))
+    wire = owner.wire + rrtype.to_bytes(2) + (1).to_bytes(2)
+    reply = encode(Query(1, 0, owner, rrtype, 1, wire), Reply(answer=records), MAX_TCP_LEN)
+    assert bool(reply[2] & TC >> 8) is bool(found)
+
+
+def test_a_slice_may_be_over_full() -> None:
+    read = read_files([("a.yaml", slice_of("db", "IPv4", "10.0.0.", 1001).encode())])
+    levels = [each.level for each in judge(read.objects, preview=True).findings if each.rule.code == "HS156"]  # fmt: skip
+    assert levels == ["error"]
+
+
+MIRRORED = (
+    "{apiVersion: v1, kind: Endpoints, metadata: {name: db%s}, subsets: [{addresses: [%s]}]}\n"
+)
+LEADER = ', annotations: {control-plane.alpha.kubernetes.io/leader: "x"}'
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "spec", "more", "found"),
+    [
+        (MIRRORED % ("", "{ip: 10.0.0.1}"), "{}", [], []),
+        (MIRRORED % (LEADER, "{ip: 10.0.0.1}"), "{}", [], ["HS153"]),
+        (MIRRORED % (LEADER, "{ip: 10.0.0.1}"), "{selector: {app: db}}", [], []),
+        (MIRRORED % (LEADER, "{ip: 10.0.0.1}"), "{}", [slice_of("db", "IPv4", "10.0.0.", 1)], []),
+        (MIRRORED % ("", ", ".join(f"{{ip: 10.0.{at >> 8}.{at & 255}}}" for at in range(1000))), "{}", [], []),
+        (MIRRORED % ("", ", ".join(f"{{ip: 10.0.{at >> 8}.{at & 255}}}" for at in range(1001))), "{}", [], ["HS153"]),
+    ],
+)  # fmt: skip
+def test_endpoints_that_are_not_mirrored(
+    endpoints: str, spec: str, more: list[str], found: list[str]
+) -> None:
+    objects = [endpoints, service("db", spec), *more]
+    read = read_files([(f"{number}.yaml", each.encode()) for number, each in enumerate(objects)])
+    codes = [each.rule.code for each in judge(read.objects, preview=True).findings]
+    assert [each for each in codes if each == "HS153"] == found

@@ -69,7 +69,10 @@ def test_levels_of_examples(rule: Rule) -> None:
         re.findall(rf": (\w+) {rule.code} ", "".join(each.findings for each in rule.examples))
     )
     assert rule.level in levels or rule.level in rule.section("Examples") + rule.what
-    assert all(level == rule.level or f"a {level}" in rule.what for level in levels)
+    assert all(
+        level == rule.level or f"{'an' if level == 'error' else 'a'} {level}" in rule.what
+        for level in levels
+    )
 
 
 def test_every_rule_has_a_check_and_every_check_a_rule() -> None:

@@ -1,4 +1,4 @@
-"""HS121, HS151, HS152: EndpointSlices that are written by hand.
+"""HS121, HS151 to HS153: EndpointSlices and Endpoints that are written by hand.
 
 Path: judging.py -> here.
 """
@@ -6,6 +6,7 @@ Path: judging.py -> here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from hsdns.cluster.controllers.kinds import Endpoints
 from hsdns.cluster.objects import IMPORT_NAME_LABEL, SERVICE_NAME_LABEL, EndpointSlice
@@ -14,6 +15,12 @@ from hsdns.rules.check import check
 from hsdns.rules.finding import Remark
 from hsdns.rules.manifest import Manifest
 from hsdns.rules.objects import Objects, is_near
+
+SKIP_MIRROR: Final = "endpointslice.kubernetes.io/skip-mirror"
+LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
+MOST_MIRRORED: Final = (
+    1000  # addresses of a subset, unless kube-controller-manager is told otherwise
+)
 
 
 def slices_of(objects: Objects, service: Manifest) -> Iterator[tuple[Manifest, EndpointSlice]]:
@@ -95,3 +102,36 @@ def without_ports(objects: Objects) -> Iterator[Remark]:
                     "nowhere; add the ports, with the names that the Service has",
                     at="addressType",
                 )
+
+
+@check("HS153")
+def not_mirrored(objects: Objects) -> Iterator[Remark]:
+    """Endpoints of which no EndpointSlice is made, or one that lacks some."""
+    for service, spec in objects.services:
+        if spec.spec.selector or spec.spec.type == "ExternalName":
+            continue
+        if next(slices_of(objects, service), None) is not None:
+            continue
+        for manifest, found in endpoints_of(objects, service):
+            labels, annotations = found.metadata.labels or {}, manifest.annotations
+            field = ""
+            if labels.get(SKIP_MIRROR) == "true":
+                field = f"metadata.labels[{SKIP_MIRROR}]"
+            elif LEADER in annotations:
+                field = f"metadata.annotations[{LEADER}]"
+            if field:
+                what = "label" if "labels" in field else "annotation"
+                yield manifest.remark(
+                    field,
+                    f"with this {what} no EndpointSlice is made of the Endpoints, and DNS reads slices only, so "
+                    f"{service} has no addresses; remove it, or add an EndpointSlice",
+                )
+                continue
+            for at, subset in enumerate(found.subsets or ()):
+                count = len(subset.addresses or ()) + len(subset.not_ready_addresses or ())
+                if count > MOST_MIRRORED:
+                    yield manifest.remark(
+                        f"subsets[{at}].addresses",
+                        f"{MOST_MIRRORED} of the {count} addresses are mirrored into EndpointSlices, and the others "
+                        "are not in DNS; write EndpointSlices instead of Endpoints",
+                    )

@@ -15,6 +15,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hsdns.cli import demo
@@ -46,6 +47,9 @@ FLAGS: Final = {
     ),
     "server": Flag(list, "DNS servers to ask in place of the cluster's own", "ADDRESS..."),
     "no-ask": Flag(bool, "ask no DNS server"),
+    "recording": Flag(
+        str, "file of hsdns record, for what the search list costs (new rule HS176)", "FILE"
+    ),
     "config": FLAG,
     "preview": PREVIEW,
     "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
@@ -89,7 +93,11 @@ def run(words: list[str]) -> int:
             return _against(flags, target, output)
         _, patterns = read_silences(flags)
         preview = bool(flags.get("preview"))
-        name, content = _read(flags, target.partition("/")[0], ask=_asking(flags, target))
+        added = _added(flags)
+        asking = _asking(flags, target)
+        name, content = _read(flags, target.partition("/")[0], ask=lambda dump: added(asking(dump)))
+        if "from" in flags:
+            content = added(content)
         found = diagnose(name, content, unread_kinds(content), target, patterns, preview=preview)
     except (FlagError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
@@ -112,7 +120,7 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     from hsdns.cli.doctor_against import Dump, other_flags, run_against
     from hsdns.cli.drift_view import check_flags
 
-    check_flags(flags, ("level", "server", "no-ask", "config", "preview"))
+    check_flags(flags, ("level", "server", "no-ask", "config", "preview", "recording"))
     try:
         kubeconfig = find_kubeconfig(flags)
     except FlagError:
@@ -159,6 +167,18 @@ def _read(
             file.write(content)
     context = flags.get("context")
     return f"{CLUSTER} {context}" if context else CLUSTER, content
+
+
+def _added(flags: dict[str, Any]) -> Callable[[bytes], bytes]:
+    """What adds to a dump what is in other files; raise FlagError."""
+    if "recording" not in flags:
+        return bytes
+    if not flags.get("preview"):
+        raise FlagError("-recording is for HS176, which is a new rule; add -preview")
+    from hsdns.cli.doctor_recording import recorded_queries
+    from hsdns.sources.cluster_dump import with_object
+
+    return partial(with_object, added=recorded_queries(flags["recording"]))
 
 
 def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:

@@ -41,6 +41,7 @@ NEEDS: Final[dict[str, str]] = {
     "clusterroles": "HS181",
     "pods of the cluster's DNS": "HS211 HS212 HS213 HS214",  # where one namespace is read
     "answers": "HS231 HS232",  # of DNS servers
+    "queries": "HS176",  # of a recording
 }
 # What a dump of a cluster never has: the API server refused it, it is a text around the objects, or it is not read.
 OF_FILES: Final = frozenset(
@@ -91,6 +92,7 @@ def diagnose(
     read = read_files([(name, content)], is_whole=not WHOLE & set(reasons))
     places = _places(read.objects, target) if target else None
     left_out = frozenset() if preview else previews()
+    reasons = {key: why for key, why in reasons.items() if not _is_of(key, left_out)}
     unchecked = {
         plural: tuple(code for code in NEEDS.get(plural, "").split() if code not in left_out)
         for plural in reasons
@@ -124,6 +126,12 @@ def diagnose(
         silenced,
         servers,
     )
+
+
+def _is_of(plural: str, codes: Collection[str]) -> bool:
+    """Whether a kind is needed for some rules, and for none but these."""
+    needed = set(NEEDS.get(plural, "").split())
+    return bool(needed) and needed <= set(codes)
 
 
 def _is_shown(places: Collection[str], finding: Finding) -> bool:

@@ -29,6 +29,8 @@ RUNNING: Final = (
     "pods that run"  # as a word in place of pods, where a file has workloads, but no Pod of them
 )
 ANSWERS: Final = "answers"  # of DNS servers, as a word beside the plurals
+QUERIES: Final = "queries"  # that were recorded, as a word beside the plurals
+QUERIES_OF: Final = "RecordedQueries"  # the kind of object that has them
 DNS_SERVER: Final = "DnsServer"  # the kind of object that has those of one
 PAGE: Final = 500  # objects
 MAX_PAGE_LEN: Final = 64 * 1024 * 1024  # octets
@@ -140,6 +142,18 @@ def with_answers(dump: bytes, answers: Sequence[Mapping[str, Any]], reason: str)
     return json.dumps(value, indent=1).encode() + b"\n"
 
 
+def with_object(dump: bytes, added: Mapping[str, Any]) -> bytes:
+    """A dump, or manifests, with one more object."""
+    try:
+        value = json.loads(dump)
+    except ValueError:
+        value = None
+    if isinstance(value, dict) and isinstance(value.get("items"), list):
+        value["items"].append(added)
+        return json.dumps(value, indent=1).encode() + b"\n"
+    return dump + b"\n---\n" + json.dumps(added).encode() + b"\n"
+
+
 def unread_kinds(dump: bytes) -> dict[str, str]:
     """What a dump lacks, by plural, with the reasons; of one of kubectl, the kinds of which it has no object."""
     try:
@@ -165,6 +179,8 @@ def unread_kinds(dump: bytes) -> dict[str, str]:
             unread = {RUNNING if key == "pods" else key: each for key, each in unread.items()}
     if ANSWERS not in unread and not _has(dump, DNS_SERVER):
         unread[ANSWERS] = "no DNS server is asked with -from, and the file has no answers"
+    if QUERIES not in unread and not _has(dump, QUERIES_OF):
+        unread[QUERIES] = "no recording is given; name one with -recording"
     return unread
 
 

@@ -80,6 +80,7 @@ class Server:
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 NO_ANSWERS = "no DNS server is asked with -from, and the file has no answers"
+NO_QUERIES = "no recording is given; name one with -recording"
 
 
 def named(name: str, **more: Any) -> dict[str, Any]:
@@ -101,7 +102,7 @@ def test_all_pages_of_all_kinds_are_read() -> None:
         ("/api/v1/services", {"limit": "500"}),
         ("/api/v1/services", {"limit": "500", "continue": "1"}),
     ]
-    assert unread_kinds(json.dumps(dump).encode()) == {"answers": NO_ANSWERS}
+    assert unread_kinds(json.dumps(dump).encode()) == {"answers": NO_ANSWERS, "queries": NO_QUERIES}
 
 
 def test_one_namespace() -> None:
@@ -151,7 +152,11 @@ def test_one_namespace() -> None:
 def test_what_cannot_be_read_is_noted(answer: object, reason: str) -> None:
     dump = dump_of(Server({"/api/v1/pods": answer, "/api/v1/services": [named("a")]}))
     assert json.loads(dump["metadata"]["annotations"][NOTE]) == {"pods": reason}
-    assert unread_kinds(json.dumps(dump).encode()) == {"pods": reason, "answers": NO_ANSWERS}
+    assert unread_kinds(json.dumps(dump).encode()) == {
+        "pods": reason,
+        "answers": NO_ANSWERS,
+        "queries": NO_QUERIES,
+    }
     assert len(dump["items"]) == 1
 
 
@@ -192,7 +197,7 @@ def test_answers_are_part_of_a_dump(
 ) -> None:
     dump = with_answers(asyncio.run(collect(Server({}))), answers, reason)
     assert json.loads(dump)["items"] == answers
-    assert unread_kinds(dump) == unread
+    assert unread_kinds(dump) == {**unread, "queries": NO_QUERIES}
 
 
 def test_a_dump_of_kubectl_lacks_kinds_that_it_has_no_object_of() -> None:

@@ -12,6 +12,7 @@ external_name.py    targets of ExternalName Services
 captured_name.py    names that the search list catches
 network_policy.py   policies that keep pods from DNS
 pod_dns.py          dnsPolicy and dnsConfig
+search_cost.py      queries that the search list costs
 cluster_role.py     what a DNS server may read
 dns_pods.py         the pods of the cluster's own DNS
 cluster_domain.py   the domain of the cluster, in all places that have it
@@ -45,6 +46,7 @@ from hsdns.rules.checks import (
     port,
     readable,
     readiness,
+    search_cost,
     selector,
     shared_pods,
 )
@@ -62,6 +64,7 @@ MODULES: Final = (
     captured_name,
     network_policy,
     pod_dns,
+    search_cost,
     cluster_role,
     corefile_cache,
     corefile_forward,

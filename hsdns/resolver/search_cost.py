@@ -1,0 +1,119 @@
+"""What the search list costs: the queries of a client that asked for a name with a search domain, in vain.
+
+Path: cli/doctor_recording.py (queries, in their order) -> here.
+Rule 1: what a program looked up is not in its queries.  A denial of `NAME.DOMAIN`, where DOMAIN may be a search domain
+        of the cluster, counts as a try for NAME once the client asks for NAME as it is, or finds it with another one.
+Rule 2: a try that is followed by neither within WINDOW seconds counts for nothing: the name may have been meant.
+Rule 3: the domains are those that the kubelet writes for a pod.  Others, as of a node, count while tries for the same
+        name are under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+WINDOW: Final = 10.0  # seconds between two queries of one lookup; glibc waits 5 s for a reply
+MOST_AT_ONCE: Final = 256  # names of a client that are being looked up
+_SVC: Final = "svc"
+
+
+@dataclass(slots=True)
+class NameCost:
+    """Lookups of a name, each type by itself, and the queries in vain; `searched` if a search domain had it."""
+
+    lookups: int = 0
+    extra: int = 0
+    searched: bool = False
+
+
+@dataclass(slots=True)
+class ClientCost:
+    """The queries of one client, and the names for which it tried search domains in vain."""
+
+    queries: int = 0
+    names: dict[str, NameCost] = field(default_factory=dict)
+
+    @property
+    def extra(self) -> int:
+        """The queries in vain."""
+        return sum(each.extra for each in self.names.values())
+
+
+@dataclass(slots=True)
+class _Tries:
+    """Denials of one name with search domains."""
+
+    count: int
+    last: float
+
+
+class SearchCosts:
+    """Counts; `zones` are those of the cluster, such as `cluster.local.`, and `clients` has the result by address."""
+
+    def __init__(self, zones: Iterable[str]) -> None:
+        self.clients: dict[str, ClientCost] = {}
+        self._zones = [f".{each.lower().strip('.')}" for each in zones if not _is_reverse(each)]
+        self._tries: dict[str, dict[tuple[str, str], _Tries]] = {}
+
+    def add(self, at: float, client: str, name: str, rrtype: str, *, is_denied: bool) -> None:
+        """Count a query, at a time in seconds; they come in order.  `is_denied` if its reply was NXDOMAIN."""
+        asked = name.lower().rstrip(".")
+        cost = self.clients.setdefault(client, ClientCost())
+        cost.queries += 1
+        tries = self._tries.setdefault(client, {})
+        shorter = list(self._without_domain(asked))
+        candidates = [asked] if is_denied else [asked, *shorter]
+        ended = max(
+            (each for each in candidates if self._is_open(tries, (each, rrtype), at)),
+            key=lambda each: tries[each, rrtype].count,
+            default=None,
+        )
+        if ended is not None:
+            found = cost.names.setdefault(ended, NameCost())
+            found.lookups += 1
+            found.extra += tries.pop((ended, rrtype)).count
+            found.searched |= ended != asked
+        elif is_denied:
+            others = () if shorter else self._of_other_domains(tries, asked, rrtype, at)
+            for each in (*shorter, *others):
+                if self._is_open(tries, (each, rrtype), at):
+                    tries[each, rrtype].count += 1
+                    tries[each, rrtype].last = at
+                else:
+                    tries[each, rrtype] = _Tries(1, at)
+            while len(tries) > MOST_AT_ONCE:
+                del tries[next(iter(tries))]
+
+    def _without_domain(self, asked: str) -> Iterator[str]:
+        """What may have been looked up where a name was asked for: it without each domain that may be searched."""
+        for zone in self._zones:
+            if not asked.endswith(zone):
+                continue
+            labels = asked.removesuffix(zone).split(".")
+            yield ".".join(labels)
+            if labels[-1] == _SVC:
+                for left_out in (1, 2):
+                    if labels[:-left_out]:
+                        yield ".".join(labels[:-left_out])
+
+    def _of_other_domains(
+        self, tries: dict[tuple[str, str], _Tries], asked: str, rrtype: str, at: float
+    ) -> Iterator[str]:
+        for name, of_type in list(tries):
+            is_longer = of_type == rrtype and asked.startswith(f"{name}.")
+            if is_longer and self._is_open(tries, (name, of_type), at):
+                yield name
+
+    @staticmethod
+    def _is_open(tries: dict[tuple[str, str], _Tries], key: tuple[str, str], at: float) -> bool:
+        found = tries.get(key)
+        if found is not None and at - found.last > WINDOW:
+            del tries[key]
+            found = None
+        return found is not None
+
+
+def _is_reverse(zone: str) -> bool:
+    return zone.lower().rstrip(".").endswith(("in-addr.arpa", "ip6.arpa"))

@@ -1,37 +1,35 @@
-"""HTTP client of the API server, on aiohttp.
+"""HTTP client of the API server, on connections of http_connection.py.
 
-Path: watcher.py sends requests through transport.py -> here -> the API server.
+Path: watcher.py sends requests through transport.py -> here -> connections.py -> the API server.
 Rule 1: status, headers and body are passed on uninterpreted.  Redirects are not followed, so that no other server
         gets the token.
 Rule 2: credentials and TLS files are checked before each request; status 401 makes them be reloaded.
-Rule 3: every error is raised as Unreachable with a sentence; no exception of aiohttp leaves this module.
-Rule 4: a dead server is detected by TCP keep-alive and TCP_USER_TIMEOUT, by the timeout of the response headers, and by
-        the read timeout of the body.
+Rule 3: every error is raised as Unreachable with a sentence; no other exception of a connection leaves this module.
+Rule 4: a dead server is detected by the kernel (connections.py), by the timeout of the response headers, and by the
+        read timeout of the body.
 Rule 5: proxies come from the access only, never from the environment.
 Rule 6: bodies are never compressed: nothing asks for it, and a response that is compressed nevertheless is refused,
         because a few octets could stand for any number.
 Rule 7: what a server says gets into a message only without the credentials, which it may echo.
+Rule 8: a request may be sent before it is asked for (send_ahead); the first get() for it takes its response over.
 Source: client-go rest/request.go, transport/cache.go; CoreDNS 1.14.7 plugin/kubernetes/metrics.go.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
-
-import aiohttp
-from yarl import URL
 
 from hsdns import __version__
 from hsdns.apiserver.access import Access, AccessSource
-from hsdns.apiserver.fault import CONNECT_TIMEOUT, describe, is_tls
+from hsdns.apiserver.connections import Connections, Route, head_of
+from hsdns.apiserver.fault import describe, is_tls
+from hsdns.apiserver.http_connection import BUFFER_LEN, HttpConnection, HttpFault
 from hsdns.apiserver.obstacle import Obstacle, Obstacles, Refusal, away
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.tls import TlsContexts
@@ -41,11 +39,18 @@ from hsdns.metrics import DEFAULT_BUCKETS, Registry
 # Seconds; a server that is starting may delay a list for most of a minute.
 HEADERS_TIMEOUT: Final = 60.0
 ERROR_READ_TIMEOUT: Final = 10.0  # seconds; the bodies of errors are short
-READ_LEN: Final = 1 << 18  # octets to buffer before flow control stops the server
-_KEEPALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
-_USER_TIMEOUT_MS: Final = 30_000
+ACCEPT: Final = "application/json"
+AHEAD_LEN: Final = 1 << 23  # octets of a response to take in before get() is called
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
-_FAULTS: Final = (aiohttp.ClientError, OSError, TimeoutError)
+_FAULTS: Final = (HttpFault, OSError, TimeoutError)
+
+
+class _Asked(NamedTuple):
+    """A response whose head is there: its connection, where that leads, and the access that it was asked with."""
+
+    connection: HttpConnection
+    route: Route
+    access: Access
 
 
 class ApiClient:
@@ -67,8 +72,9 @@ class ApiClient:
         self._headers_timeout = headers_timeout
         self.redact = Redaction()
         self.obstacles = Obstacles()
-        self._bodies: dict[aiohttp.StreamReader, str] = {}  # with the paths
-        self._session: aiohttp.ClientSession | None = None
+        self._connections = Connections()
+        self._bodies: dict[HttpConnection, str] = {}  # with the paths
+        self._ahead: dict[str, tuple[Mapping[str, str], asyncio.Task[_Asked]]] = {}  # by path
         self._requests = registry.counter(
             "coredns_kubernetes_rest_client_requests_total",
             "Number of HTTP requests, partitioned by status code, method, and host.",
@@ -84,10 +90,7 @@ class ApiClient:
     @asynccontextmanager
     async def get(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Response]:
         """Send a GET; the response is valid within the context."""
-        access = await self._source.current()
-        self.server = access.server
-        self.redact.remember(access.authorization)
-        self.redact.remember(urlsplit(access.proxy).password or "")
+        access = await self._current()
         host = urlsplit(access.server).netloc
         began = self._now()
         obstacle = self.obstacles.find(path, query)
@@ -96,74 +99,126 @@ class ApiClient:
             yield Refusal(path, obstacle)
             return
         try:
-            response = await self._send(access, path, query, obstacle)
+            asked = await self._sent_ahead(path, query, obstacle)
+            asked = asked or await self._send(access, path, query, obstacle)
         except Unreachable:
             self._requests.inc(("<error>", "GET", host))
             raise
-        self._requests.inc((str(response.status), "GET", host))
-        if response.status == 401:
+        connection, route, access = asked
+        self._requests.inc((str(connection.status), "GET", host))
+        if connection.status == 401:
             self._source.invalidate(access)
-        self._bodies[response.content] = path
+        self._bodies[connection] = path
         try:
-            encoding = response.headers.get("Content-Encoding", "identity")
+            encoding = connection.headers.get("Content-Encoding", "identity")
             if encoding.lower() != "identity":
                 raise Unreachable(
                     f"{access.server} sends a compressed response ({self.redact(encoding[:40])}), which was not asked "
                     "for; is there a proxy in front of it that compresses?"
                 ) from None
-            yield _Response(response, access, self.redact)
+            yield _Response(connection, access, self.redact)
         finally:
-            del self._bodies[response.content]
-            if response.content.at_eof():
-                response.release()
+            del self._bodies[connection]
+            if connection.is_reusable:
+                self._connections.release(route, connection)
             else:
-                response.close()
+                connection.close()
             # As in client-go, watches are not measured: their duration is that of the connection.
             if query.get("watch") not in ("true", "1"):
                 self._durations.observe(self._now() - began, ("GET", host))
 
+    def send_ahead(self, path: str, query: Mapping[str, str]) -> None:
+        """Send a GET, on the running loop, that get() will be called for; until then AHEAD_LEN octets are taken in.
+
+        A failure is forgotten: get() sends it again.
+        """
+
+        async def send() -> _Asked:
+            return await self._send(await self._current(), path, query, None, AHEAD_LEN)
+
+        self._ahead[path] = query, asyncio.get_running_loop().create_task(send())
+
     def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
         """Have an error end the responses to requests for paths that match."""
-        for body, path in self._bodies.items():
-            if body.exception() is None and matches(path):
-                body.set_exception(error)
+        for connection, path in self._bodies.items():
+            if connection.error is None and matches(path):
+                connection.fail(error)
 
     async def close(self) -> None:
         """Close all connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        for path in list(self._ahead):
+            await self._forget(path)
+        self._connections.close()
+
+    async def _current(self) -> Access:
+        access = await self._source.current()
+        self.server = access.server
+        self.redact.remember(access.authorization)
+        self.redact.remember(urlsplit(access.proxy).password or "")
+        return access
+
+    async def _sent_ahead(
+        self, path: str, query: Mapping[str, str], obstacle: Obstacle | None
+    ) -> _Asked | None:
+        """The response to a request that was sent ahead, if it is this one."""
+        known, task = self._ahead.get(path, (query, None))
+        if task is None:
+            return None
+        if obstacle is not None or _essence(known) != _essence(query):
+            await self._forget(path)
+            return None
+        del self._ahead[path]
+        try:
+            asked = await task
+        except Unreachable:
+            return None
+        asked.connection.buffer_len = BUFFER_LEN
+        return asked
+
+    async def _forget(self, path: str) -> None:
+        _, task = self._ahead.pop(path)
+        task.cancel()
+        (found,) = await asyncio.gather(task, return_exceptions=True)
+        if isinstance(found, _Asked):
+            found.connection.close()
 
     async def _send(
-        self, access: Access, path: str, query: Mapping[str, str], obstacle: Obstacle | None
-    ) -> aiohttp.ClientResponse:
+        self,
+        access: Access,
+        path: str,
+        query: Mapping[str, str],
+        obstacle: Obstacle | None,
+        buffer_len: int = BUFFER_LEN,
+    ) -> _Asked:
         """Send the request and wait for the response headers; raise Unreachable."""
-        if self._session is None:
-            self._session = _make_session()
-        headers = dict(access.headers)
+        is_secure = access.server.startswith("https:")
+        route = Route.of(access, self._tls.context_for(access) if is_secure else None)
+        server = urlsplit(access.server)
+        target = f"{route.target}{server.path}{path}{'?' if query else ''}{urlencode(query)}"
+        headers = [
+            ("Host", server.netloc),
+            ("Accept", ACCEPT),
+            ("Accept-Encoding", "identity"),
+            ("User-Agent", user_agent()),
+            *access.headers,
+            *route.headers,
+        ]
         if access.authorization:
-            headers["Authorization"] = access.authorization
-        options: dict[str, Any] = {}
-        if access.server.startswith("https:"):
-            options["ssl"] = self._tls.context_for(access)
-        target = f"{access.server}{path}{'?' if query else ''}{urlencode(query)}"
+            headers.append(("Authorization", access.authorization))
+        try:
+            request = head_of(f"GET {target}", headers)
+        except ValueError as error:
+            raise Unreachable(f"cannot ask {access.server}: {error}") from None
         try:
             if obstacle is not None:
                 raise away(obstacle)
             async with asyncio.timeout(self._headers_timeout):
-                return await self._session.get(
-                    URL(target, encoded=True),
-                    headers=headers,
-                    allow_redirects=False,
-                    proxy=access.proxy or None,
-                    server_hostname=access.tls_server_name or None,
-                    **options,
-                )
+                connection = await self._connections.ask(route, request, buffer_len)
         except _FAULTS as error:
             if is_tls(error) and access.certificate is not None:
                 self._source.invalidate(access)  # the client certificate may have been refused
-            # Not chained: exceptions of aiohttp contain the request's headers.
             raise Unreachable(self.redact(describe(access, error, self._headers_timeout))) from None
+        return _Asked(connection, route, access)
 
 
 class _ReadTimeout(Exception):
@@ -175,19 +230,19 @@ class _ReadTimeout(Exception):
 
 
 class _Response:
-    """A Response of aiohttp."""
+    """A Response on a connection."""
 
-    def __init__(self, response: aiohttp.ClientResponse, access: Access, redact: Redaction) -> None:
-        self.status = response.status
-        self.headers: Mapping[str, str] = response.headers
-        self._content = response.content
+    def __init__(self, connection: HttpConnection, access: Access, redact: Redaction) -> None:
+        self.status = connection.status
+        self.headers: Mapping[str, str] = connection.headers
+        self._connection = connection
         self._access = access
         self._redact = redact
 
     async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
         """Yield the body in chunks as they arrive."""
         # One timer that checks the time of the last chunk is cheaper than a timer for each chunk.
-        loop, content = asyncio.get_running_loop(), self._content
+        loop, connection = asyncio.get_running_loop(), self._connection
         received = loop.time()
         timer: asyncio.TimerHandle
 
@@ -198,11 +253,11 @@ class _Response:
             if rest > 0:
                 timer = loop.call_later(rest, check)
             else:
-                content.set_exception(_ReadTimeout(timeout))
+                connection.fail(_ReadTimeout(timeout))
 
         timer = loop.call_later(read_timeout(), check)
         try:
-            while chunk := await content.readany():
+            while chunk := await connection.read():
                 yield chunk
                 received = loop.time()
         except _ReadTimeout as error:
@@ -229,36 +284,6 @@ def user_agent() -> str:
     return f"hsdns/{__version__} ({sys.platform}/{_MACHINES.get(machine, machine)})"
 
 
-def _make_session() -> aiohttp.ClientSession:
-    options: dict[str, Any] = {}
-    # aiohttp has it since 3.12; before that the kernel's own timeouts and the read timeout apply.
-    if "socket_factory" in inspect.signature(aiohttp.TCPConnector).parameters:
-        options["socket_factory"] = make_socket
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, **options),
-        timeout=aiohttp.ClientTimeout(
-            total=None, connect=CONNECT_TIMEOUT, sock_connect=CONNECT_TIMEOUT
-        ),
-        headers={
-            "Accept": "application/json",
-            "Accept-Encoding": "identity",
-            "User-Agent": user_agent(),
-        },
-        auto_decompress=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,
-        read_bufsize=READ_LEN,
-    )
-
-
-def make_socket(address: tuple[Any, ...]) -> socket.socket:
-    """Make a socket for an address of getaddrinfo() that detects a dead peer within 30 s."""
-    family, kind, protocol = address[:3]
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE:
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MS)
-    return made
+def _essence(query: Mapping[str, str]) -> dict[str, str]:
+    """A query without the lifetime of its watch, which is random."""
+    return {name: text for name, text in query.items() if name != "timeoutSeconds"}

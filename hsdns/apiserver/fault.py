@@ -11,11 +11,18 @@ import ssl
 from typing import Final
 from urllib.parse import urlsplit
 
-import aiohttp
-
 from hsdns.apiserver.access import Access
+from hsdns.apiserver.connections import CONNECT_TIMEOUT
+from hsdns.apiserver.http_connection import (
+    ConnectTimeout,
+    Incomplete,
+    Lost,
+    NoResponse,
+    NotHttp,
+    ProxyRefused,
+    ProxyUnreachable,
+)
 
-CONNECT_TIMEOUT: Final = 10.0  # seconds, including name lookup and TLS
 # X509_V_ERR_* of OpenSSL for which the remedy is known.
 _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
@@ -23,16 +30,17 @@ _WRONG_NAME: Final = (62, 64)
 
 
 def describe(access: Access, error: BaseException, timeout: float) -> str:
-    """Return the message for an error of aiohttp or of the system; `timeout` is that of the response, in seconds."""
+    """Return the message for an HttpFault or an error of the system; `timeout` is that of the response, in seconds."""
     server = access.server
     cause = _cause(error)
-    if isinstance(error, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError)):
+    if isinstance(error, ProxyRefused):
         proxy = _without_password(access.proxy)
-        if isinstance(error, aiohttp.ClientHttpProxyError):
-            return (
-                f"the proxy {proxy} refuses to connect to {server}: {error.status} {error.message}"
-            )
+        return f"the proxy {proxy} refuses to connect to {server}: {error.status} {error.reason}"
+    if isinstance(error, ProxyUnreachable):
+        proxy = _without_password(access.proxy)
         return f"the proxy {proxy} on the way to {server} cannot be reached: {_system(cause)}"
+    if isinstance(error, Lost) and is_tls(error):  # an alert after the handshake
+        return f"{server} closed the TLS connection: {_system(cause)}"
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"{server} presents an invalid certificate: {_verification(access, cause)}"
     if isinstance(cause, ssl.SSLError):
@@ -43,19 +51,16 @@ def describe(access: Access, error: BaseException, timeout: float) -> str:
         return f"{server} cannot be resolved: {cause.strerror}"
     if isinstance(cause, ConnectionRefusedError):
         return f"{server} refuses connections; is the API server running?"
-    # While connecting: the session has no other timeout.
-    if isinstance(error, aiohttp.ServerTimeoutError):
+    if isinstance(error, ConnectTimeout):
         return f"{server} does not accept a connection within {CONNECT_TIMEOUT:g} s"
     if isinstance(cause, TimeoutError) and cause.errno is None:
         return f"{server} does not respond within {timeout:g} s"
-    if isinstance(error, aiohttp.ClientPayloadError):
+    if isinstance(error, Incomplete):
         return f"{server} closed the connection before the end of its response"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
+    if isinstance(error, NoResponse):
         return f"{server} closed the connection without a response"
-    if isinstance(error, aiohttp.ClientResponseError):
-        return f"{server} does not speak HTTP: {' '.join(error.message.split())[:120]}"
-    if is_tls(error):  # an alert after the handshake
-        return f"{server} closed the TLS connection: {_system(cause)}"
+    if isinstance(error, NotHttp):
+        return f"{server} does not speak HTTP: {' '.join(str(error).split())[:120]}"
     if isinstance(cause, OSError):
         return f"{server} cannot be reached: {_system(cause)}"
     return f"{server} cannot be reached: {type(cause).__name__}"
@@ -63,17 +68,14 @@ def describe(access: Access, error: BaseException, timeout: float) -> str:
 
 def is_tls(error: BaseException) -> bool:
     """Whether it is a TLS error, possibly because the certificate was refused."""
+    cause = _cause(error)
     # After the handshake only the text of the exception tells.
-    return isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)) or "[SSL" in str(error)
+    return isinstance(cause, ssl.SSLError) or "[SSL" in str(cause)
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the system's error that aiohttp has wrapped, or the error itself."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return error.certificate_error
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return error.os_error
-    return error
+    """Return the system's error within an HttpFault, or the error itself."""
+    return error.error if isinstance(error, (Lost, ProxyUnreachable)) else error
 
 
 def _system(error: BaseException) -> str:

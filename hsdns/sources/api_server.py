@@ -11,25 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from hsdns import collector
 from hsdns.apiserver.contact import Contact, ScopeObserver, WatchMetrics
 from hsdns.apiserver.obstacle import Obstacles
 from hsdns.apiserver.reflector import MAX_PAGE_LEN, PAGE, STATE_READ_TIMEOUT, Key, Reflector
-from hsdns.apiserver.resource import (
-    ENDPOINT_SLICES,
-    NAMESPACES,
-    PODS,
-    SERVICE_IMPORTS,
-    SERVICES,
-    Scope,
-)
+from hsdns.apiserver.resource import NAMESPACES, Scope
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.apiserver.watch_event import MalformedEvent, decode_page
 from hsdns.apiserver.watcher import MAX_ERROR_LEN, Watcher
 from hsdns.cluster.objects import (
-    IMPORT_NAME_LABEL,
     Event,
     Namespace,
     Object,
@@ -42,50 +34,9 @@ from hsdns.cluster.reading import Fault, Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.sources.api_pod import read_pod
 from hsdns.sources.api_reading import read_objects
+from hsdns.sources.watch_options import WatchOptions
 
 log = logging.getLogger("hsdns.apiserver")
-
-
-class WatchOptions(NamedTuple):
-    """What to watch; the selectors are text for the API server."""
-
-    namespaces: tuple[str, ...] = ()
-    labels: str = ""
-    namespace_labels: str = ""
-    endpoints: bool = True
-    pods: bool = False
-    imports: bool = False
-
-    def union(self, other: WatchOptions) -> WatchOptions:
-        """What to watch for two blocks; each store drops what it does not select."""
-        namespaces = (*self.namespaces, *other.namespaces)
-        return WatchOptions(
-            # Where one of them needs the whole cluster, there is no alternative to watching it.
-            namespaces=tuple(sorted({*namespaces})) if self.namespaces and other.namespaces else (),
-            labels=self.labels if self.labels == other.labels else "",
-            namespace_labels=self.namespace_labels
-            if self.namespace_labels == other.namespace_labels
-            else "",
-            endpoints=self.endpoints or other.endpoints,
-            pods=self.pods or other.pods,
-            imports=self.imports or other.imports,
-        )
-
-    @property
-    def scopes(self) -> list[Scope]:
-        """The scopes to watch if nothing is forbidden."""
-        scopes = [Scope(SERVICES, labels=self.labels)]
-        if self.endpoints:
-            scopes.append(Scope(ENDPOINT_SLICES, labels=self.labels))
-        elif self.imports:  # `noendpoints` does not hide the endpoints in other clusters
-            labels = ",".join(filter(None, (self.labels, IMPORT_NAME_LABEL)))
-            scopes.append(Scope(ENDPOINT_SLICES, labels=labels))
-        scopes.append(Scope(NAMESPACES, labels=self.namespace_labels))
-        if self.imports:  # CoreDNS, too, selects them with the selector of the namespaces
-            scopes.append(Scope(SERVICE_IMPORTS, labels=self.namespace_labels))
-        if self.pods:
-            scopes.append(Scope(PODS, labels=self.labels))
-        return scopes
 
 
 class Connect(Protocol):
@@ -151,7 +102,7 @@ class ApiServer:
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Watch all scopes until cancelled."""
-        # In a thread: it imports the HTTP client, for which the loop would stand still for 0.3 s.
+        # In a thread: it may have to import the HTTP client, and reads files.
         transport = await asyncio.to_thread(self.connect, around, report)
 
         def report_redacted(level: int, message: str) -> None:

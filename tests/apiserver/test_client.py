@@ -12,7 +12,8 @@ import pytest
 
 import hsdns
 from hsdns.apiserver.access import Access
-from hsdns.apiserver.client import ApiClient, make_socket, user_agent
+from hsdns.apiserver.client import ApiClient, user_agent
+from hsdns.apiserver.connections import make_socket
 from hsdns.apiserver.endpoint import Endpoint
 from hsdns.apiserver.in_cluster import InCluster
 from hsdns.apiserver.transport import Unreachable
@@ -225,7 +226,7 @@ class TestConnections:
             made.append(address)
             return make_socket(address)
 
-        monkeypatch.setattr("hsdns.apiserver.client.make_socket", watched)
+        monkeypatch.setattr("hsdns.apiserver.connections.make_socket", watched)
 
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver.contact import Contact
-from hsdns.sources.api_server import WatchOptions
+from hsdns.sources.watch_options import WatchOptions
 from loadtest.apiserver import faults
 from loadtest.apiserver.watch_cache import Manifest
 from tests.support.apiserver.api_under_test import EVERYTHING, FakeUnderTest, RealUnderTest

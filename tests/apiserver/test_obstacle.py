@@ -15,7 +15,7 @@ from hsdns.apiserver.obstacle import Obstacles, Refusal
 from hsdns.apiserver.transport import Unreachable
 from hsdns.apiserver.watch_event import decode_status
 from hsdns.metrics import Registry
-from hsdns.sources.api_server import WatchOptions
+from hsdns.sources.watch_options import WatchOptions
 from tests.apiserver.test_client import Given
 from tests.sources.test_api_server import service, small_cluster, watching
 from tests.support.apiserver.scripted_http import ScriptedServer, chunked

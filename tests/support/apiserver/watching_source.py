@@ -25,7 +25,8 @@ from hsdns.cluster.objects import Event, Namespace, Object, ObjectMeta
 from hsdns.cluster.source import Report, Surroundings
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.metrics import Registry
-from hsdns.sources.api_server import ApiServer, WatchOptions
+from hsdns.sources.api_server import ApiServer
+from hsdns.sources.watch_options import WatchOptions
 from tests.support.apiserver.api_under_test import ApiUnderTest, objects_of
 from tests.support.apiserver.tcp_proxy import TcpProxy
 from tests.support.cluster.differences import differences

@@ -422,8 +422,7 @@ class AnswerTable:
 
     def _make_room(self, octets: int) -> None:
         while self._queues.octets + self._shared_headers.octets + octets > self._entry_capacity:
-            gone = self._queues.evict()
-            if gone is None:
+            if (gone := self._queues.evict()) is None:
                 break
             _, entry = gone
             self._evicted += 1
@@ -440,8 +439,7 @@ class AnswerTable:
         if form.limit > shared.max_payload:
             form = lower_size(form, shared.max_payload)
         kind = shared.kind | len(query) << LENGTH_SHIFT | form.do
-        if shared.mark_ttl > 0:
-            kind |= CACHE_HIT
+        kind |= CACHE_HIT if shared.mark_ttl > 0 else 0
         self.prepared_replies.prepare(key, entry, query, end, form, kind, room)
 
     def _room_for_prepared(self) -> int:

@@ -1,7 +1,7 @@
-"""What the handlers of a block tell the answer table: small protocols, each met by the plugins that it concerns.
+"""Protocols by which the handlers of a block tell the answer table what it may store, count and log.
 
 Path: beside step 2; policy.py looks for them in a block, plugins implement them without naming them.
-Rule 1: opting in: a handler without Cacheable must see every query.
+Rule 1: caching is opt-in: a handler without Cacheable must see every query.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hsdns.wire.name import Name
 
 
 class HitLabels(NamedTuple):
-    """What hits that count alike have in common; `zone` is the server block's."""
+    """The labels of hits that are counted together; `zone` is the server block's."""
 
     server: str
     zone: Name
@@ -26,9 +26,9 @@ class HitLabels(NamedTuple):
 
 
 class HitCounts(NamedTuple):
-    """Queries by family of the client's address, with DO, by size and duration, and how they count for `cache`.
+    """Numbers of queries by address family, with DO, by size and duration, and as hits and misses of `cache`.
 
-    The sizes and durations are what metrics.Histogram.add() takes: counts by class, then the sum (octets, seconds).
+    Sizes and durations have the form of metrics.Histogram.add(): counts by bucket, then the sum (octets, seconds).
     """
 
     ipv4: int
@@ -59,7 +59,7 @@ class HitCounts(NamedTuple):
 
     @property
     def queries(self) -> int:
-        """All of them."""
+        """The number of all queries."""
         return self.ipv4 + self.ipv6
 
 
@@ -67,7 +67,7 @@ class HitCounts(NamedTuple):
 class Cacheable(Protocol):
     """A handler that need not see every query."""
 
-    # True where its module docstring says why the replies that pass it may be stored.
+    # True if replies that pass it may be stored; its module docstring says why.
     cacheable: bool
 
 
@@ -76,7 +76,7 @@ class AnswerSource(Protocol):
     """The handler whose replies are stored: every dependency of them has a counter (`kubernetes`)."""
 
     zones: tuple[Name, ...]
-    # Whether its replies say in Extended DNS Errors why they are as they are (RFC 8914).
+    # Whether its replies contain reasons as Extended DNS Errors (RFC 8914).
     explains: bool
 
     @property
@@ -84,7 +84,7 @@ class AnswerSource(Protocol):
         """The namespaces and Services that exist."""
 
     def tells_absence(self, zone: Name) -> bool:
-        """Whether the names of a zone that are not those of a namespace or Service do not exist."""
+        """Whether all names of a zone that belong to no namespace or Service are nonexistent."""
 
 
 @runtime_checkable
@@ -92,27 +92,27 @@ class AnswersFirst(Protocol):
     """A handler that may answer, change or count single names before the source of answers sees them."""
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """Names in a zone at or below which it does so; None for any name of the zone.
+        """The names in a zone at or below which it may do so; None for any name of the zone.
 
         When the result changes, the handler calls Runtime.names_answered_first_changed().
         """
 
 
 @runtime_checkable
-class NeedsNoRenewal(Protocol):
-    """A handler that does nothing to a reply that is made before anybody asks: it only counts, logs or reorders."""
+class SkipsRecompute(Protocol):
+    """A handler without an effect on recomputed replies: it only counts, logs or reorders."""
 
-    needs_no_renewal: bool  # True
+    skips_recompute: bool  # True
 
 
 @runtime_checkable
-class Renews(Protocol):
-    """A handler that takes part in making a reply before anybody asks (renewal.py)."""
+class Recomputes(Protocol):
+    """A handler that takes part in recomputing an invalidated reply (recompute.py)."""
 
-    async def renew(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """What handle() returns for a name of the cluster; counts, stores and waits for nothing.
+    async def recompute(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Return what handle() returns for a name of the cluster; do not count, store or wait.
 
-        It may be called in the thread of the watch, while handle() runs in another one.
+        It may be called in the watch thread, while handle() runs in another one.
         """
 
 

@@ -1,7 +1,7 @@
-"""What the hits of an answer table count as, in groups with the same labels, and their lines in the query log.
+"""Counts the hits of an answer table, in groups with the same labels, and logs them.
 
-Path: beside step 2; writer.py gives each stored reply the number of its group.  server/answer_tables.py has the counts
-added before each scrape, takes records from the table at intervals and gives them to HitLog.write().
+Path: beside step 2; writer.py gives each stored reply the number of its group.  server/answer_tables.py adds the counts
+before each scrape, takes records from the table at intervals and gives them to HitLog.write().
 Rule 1: a hit counts in the same metrics as a query that the chain answers.
 """
 
@@ -19,19 +19,19 @@ from hsdns.fastpath import AnswerTable, LogRecord
 from hsdns.wire.decode import decode
 from hsdns.wire.name import Name
 
-# A block whose log shows the address that was asked has no answer table.
+# A block whose log shows the server's address has no answer table.
 _UNKNOWN: Final = Endpoint("", 0)
 
 
 class HitGroup(NamedTuple):
-    """Hits that count alike; None where the block has no plugin that counts them."""
+    """Hits that are counted together; None if the block has no plugin that counts them."""
 
     queries: tuple[CountsHits, HitLabels] | None
-    cache: tuple[CountsCacheHits, str] | None  # and as which kind
+    cache: tuple[CountsCacheHits, str] | None  # with the kind
 
 
 class HitGroups:
-    """The groups of one answer table; the table knows them by their numbers."""
+    """The groups of one answer table, which identifies them by number."""
 
     def __init__(self, server: str, table: AnswerTable) -> None:
         self._server = server
@@ -43,7 +43,7 @@ class HitGroups:
     def number(
         self, zone: Name, policy: BlockPolicy, qtype: int, rcode: int, kind: str | None
     ) -> int:
-        """The number of a group; `kind` is that of the cache, None where the cache does not count the reply."""
+        """The number of a group; `kind` is the cache's kind, None if the cache does not count the reply."""
         labels = HitLabels(self._server, zone, qtype, rcode)
         group = HitGroup(
             (policy.counter, labels) if policy.counter is not None else None,
@@ -51,7 +51,7 @@ class HitGroups:
         )
         number = self._numbers.get(group)
         if number is None:
-            with self._adding:  # replies are also made in the thread of the watch (writer.py)
+            with self._adding:  # replies are also computed in the watch thread (writer.py)
                 number = self._numbers.get(group)
                 if number is None:
                     number = len(self._groups)
@@ -60,7 +60,7 @@ class HitGroups:
         return number
 
     def count(self) -> None:
-        """Add what the table has counted since the last time to the metrics."""
+        """Add the table's counts since the last call to the metrics."""
         for number, is_tcp, cells in self._table.take_counts():
             group, counts = self._groups[number], HitCounts.from_cells(cells)
             if group.queries is not None:
@@ -84,7 +84,7 @@ class HitLog:
         self._blocks = blocks
         logs = [each.log for each in policies if each.log is not None and each.stores_any]
         self.is_wanted = bool(logs)
-        # To find out whose line it would be costs ten times as much as to drop it.
+        # Finding the block of a line costs ten times as much as dropping it.
         self._drop = logs[0].drop_lines if logs and all(each.logs_all for each in logs) else None
         self.lost = 0
 

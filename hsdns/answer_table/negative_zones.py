@@ -1,12 +1,12 @@
 """Zones in which names that cannot exist are answered from one template, without the chain.
 
-Path: beside step 2; writer.py makes them with the table and hands their first NXDOMAIN to store_template().
+Path: beside step 2; writer.py creates them with the table and passes their first NXDOMAIN to store_template().
 Rule 1: a negative zone is a forward zone of `kubernetes` without `fallthrough` for it.  Its exclusions are the zones of
         other blocks and plugins and the names that handlers before `kubernetes` answer first.
-Rule 2: where `cache` would store each such name, and so count it by itself, there is no negative zone: these names are
-        stored one by one, like others.
-Rule 3: where the source explains its replies, only queries without EDNS are answered from the template, because a name
-        can be missing for several reasons.
+Rule 2: if `cache` would store each such name, and count it individually, there is no negative zone: these names are
+        stored individually, like others.
+Rule 3: if the source explains its replies, only queries without EDNS are answered from the template, because a name can
+        be missing for several reasons.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class NegativeZone(NamedTuple):
     exclusions: tuple[Name, ...]  # names at or below them are left to the chain
 
     def covers(self, qname: Name) -> bool:
-        """Whether the template is the answer to a name, if that does not exist."""
+        """Whether the template answers a name, if the name does not exist."""
         return (
             qname.is_at_or_below(self.zone)
             and qname != self.zone
@@ -67,10 +67,10 @@ class NegativeZones:
                     self._add(zone, block, policy, policy.source)
 
     def store_template(self, query: Query, block: Name, wire: bytes, out: bytes, size: int) -> bool:
-        """Use an NXDOMAIN reply as template; return False if the reply is to be stored by itself.
+        """Use an NXDOMAIN reply as template; return False if the reply needs its own entry.
 
-        It is stored by itself if its name is in no negative zone of the block, or in one that has a template already
-        and still leaves the name to the chain.
+        It needs one if its name is in no negative zone of the block, or in one that already has a template but still
+        passes the name to the chain.
         """
         zone = self._find(query, block)
         if zone is None or zone.number in self._with_template:

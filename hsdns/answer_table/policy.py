@@ -1,10 +1,10 @@
 """Which replies of a server block the answer table may store.
 
-Path: beside step 2; made for each block with its chain, asked by writer.py about each reply of the block.
-Rule 1: opting in: `fresh` replies of a block, whose every dependency has a counter, are stored only if every handler is
-        cacheable and one of them is `kubernetes`.
-Rule 2: replies from entries of `cache` are stored, until they expire, if every handler before `cache` is cacheable; the
-        handlers after it are not asked for them.
+Path: beside step 2; created for each block with its chain, used by writer.py for each reply of the block.
+Rule 1: storing is opt-in: `fresh` replies of a block, whose every dependency has a counter, are stored only if every
+        handler is cacheable and one of them is `kubernetes`.
+Rule 2: replies from entries of `cache` are stored, until they expire, if every handler before `cache` is cacheable;
+        such queries do not reach the handlers after it.
 Rule 3: only replies to queries of STORED_TYPES are stored.
 """
 
@@ -24,7 +24,7 @@ from hsdns.answer_table.capabilities import (
     RotatesAddresses,
     SharesMemory,
 )
-from hsdns.answer_table.renewal import link_renewal
+from hsdns.answer_table.recompute import link_recompute
 from hsdns.block_choice import RequestFilter
 from hsdns.capability import has
 from hsdns.chain import Handler
@@ -34,7 +34,7 @@ from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
 
-# The types that clients ask for, those with a metric label of their own.  HINFO is not among them: `loop` answers it.
+# The types that clients query, which have their own metric label.  HINFO is not among them: `loop` answers it.
 STORED_TYPES: Final = frozenset({
     RRType.A, RRType.AAAA, RRType.ANY, RRType.AXFR, RRType.CNAME, RRType.DNSKEY, RRType.DS, RRType.HTTPS, RRType.IXFR,
     RRType.MX, RRType.NS, RRType.NSEC, RRType.NSEC3, RRType.PTR, RRType.RRSIG, RRType.SOA, RRType.SRV, RRType.SVCB,
@@ -48,10 +48,10 @@ _ADDRESSES: Final = frozenset({RRType.A, RRType.AAAA})
 
 
 class BlockPolicy:
-    """What may be stored of one block.
+    """Decides which replies of one block may be stored.
 
-    `reason` says why no reply of the cluster may, "" where they may be stored; `stores_cached` whether those of `cache`
-    may, and `stores_any` whether any may.
+    `reason` says why no reply about the cluster may be stored, "" if they may; `stores_cached` says whether replies of
+    `cache` may be stored, `stores_any` whether any reply may.
     """
 
     def __init__(self, handlers: Sequence[Handler]) -> None:
@@ -71,8 +71,8 @@ class BlockPolicy:
         self.reason = self._find_reason()
         self.stores_cached = self._may_store_cached()
         self.stores_any = self.stores_cached or not self.reason
-        # What makes its replies again, None where only a query can.
-        self.renewal = None if self.reason else link_renewal(self._handlers, self.source)
+        # The chain that recomputes its replies, None if only a query can.
+        self.recompute_chain = None if self.reason else link_recompute(self._handlers, self.source)
 
     def may_store(self, query: Query, reply: Reply, dependencies: Dependencies) -> bool:
         """Whether a reply of this block may be stored."""
@@ -86,19 +86,19 @@ class BlockPolicy:
             and not reply.tc
             and reply.rd is None
             and query.qtype in STORED_TYPES
-            # The table writes the OPT record itself: as the query's, but for a payload size that is lowered.
+            # The table writes the OPT record itself: the query's, with a lowered payload size.
             and (reply.edns is None or reply.edns == self.lower_payload(query).edns)
         )
 
     def lower_payload(self, query: Query) -> Query:
-        """The query as the source sees it: its EDNS payload size is at most `max_payload`."""
+        """Return the query as the source sees it, with an EDNS payload size of at most `max_payload`."""
         edns = query.edns
         if edns is None or edns.payload_size <= self.max_payload:
             return query
         return query.replace(edns=edns.lowered(self.max_payload))
 
     def names_answered_first(self, zone: Name) -> list[Name] | None:
-        """Names in a zone that handlers before the source may answer, or count one by one; None for any name."""
+        """Names in a zone that handlers before the source may answer, or count individually; None for any name."""
         found: list[Name] = []
         for handler in self._handlers:
             if handler is self.source:
@@ -111,14 +111,14 @@ class BlockPolicy:
         return found
 
     def _is_storable_cached(self, query: Query, reply: Reply) -> bool:
-        """Whether hits of a reply are what the chain would do: the order of records, and the class that `log` sees."""
+        """Whether a hit is equivalent to an answer of the chain, in the order of records and the class for `log`."""
         if reply.rcode not in _CACHED_RCODES:
             return False
         if self.rotates_addresses and not _rotates_at_most_addresses(reply):
             return False
         if self.log is None:
             return True
-        # `log` classifies hits by rcode and number of answers alone.
+        # `log` classifies hits by rcode and number of answers only.
         has_signature = query.do and any(
             rr.rrtype == RRType.RRSIG
             for section in (reply.answer, reply.authority, reply.additional)
@@ -150,7 +150,7 @@ class BlockPolicy:
 
 
 def _rotates_at_most_addresses(reply: Reply) -> bool:
-    """Whether the table can put the answer in another order as `loadbalance` does: addresses of one name and type."""
+    """Whether the table can reorder the answer as `loadbalance` does: it has addresses of one name and type only."""
     if reply.rcode != Rcode.NOERROR:
         return True
     addresses = [(rr.owner, rr.rrtype) for rr in reply.answer if rr.rrtype in _ADDRESSES]

@@ -3,8 +3,9 @@
 Path: beside step 2; server/processors.py makes one for each listener, query.py enqueues what the chain answered, and
 server/udp.py and tcp.py have the queue stored once the replies are sent.
 Rule 1: policy.py says which replies are stored.
-Rule 2: names that cannot exist are stored as the template of their negative zone, where they are in one.
-Rule 3: what was asked for is made again when an event has ended it (renewal.py); server/renewals.py calls renew().
+Rule 2: a name that cannot exist is not stored; the first one becomes the template of its negative zone, if it has one.
+Rule 3: replies that clients query are recomputed when an event has invalidated them (recompute.py);
+        server/recomputation.py calls recompute().
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 from hsdns.answer_table.hits import HitGroups, HitLog
 from hsdns.answer_table.negative_zones import NegativeZones
 from hsdns.answer_table.policy import BlockPolicy
-from hsdns.answer_table.renewal import RenewedNames, make
+from hsdns.answer_table.recompute import RecomputedNames, compute
 from hsdns.block_choice import BlockChoice
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import Dependencies
@@ -31,17 +32,17 @@ from hsdns.wire.size import reply_size
 CAPACITY: Final = (
     64 * 1024 * 1024
 )  # octets of replies that a table and the caches of its blocks store at most
-LEAST: Final = CAPACITY // 4  # octets that are left to the table however much the caches store
-# Octets by which the room of the table changes at a time: to evict that much takes a millisecond or two.
+LEAST: Final = CAPACITY // 4  # octets that the table always has, however much the caches store
+# Octets by which the capacity changes at a time: evicting this much takes a millisecond or two.
 STEP: Final = 1024 * 1024
 _NOBODY: Final = Endpoint("", 0)
 
 
 class AnswerTableWriter:
-    """One listener's answer table and what is stored, counted and logged of it.
+    """One listener's answer table, and what is stored, counted and logged for it.
 
-    `blocks` gives the policy of the block behind each zone of the listener, `server` the listener as metrics name it.
-    `tap` takes the hits of the table, as those of `source`.
+    `blocks` has the policy of the server block for each zone of the listener, `server` is the listener as metrics name
+    it.  The table reports its hits to `tap`, with the number `source`.
     """
 
     def __init__(
@@ -62,23 +63,23 @@ class AnswerTableWriter:
         self._negative_zones = NegativeZones(self.table, self.hits, blocks)
         self._sharers = {each for policy in blocks.values() for each in policy.sharers}
         self._capacity = CAPACITY
-        self.renewed = RenewedNames()
+        self.recomputed = RecomputedNames()
         self._queue: list[tuple[bytes, Query, Reply, bytes, Dependencies]] = []
 
     def dependencies(self) -> Dependencies:
-        """A record for one query of what its reply depends on."""
+        """A new record of the dependencies of one reply."""
         return Dependencies(self._versions)
 
     def enqueue(
         self, wire: bytes, query: Query, reply: Reply, out: bytes, dependencies: Dependencies
     ) -> None:
-        """Queue a reply for flush(), so that the client need not wait for its storing."""
+        """Queue a reply for flush(), so that the client does not wait until it is stored."""
         self._queue.append((wire, query, reply, out, dependencies))
 
     def flush(self) -> None:
-        """Store what is queued; to be called when the replies have been sent.
+        """Store the queued replies; to be called when they have been sent.
 
-        A reply whose counters have moved meanwhile is stale, as it would be if they moved later.
+        A reply whose counters were incremented meanwhile is stored as stale.
         """
         queue = self._queue
         if queue:
@@ -86,32 +87,32 @@ class AnswerTableWriter:
         while queue:
             self._store(*queue.pop())
 
-    def renew(self, wire: bytes, now: float) -> tuple[int, ...] | None:
-        """Make and store the reply to a query that nobody has asked at `now`, in monotonic seconds.
+    def recompute(self, wire: bytes, now: float) -> tuple[int, ...] | None:
+        """Compute and store the reply to a query before a client sends it; `now` in monotonic seconds.
 
-        Return the counters that it depends on, None if it is left to who asks.  It may be called in the thread of the
-        watch, if the table may (the compiled one).
+        Return the counters that it depends on, None if the next query has to compute it.  With the compiled table, it
+        may be called in the watch thread.
         """
         query = decode(wire)
         found = self._blocks.match(query.qname, query.qtype)
         policy = found.block if found is not None else None
-        if found is None or policy is None or policy.renewal is None:
+        if found is None or policy is None or policy.recompute_chain is None:
             return None
         dependencies = Dependencies(self._versions)
         request = Request(
             query, _NOBODY, _NOBODY, "udp", self.server, found.zone, now, 0, dependencies
         )
-        reply = make(policy.renewal, request)
+        reply = compute(policy.recompute_chain, request)
         if reply is None or not policy.may_store(query, reply, dependencies):
             return None
         out = encode(query, reply, MAX_TCP_LEN)
         is_stored = self._put(
-            wire, query, reply, out, dependencies, policy, found.zone, renewed=True
+            wire, query, reply, out, dependencies, policy, found.zone, recomputed=True
         )
         return dependencies.counters if is_stored else None
 
     def _share_memory(self) -> None:
-        """Leave to the caches what they use, step by step."""
+        """Subtract the memory of the caches from the table's capacity, step by step."""
         wanted = max(LEAST, CAPACITY - sum(each.stored_octets() for each in self._sharers))
         change = min(max(wanted - self._capacity, -STEP), STEP)
         if abs(change) == STEP:
@@ -128,11 +129,14 @@ class AnswerTableWriter:
             return
         cached = dependencies.cached
         is_stored = self._put(wire, query, reply, out, dependencies, policy, found.zone)
-        is_renewable = not cached and policy.renewal is not None and reply.rcode == Rcode.NOERROR
-        # What depends on its namespace alone, such as the address of a Pod, hardly ever changes, and has no end.
+        is_recomputable = (
+            not cached and policy.recompute_chain is not None and reply.rcode == Rcode.NOERROR
+        )
+        # Replies that depend on their namespace alone, such as Pod addresses, hardly ever change, and their number is
+        # unlimited.
         may_change = len(dependencies.counters) > 1 or query.qtype == RRType.PTR
-        if is_stored and is_renewable and may_change:
-            self.renewed.add(query, wire, dependencies.counters)
+        if is_stored and is_recomputable and may_change:
+            self.recomputed.add(query, wire, dependencies.counters)
 
     def _put(
         self,
@@ -144,22 +148,22 @@ class AnswerTableWriter:
         policy: BlockPolicy,
         zone: Name,
         *,
-        renewed: bool = False,
+        recomputed: bool = False,
     ) -> bool:
         kind: str | None
         names: ClusterNames | None = None
         cached = dependencies.cached
         errors = reply.extended_errors if query.edns is not None else b""
         size = reply_size(query, reply)
-        # Truncated for this client; the table has all of it, and truncates for each.
+        # Truncated for this client; the table stores the whole reply, and truncates it for each client.
         if out[2] << 8 & TC:
-            # A reply of `cache` comes here whenever it is asked for, and must not be encoded each time in vain.
+            # A big reply of `cache` comes here at each query, and should not be encoded each time without being stored.
             if size > (MAX_TCP_LEN if cached is None else MAX_STORED_LEN):
                 return False
             out = encode(query, reply, MAX_TCP_LEN)
         if cached is not None:
             kind, mark_ttl = cached.kind, -1
-            if cached.ad:  # the table leaves it out for this client, if it has not asked for it
+            if cached.ad:  # the table clears it for clients that have not asked for it
                 out = out[:3] + bytes((out[3] | AD,)) + out[4:]
         else:
             assert policy.source is not None, "or the policy has a reason"
@@ -184,5 +188,5 @@ class AnswerTableWriter:
             max_payload=policy.max_payload,
             timed=None if cached is None else cached.timing,
             errors=errors,
-            renewed=renewed,
+            renewed=recomputed,
         )

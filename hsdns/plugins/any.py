@@ -32,4 +32,4 @@ class Any(Plugin):
             return await next(request)
         return Reply(answer=(RR(request.query.qname, RRType.HINFO, TTL, _HINFO),))
 
-    renew = handle  # which changes nothing but the reply
+    recompute = handle  # which changes nothing but the reply

@@ -77,7 +77,7 @@ class Errors(Plugin):
     """Logs the errors of the handlers after it."""
 
     name: ClassVar[str] = "errors"
-    needs_no_renewal = True
+    skips_recompute = True
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "stacktrace": Property(flag, default=False),

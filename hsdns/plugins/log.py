@@ -104,7 +104,7 @@ class Log(Plugin):
     """Logs queries."""
 
     name: ClassVar[str] = "log"
-    needs_no_renewal = True
+    skips_recompute = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "class": Property(
             many(choice(*_CLASSES)), syntax="all|success|denial|error...", repeat="extend"

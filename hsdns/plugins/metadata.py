@@ -61,4 +61,4 @@ class Metadata(Plugin):
         """Pass the query on."""
         return await next(request)
 
-    renew = handle  # which changes nothing but the reply
+    recompute = handle  # which changes nothing but the reply

@@ -43,4 +43,4 @@ class Minimal(Plugin):
             return reply
         return reply.replace(authority=(), additional=(), edns=None, edns_options=None)
 
-    renew = handle  # which changes nothing but the reply
+    recompute = handle  # which changes nothing but the reply

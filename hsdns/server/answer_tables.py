@@ -25,7 +25,7 @@ from hsdns.metrics import Counter, Registry
 from hsdns.server.datagram import client_endpoint
 from hsdns.server.listener import Listener
 from hsdns.server.query_tap import QueryTap
-from hsdns.server.renewals import Renewals
+from hsdns.server.recomputation import Recomputation
 from hsdns.server.udp_listener import UdpListener
 from hsdns.wire.name import Name
 
@@ -62,17 +62,17 @@ class AnswerTables:
     """All tables of the process, and what the UDP sockets have counted.
 
     `listeners` gives those of all configurations, the one that serves last: its tables are the ones that gauges show.
-    `renewals` are told of all tables.
+    `recomputation` are told of all tables.
     """
 
     def __init__(
         self,
         metrics: Registry,
         listeners: Callable[[], Iterable[Listener]],
-        renewals: Renewals | None = None,
+        recomputation: Recomputation | None = None,
     ) -> None:
         self._listeners = listeners
-        self._renewals = renewals
+        self._recomputation = recomputation
         # What was seen of each that is counted, by the counter's name; a dict, for its order.
         self._tables: dict[AnswerTableWriter, _Seen] = {}
         self._sockets: dict[UdpListener, _Seen] = {}
@@ -116,8 +116,8 @@ class AnswerTables:
 
     def close(self) -> None:
         """Log and count what there is; called when all listeners have closed."""
-        if self._renewals is not None:
-            self._renewals.detach()
+        if self._recomputation is not None:
+            self._recomputation.detach()
         for table in self._tables:
             self._write_log(table, MAX_LOG_LINES)
         self.fold()
@@ -128,8 +128,8 @@ class AnswerTables:
         tables = [each.processor.writer for each in listeners]
         live = {table: None for table in tables if table is not None}
         sockets = {each.udp: None for each in listeners if each.udp is not None}
-        if self._renewals is not None:
-            self._renewals.writers = tuple(live)
+        if self._recomputation is not None:
+            self._recomputation.writers = tuple(live)
         for table in live:
             self._tables.setdefault(table, _Seen())
         for listener in sockets:
@@ -148,8 +148,8 @@ class AnswerTables:
 
     async def write_logs(self) -> None:
         """Write the lines about what the tables have answered, and forget exchanged tables, until cancelled."""
-        if self._renewals is not None:
-            self._renewals.attach_main()
+        if self._recomputation is not None:
+            self._recomputation.attach_main()
         while True:
             # A server that logs nothing is not woken for it.
             writers = (each.processor.writer for each in self._listeners())

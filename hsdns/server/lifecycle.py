@@ -41,7 +41,7 @@ from hsdns.server.opener import Opener
 from hsdns.server.phases import STOPPING, TRANSITIONS, Event, Phase
 from hsdns.server.processors import has_debug, make_processors
 from hsdns.server.query_tap import QueryTap
-from hsdns.server.renewals import Renewals
+from hsdns.server.recomputation import Recomputation
 from hsdns.server.restarts import until_started
 from hsdns.server.runtime import ServerRuntime, Tasks, take_apart
 from hsdns.server.service_manager import ServiceManager
@@ -106,9 +106,9 @@ class Server:
         self._opener = opener(self.metrics, self._tasks.spawn, clock, workers, shares.clients)
         self._watchdog = Watchdog(self.metrics, clock) if watches_apart else None
         self._watch_loop: WatchLoop | None = None
-        self._renewals = Renewals(self.counters, clock, apart=watches_apart)
+        self._recomputation = Recomputation(self.counters, clock, apart=watches_apart)
         if self._watchdog is not None:
-            lease, began = self.counters.renew_lease, self._renewals.attach_apart
+            lease, began = self.counters.renew_lease, self._recomputation.attach_apart
             self._watch_loop = WatchLoop(lease, self._watchdog, clock, began=began)
         self._life = StateMachine(TRANSITIONS, Phase.NEW)
         self._changing = asyncio.Lock()  # held by the start, a reload, or the end
@@ -132,7 +132,7 @@ class Server:
         BehindGauge(self.metrics, clock, self._configurations, rules)
         seen = self._queries, self.metrics, self.faults
         self._door = Door(lambda: self.instance, clock, ServerRuntime.wall, *seen)
-        self._tables = AnswerTables(self.metrics, self._listeners, self._renewals)
+        self._tables = AnswerTables(self.metrics, self._listeners, self._recomputation)
 
     @property
     def phase(self) -> Phase:
@@ -384,7 +384,7 @@ class Server:
         apart = self._watch_loop
         runtime = ServerRuntime(
             self.metrics,
-            self._renewals,
+            self._recomputation,
             clock=self._clock,
             reload_if_changed=self._reload_if_changed,
             fail=self._fail,
@@ -405,7 +405,7 @@ class Server:
             self._make_processors,
             is_forced=lambda: self.phase is Phase.QUITTING,
             settle=self._tables.settle,
-            warm=self._renewals.warm,
+            warm=self._recomputation.warm,
             in_thread=self._in_thread,
         )
         return instance

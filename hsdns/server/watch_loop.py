@@ -2,7 +2,8 @@
 
 Path: runtime.py spawns here what watches (plugins/kubernetes/watch.py): sources, stores, snapshots, store checks.
 Rule 1: nothing but that runs here, so that no query, log line, reload or transfer is in front of an event; and after
-        an event, for half a millisecond at a time, what makes the answers again that it has ended (renewals.py).
+        an event, for half a millisecond at a time, the recomputation of the replies that it has invalidated
+        (recomputation.py).
 Rule 2: what depends on the store is valid in the answer table for LEASE seconds after a turn of this loop
         (fastpath/versions.py).  A turn that comes late does not count: what has arrived meanwhile comes first.
 Rule 3: queries that are not answered from the table wait for the next turn that counts, at most PATIENCE seconds; then

@@ -194,7 +194,7 @@ class Cache(Plugin):
                 request.dependencies.mark = half.mark(query, reply, judgement.kind)
         return for_client(reply, query)
 
-    async def renew(self, request: Request, next: Next) -> Reply:  # noqa: A002 - as above
+    async def recompute(self, request: Request, next: Next) -> Reply:  # noqa: A002 - as above
         """The reply of the cluster as handle() passes it on; counts and stores nothing."""
         query = request.query
         if not self._covers(query.qname):

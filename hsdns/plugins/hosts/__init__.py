@@ -178,7 +178,7 @@ class Hosts(Plugin):
             return unwritten(Rcode.SERVFAIL)
         return self._reply(qname, qtype, found)
 
-    renew = handle  # which changes nothing but the reply
+    recompute = handle  # which changes nothing but the reply
 
     def _addresses(self, qname: Name, rrtype: int) -> list[bytes]:
         return [packed for table in self._tables for packed in table.addresses(qname, rrtype)]

@@ -290,7 +290,7 @@ class Kubernetes(Plugin):
         await self.catch_up(request)
         return await self._handle(request, zone, next)
 
-    async def renew(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+    async def recompute(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
         """What handle() returns; the writer of the store itself need not catch up."""
         zone = request.query.qname.longest_of(self.zones)
         if zone is None:

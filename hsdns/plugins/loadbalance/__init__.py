@@ -75,7 +75,7 @@ class Loadbalance(Plugin):
     """Reorders the records of replies."""
 
     name: ClassVar[str] = "loadbalance"
-    needs_no_renewal = True
+    skips_recompute = True
     cacheable = True
     rotates_addresses = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {

@@ -171,7 +171,7 @@ class Prometheus(Plugin):
     """Counts a block's queries and serves /metrics."""
 
     name: ClassVar[str] = "prometheus"
-    needs_no_renewal = True
+    skips_recompute = True
     cacheable = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "runtime_metrics": Property(flag, default=False),

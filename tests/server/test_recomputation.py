@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from hsdns.answer_table.renewal import RenewedNames
+from hsdns.answer_table.recompute import RecomputedNames
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.cluster.objects import Upserted
 from hsdns.fastpath import Versions
-from hsdns.server import renewals as module
-from hsdns.server.renewals import TURN, Renewals
+from hsdns.server import recomputation as module
+from hsdns.server.recomputation import TURN, Recomputation
 from hsdns.wire.decode import decode
 from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import run, until
@@ -31,7 +31,7 @@ class Writer:
     """A table with its writer of which the names are true; each of `missing` is left to who asks."""
 
     def __init__(self, *counters: tuple[int, ...]) -> None:
-        self.renewed = RenewedNames()
+        self.recomputed = RecomputedNames()
         self.table = self
         self.used: dict[bytes, int] = {}
         self.made: list[int] = []
@@ -41,13 +41,13 @@ class Writer:
         self.queries = [ask(f"{number}.example.") for number in range(len(counters))]
         self.counters = dict(zip(self.queries, counters, strict=True))
         for query, found in self.counters.items():
-            self.renewed.add(decode(query), query, found)
+            self.recomputed.add(decode(query), query, found)
             self.used[query] = 0
 
     def uses(self, query: bytes) -> int | None:
         return self.used.get(query)
 
-    def renew(self, query: bytes, now: float) -> Sequence[int] | None:
+    def recompute(self, query: bytes, now: float) -> Sequence[int] | None:
         assert now == self.now
         self.made.append(self.queries.index(query))
         self.now += self.seconds
@@ -57,17 +57,17 @@ class Writer:
 
 
 class Bench:
-    """Renewals of one writer that run on the running loop."""
+    """Recomputation of one writer that run on the running loop."""
 
     def __init__(self, *counters: tuple[int, ...]) -> None:
         self.versions, self.writer = Versions(), Writer(*counters)
-        self.renewals = Renewals(self.versions, lambda: self.writer.now)
+        self.recomputation = Recomputation(self.versions, lambda: self.writer.now)
         self.use(self.writer)
-        self.renewals.attach_main()
+        self.recomputation.attach_main()
 
     def use(self, *writers: Writer) -> None:
         used: Any = writers
-        self.renewals.writers = used
+        self.recomputation.writers = used
 
     async def turns(self, count: int = 1) -> list[int]:
         """What is made in the next turns of the loop."""
@@ -81,13 +81,13 @@ def test_what_an_event_has_ended_is_made_once_after_it() -> None:
     async def test() -> None:
         bench = Bench((1, 2), (2,), (3,))
         for index in (1, 2, ANYTHING):
-            bench.renewals.bump(index)
-            assert bench.renewals.read(index) == 1
+            bench.recomputation.bump(index)
+            assert bench.recomputation.read(index) == 1
         assert bench.writer.made == []
         assert sorted(await bench.turns()) == [0, 1]
-        bench.renewals.bump(2)
+        bench.recomputation.bump(2)
         assert await bench.turns() == [], "nobody has asked since"
-        bench.renewals.bump(2)
+        bench.recomputation.bump(2)
         bench.writer.used[bench.writer.queries[0]] = 3
         assert await bench.turns() == [], "so they have been forgotten"
 
@@ -99,25 +99,27 @@ def test_what_is_asked_for_is_made_again_and_again() -> None:
         bench = Bench((1,))
         (query,) = bench.writer.queries
         for _ in range(3):
-            bench.renewals.bump(1)
+            bench.recomputation.bump(1)
             assert await bench.turns() == [0]
             bench.writer.used[query] = 3
 
     run(test())
 
 
-def test_what_cannot_be_made_is_left_to_who_asks(caplog: pytest.LogCaptureFixture) -> None:
+def test_replies_that_cannot_be_recomputed_are_left_to_the_next_query(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         bench = Bench((1,), (1,), (1,))
         writer = bench.writer
         writer.missing.add(writer.queries[0])
         writer.counters[writer.queries[1]] = ()
         del writer.used[writer.queries[2]]  # it was evicted
-        bench.renewals.bump(1)
+        bench.recomputation.bump(1)
         assert await bench.turns() == [0, 1]
-        assert len(writer.renewed) == 0
+        assert len(writer.recomputed) == 0
         (record,) = caplog.records
-        assert record.message.startswith("a reply cannot be made before it is asked for")
+        assert record.message.startswith("a reply cannot be recomputed in advance")
         assert record.levelname == "ERROR"
 
     run(test())
@@ -127,9 +129,9 @@ def test_many_are_made_some_in_a_turn() -> None:
     async def test() -> None:
         bench = Bench(*[(1,)] * 7)
         bench.writer.seconds = TURN / 2.5
-        bench.renewals.bump(1)
+        bench.recomputation.bump(1)
         assert await bench.turns() == [0, 1, 2]
-        bench.renewals.bump(1)  # an event comes between, and has ended what was made
+        bench.recomputation.bump(1)  # an event comes between, and has ended what was made
         bench.writer.used = dict.fromkeys(bench.writer.queries, 3)
         assert await bench.turns() == [3, 4, 5]
         assert sorted(await bench.turns(9)) == [0, 1, 2, 3, 4, 5, 6]
@@ -141,7 +143,7 @@ def test_a_table_that_was_exchanged_is_left_alone() -> None:
     async def test() -> None:
         bench = Bench(*[(1,)] * 3)
         bench.writer.seconds = TURN
-        bench.renewals.bump(1)
+        bench.recomputation.bump(1)
         assert await bench.turns() == [0]
         bench.use()
         assert await bench.turns(5) == []
@@ -152,15 +154,15 @@ def test_a_table_that_was_exchanged_is_left_alone() -> None:
 def test_counters_move_in_any_thread_and_without_a_loop() -> None:
     async def test() -> None:
         bench = Bench((1,))
-        thread = threading.Thread(target=bench.renewals.bump, args=(1,))
+        thread = threading.Thread(target=bench.recomputation.bump, args=(1,))
         thread.start()
         thread.join()
         await until(lambda: bench.writer.made == [0], "it is made on this loop")
-        bench.renewals.detach()
-        bench.renewals.bump(1)
+        bench.recomputation.detach()
+        bench.recomputation.bump(1)
         assert await bench.turns(3) == []
         assert bench.versions.read(1) == 2
-        await bench.renewals.warm(bench.writer, bench.writer)  # type: ignore[arg-type]  # a stand-in
+        await bench.recomputation.warm(bench.writer, bench.writer)  # type: ignore[arg-type]  # a stand-in
         assert bench.writer.made == []
 
     run(test())
@@ -173,7 +175,7 @@ def test_the_thread_is_that_of_the_table(
     monkeypatch.setattr(module, "IMPLEMENTATION", implementation)
 
     async def test() -> None:
-        made = Renewals(Versions(), lambda: 0.0, apart=True)
+        made = Recomputation(Versions(), lambda: 0.0, apart=True)
         made.attach_main()
         assert (made._loop is None) is is_apart
         made.attach_apart()
@@ -186,13 +188,13 @@ def test_a_new_table_begins_with_what_the_last_one_was_asked_for() -> None:
     async def test() -> None:
         bench = Bench((1,), (2,))
         old = Writer((1,), (2,), (3,))
-        del bench.writer.renewed._added[1]
+        del bench.writer.recomputed._added[1]
         bench.writer.queries = old.queries
         bench.writer.counters = old.counters | {old.queries[1]: ()}
         bench.writer.seconds = TURN / 2
-        await bench.renewals.warm(old, bench.writer)  # type: ignore[arg-type]  # a stand-in
+        await bench.recomputation.warm(old, bench.writer)  # type: ignore[arg-type]  # a stand-in
         assert bench.writer.made == [0, 1, 2]
-        assert bench.writer.renewed.queries() == [old.queries[0], old.queries[2]]
+        assert bench.writer.recomputed.queries() == [old.queries[0], old.queries[2]]
 
     run(test())
 

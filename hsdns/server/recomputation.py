@@ -1,12 +1,13 @@
-"""Has answers made again as soon as an event has ended them, before anybody asks.
+"""Recomputes replies as soon as an event has invalidated them, before the next query.
 
-Path: stores and `cache` bump counters through here; answer_table/renewal.py knows the names, writer.py makes replies.
-Rule 1: where the answer table is compiled, this runs in the thread that follows the cluster (watch_loop.py), right
-        after the event.  So the answer with a change does not wait for the main loop, whatever is in front of it there.
-        In pure Python it runs on the main loop, to which the table belongs.
-Rule 2: it takes TURN seconds at most between two looks for events, however many names an event has ended.
-Rule 3: a table that is made for a reload begins with the answers that the one before was asked for lately, so that a
-        reload is no flood of misses.
+Path: stores and `cache` bump counters through here; answer_table/recompute.py has the names, writer.py computes
+replies.
+Rule 1: with a compiled answer table, this runs in the watch thread (watch_loop.py), right after the event.  So a new
+        reply does not wait for other work of the main loop.  In pure Python it runs on the main loop, to which the
+        table belongs.
+Rule 2: it recomputes for TURN seconds at most before the thread checks for events again.
+Rule 3: the new table of a reload is filled with replies for the names that clients queried in the previous table, so
+        that a reload does not cause a flood of misses.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from hsdns.answer_table.renewal import Key
+from hsdns.answer_table.recompute import Key
 from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.freshness import ANYTHING, Counters
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.wire.decode import decode
 
 TURN: Final = 0.0005  # seconds
-MOST: Final = 4096  # counters that wait; those of the first list of a cluster need not
-WARM_TIMEOUT: Final = 2.0  # seconds that a reload waits for the answers of its tables
+MOST: Final = 4096  # counters that wait; more come only with the first list of a cluster
+WARM_TIMEOUT: Final = 2.0  # seconds that a reload waits until its tables are filled
 _LARGEST_USES: Final = 2  # of an entry that has just been replaced (AnswerTable.uses)
 
 log = logging.getLogger("hsdns.server")
 
 
-class Renewals:
-    """The counters of the process, and what is due when they have moved.
+class Recomputation:
+    """The counters of the process, and the replies to recompute when they are incremented.
 
-    `writers` are those of the tables that are in use; `apart`: there is a thread that follows the cluster.
+    `writers` belong to the tables in use; `apart`: there is a watch thread.
     """
 
     def __init__(
@@ -54,12 +55,12 @@ class Renewals:
         self._has_next_turn = False
 
     def attach_main(self) -> None:
-        """Run on the running loop, the main one, from now on, if it is the right one."""
+        """Run on the running loop, the main one, from now on, if replies are recomputed there."""
         if not self._is_apart:
             self._attach()
 
     def attach_apart(self) -> None:
-        """Run on the running loop, that of the watch, from now on, if it is the right one."""
+        """Run on the running loop, of the watch thread, from now on, if replies are recomputed there."""
         if self._is_apart:
             self._attach()
 
@@ -68,7 +69,7 @@ class Renewals:
         self._loop = asyncio.get_running_loop()
 
     def detach(self) -> None:
-        """Run no more."""
+        """Stop running."""
         self._loop = None
 
     def bump(self, index: int) -> None:
@@ -85,7 +86,7 @@ class Renewals:
         return self._counters.read(index)
 
     async def warm(self, old: AnswerTableWriter, new: AnswerTableWriter) -> None:
-        """Have a table begin with what another one was asked for; wait at most WARM_TIMEOUT for it."""
+        """Fill a new table with replies for the names queried in the old one; wait at most WARM_TIMEOUT."""
         if self._loop is None:
             return
         warming = asyncio.run_coroutine_threadsafe(self._warm(old, new), self._loop)
@@ -93,10 +94,10 @@ class Renewals:
 
     async def _warm(self, old: AnswerTableWriter, new: AnswerTableWriter) -> None:
         end = self._clock() + TURN
-        for query in old.renewed.queries():
+        for query in old.recomputed.queries():
             counters = self._make(new, query)
             if counters is not None:
-                new.renewed.add(decode(query), query, counters)
+                new.recomputed.add(decode(query), query, counters)
             if self._clock() >= end:
                 await asyncio.sleep(0)
                 end = self._clock() + TURN
@@ -115,7 +116,7 @@ class Renewals:
         self._is_due = False
         moved = set(self._drain())
         for writer in self.writers:
-            for key in writer.renewed.ended(moved):
+            for key in writer.recomputed.invalidated(moved):
                 self._waiting[writer, key] = None
         if not self._has_next_turn:
             self._take_some()
@@ -125,38 +126,38 @@ class Renewals:
             yield self._moved.popleft()
 
     def _take_some(self) -> None:
-        """Make what waits again, for one turn; the rest in the next one."""
+        """Recompute waiting replies for TURN seconds; the others in the next iteration of the loop."""
         end = self._clock() + TURN
         waiting = self._waiting
         while waiting:
             writer, key = next(iter(waiting))
             del waiting[writer, key]
             if writer in self.writers:
-                self._renew(writer, key)
+                self._recompute(writer, key)
             if self._clock() >= end:
                 break
         self._has_next_turn = bool(waiting)
         if waiting:
             self._call(self._take_some)
 
-    def _renew(self, writer: AnswerTableWriter, key: Key) -> None:
-        names = writer.renewed
+    def _recompute(self, writer: AnswerTableWriter, key: Key) -> None:
+        names = writer.recomputed
         query = names.query(key)
         uses = None if query is None else writer.table.uses(query)
-        if query is None or uses is None or not names.was_asked(key, uses):
+        if query is None or uses is None or not names.was_queried(key, uses):
             names.forget(key)
             return
         counters = self._make(writer, query)
         if counters is None:
             names.forget(key)
         else:
-            names.renew(key, counters, min(uses, _LARGEST_USES))
+            names.note_recomputed(key, counters, min(uses, _LARGEST_USES))
 
     def _make(self, writer: AnswerTableWriter, query: bytes) -> tuple[int, ...] | None:
         try:
-            return writer.renew(query, self._clock())
+            return writer.recompute(query, self._clock())
         except Exception:
             log.exception(
-                "a reply cannot be made before it is asked for; the next query has it made"
+                "a reply cannot be recomputed in advance; the next query for it computes it"
             )
             return None

@@ -9,8 +9,8 @@ from typing import Any
 import dns.message
 import pytest
 
-from hsdns.answer_table import renewal
-from hsdns.answer_table.renewal import RenewedNames, key_of
+from hsdns.answer_table import recompute
+from hsdns.answer_table.recompute import RecomputedNames, key_of
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.cluster.objects import Deleted, Upserted
 from hsdns.wire.decode import decode
@@ -67,7 +67,7 @@ def test_it_is_what_the_chain_answers(
     memory_server.apply(CHANGES[change])
     is_ended = memory_server.from_table(wire) is None
     assert is_ended is (question.startswith("web") is (change == "another-address"))
-    assert memory_server.writer.renew(wire, memory_server.runtime.now) is not None
+    assert memory_server.writer.recompute(wire, memory_server.runtime.now) is not None
     found, expected = (
         memory_server.from_table(wire),
         memory_server.from_chain(wire, stores=False),
@@ -97,20 +97,20 @@ def test_nothing_is_counted_or_logged(
     memory_server.from_chain(ask(WEB))
     memory_server.apply(CHANGES["another-address"])
     before = memory_server.runtime.metrics.to_text(), len(caplog.records)
-    memory_server.writer.renew(ask(WEB), memory_server.runtime.now)
+    memory_server.writer.recompute(ask(WEB), memory_server.runtime.now)
     assert (memory_server.runtime.metrics.to_text(), len(caplog.records)) == before
 
 
 def test_the_first_one_who_asks_counts_as_if_the_chain_had_answered(twin: ModuleType) -> None:
     """A mark of `cache` that has ended is not set by a reply that nobody has asked for."""
     counted = []
-    for renews in (True, False):
+    for recomputes in (True, False):
         memory_server = MemoryServer(block(f"cache 30\n{KUBERNETES}"), twin, OBJECTS)
         memory_server.runtime.now = time.monotonic()
-        if not renews:
+        if not recomputes:
             memory_server.from_chain(ask(WEB))
         else:
-            assert memory_server.writer.renew(ask(WEB), memory_server.runtime.now) is not None
+            assert memory_server.writer.recompute(ask(WEB), memory_server.runtime.now) is not None
             assert memory_server.from_table(ask(WEB)) is not None
         for _ in range(3):
             assert memory_server.from_table(ask(WEB)) is not None
@@ -148,13 +148,13 @@ def test_what_is_left_to_who_asks(
     if change is not None:
         memory_server.apply(change)
     if memory_server.has_table:
-        assert memory_server.writer.renew(ask(question), memory_server.runtime.now) is None
+        assert memory_server.writer.recompute(ask(question), memory_server.runtime.now) is None
         assert memory_server.from_table(ask(question)) is None
 
 
 def test_stock_names_are_found_by_their_counters(twin: ModuleType) -> None:
     memory_server = MemoryServer(STOCK, twin, OBJECTS)
-    names = memory_server.writer.renewed
+    names = memory_server.writer.recomputed
     kept = [WEB, WEB + " AAAA", DB, DB + " SRV", "1.0.96.10.in-addr.arpa. PTR"]
     others = ["cluster.local. NS", "nope.default.svc.cluster.local.", "1-2-3-4.default.pod.cluster.local."]  # fmt: skip
     for question in (*kept, *others):
@@ -168,8 +168,8 @@ QUERIES = [ask(f"{number}.example.") for number in range(6)]
 KEYS = [key_of(decode(wire)) for wire in QUERIES]
 
 
-def named(*counters: tuple[int, ...]) -> RenewedNames:
-    names = RenewedNames()
+def named(*counters: tuple[int, ...]) -> RecomputedNames:
+    names = RecomputedNames()
     for wire, each in zip(QUERIES, counters, strict=False):
         names.add(decode(wire), wire, each)
     return names
@@ -178,36 +178,36 @@ def named(*counters: tuple[int, ...]) -> RenewedNames:
 def test_names_end_with_any_of_their_counters() -> None:
     names = named((1, 2), (2, 3), (4,), (), (5, ANYTHING))
     assert len(names) == 3
-    assert names.ended([]) == []
-    assert names.ended([2]) == KEYS[:2]
-    assert names.ended([3, 4, 2]) == [KEYS[1], KEYS[2], KEYS[0]]
-    assert names.ended([ANYTHING]) == []
+    assert names.invalidated([]) == []
+    assert names.invalidated([2]) == KEYS[:2]
+    assert names.invalidated([3, 4, 2]) == [KEYS[1], KEYS[2], KEYS[0]]
+    assert names.invalidated([ANYTHING]) == []
     names.forget(KEYS[1])
     names.forget(KEYS[1])
-    assert names.ended([2, 3]) == KEYS[:1]
+    assert names.invalidated([2, 3]) == KEYS[:1]
     assert names.query(KEYS[1]) is None
 
 
 def test_asked_or_not() -> None:
     names = named((1,))
-    assert not names.was_asked(KEYS[0], 0), "not taken in yet"
-    assert names.ended([1]) == KEYS[:1]
-    assert names.was_asked(KEYS[0], 0), "it was made for one who asked"
-    assert not names.was_asked(KEYS[0], None), "it was evicted"
-    names.renew(KEYS[0], (2,), 1)
-    assert (names.ended([1]), names.ended([2])) == ([], KEYS[:1])
-    assert not names.was_asked(KEYS[0], 1)
-    assert names.was_asked(KEYS[0], 2)
-    names.renew(KEYS[1], (2,), 1)
-    assert names.ended([2]) == KEYS[:1], "unknown names stay so"
-    assert not names.was_asked(KEYS[1], 3)
+    assert not names.was_queried(KEYS[0], 0), "not taken in yet"
+    assert names.invalidated([1]) == KEYS[:1]
+    assert names.was_queried(KEYS[0], 0), "it was made for one who asked"
+    assert not names.was_queried(KEYS[0], None), "it was evicted"
+    names.note_recomputed(KEYS[0], (2,), 1)
+    assert (names.invalidated([1]), names.invalidated([2])) == ([], KEYS[:1])
+    assert not names.was_queried(KEYS[0], 1)
+    assert names.was_queried(KEYS[0], 2)
+    names.note_recomputed(KEYS[1], (2,), 1)
+    assert names.invalidated([2]) == KEYS[:1], "unknown names stay so"
+    assert not names.was_queried(KEYS[1], 3)
 
 
 def test_the_newest_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renewal, "MOST", 3)
+    monkeypatch.setattr(recompute, "MOST", 3)
     names = named((1,), (1,), (1,), (1,))
     assert names.queries() == QUERIES[1:4]
     names.add(decode(QUERIES[1]), QUERIES[1], (2,))
     names.add(decode(QUERIES[4]), QUERIES[4], (1,))
     assert names.queries() == [QUERIES[3], QUERIES[1], QUERIES[4]]
-    assert names.ended([1, 2]) == [KEYS[3], KEYS[4], KEYS[1]]
+    assert names.invalidated([1, 2]) == [KEYS[3], KEYS[4], KEYS[1]]

@@ -1,13 +1,14 @@
-"""The names whose replies are made again as soon as an event has ended them, and the chain that makes them.
+"""The names whose replies are recomputed as soon as an event has invalidated them, and the chain that computes them.
 
-Path: beside step 2; writer.py adds what it stores and makes replies again, server/renewals.py says when.
-Rule 1: a reply is made again only if somebody has asked for it since it was made: who asks for a name between any two
-        of its changes finds each of them in the table; a name that nobody asks for any more costs one reply.
-Rule 2: the chain that makes it has the handlers up to `kubernetes` alone, and of these what makes the reply: nothing is
-        counted, logged or stored in it, as nobody asks.  Who asks then is counted by the table.
-Rule 3: it neither waits nor leaves the cluster; a reply that would, or another one than NOERROR, is left to the query
-        that asks for it.
-Rule 4: it may run in the thread of the watch, the names belong to one thread.  Others only add, which needs no lock.
+Path: beside step 2; writer.py adds stored replies and recomputes them, server/recomputation.py decides when.
+Rule 1: a reply is recomputed only if a client has queried it since it was computed.  So a name that is queried between
+        any two of its changes always has a reply in the table, and a name that is no longer queried costs one reply.
+Rule 2: the chain has only the handlers up to `kubernetes`, and only their effect on the reply: it does not count, log
+        or store anything, because there is no query.  The table counts the queries that it answers later.
+Rule 3: the chain neither waits nor queries other servers.  Replies that require this, and replies other than NOERROR,
+        are computed by the next query.
+Rule 4: it may run in the watch thread.  The names belong to one thread; others only add to a queue, which needs no
+        lock.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from hsdns.answer_table.capabilities import NeedsNoRenewal, Renews
+from hsdns.answer_table.capabilities import Recomputes, SkipsRecompute
 from hsdns.capability import has
 from hsdns.chain import Handler, Next, Request
 from hsdns.cluster.freshness import ANYTHING
@@ -29,12 +30,12 @@ Key = tuple[bytes, int, bool, bool, bool]  # name, type, DO, CD, whether there i
 
 
 def key_of(query: Query) -> Key:
-    """What queries with the same entry have in common."""
+    """The key of the entry that answers a query."""
     return query.qname.lower, query.qtype, query.do, query.cd, query.edns is not None
 
 
 class _Name:
-    """A name with a type and flags: a query for it, its counters, and how often its entry had been used by then."""
+    """A name with type and flags: a query for it, its counters, and the entry's use count when it was stored."""
 
     __slots__ = ("counters", "query", "uses")
 
@@ -42,11 +43,11 @@ class _Name:
         self.query, self.counters, self.uses = query, counters, uses
 
 
-ASKED: Final = -1  # `uses` of a name whose reply was made for one who asked
+ASKED: Final = -1  # `uses` of a name whose reply was computed for a client
 
 
-class RenewedNames:
-    """What is made again, found by the counters that its replies depend on; the newest names, MOST of them."""
+class RecomputedNames:
+    """The names to recompute, found by the counters that their replies depend on; the newest MOST names."""
 
     def __init__(self) -> None:
         # A query, its key and the counters of the reply; appended by any thread.
@@ -59,13 +60,13 @@ class RenewedNames:
         return len(self._names)
 
     def add(self, query: Query, wire: bytes, counters: Sequence[int]) -> None:
-        """Note a reply that was made for one who asked; from any thread."""
-        # Replies that depend on the whole cluster are ended by each event.
+        """Note a reply that was computed for a client; from any thread."""
+        # Each event invalidates the replies that depend on the whole cluster.
         if counters and ANYTHING not in counters:
             self._added.append((key_of(query), wire, tuple(counters)))
 
-    def ended(self, counters: Iterable[int]) -> list[Key]:
-        """The keys of what depends on one of these counters, each once."""
+    def invalidated(self, counters: Iterable[int]) -> list[Key]:
+        """The keys of the replies that depend on one of these counters, each once."""
         self._take_added()
         found: dict[Key, None] = {}
         for counter in counters:
@@ -73,7 +74,7 @@ class RenewedNames:
         return list(found)
 
     def query(self, key: Key) -> bytes | None:
-        """A query for a name; None if it has been forgotten."""
+        """A query for a name; None if it was forgotten."""
         found = self._names.get(key)
         return None if found is None else found.query
 
@@ -82,19 +83,19 @@ class RenewedNames:
         self._take_added()
         return [each.query for each in self._names.values()]
 
-    def was_asked(self, key: Key, uses: int | None) -> bool:
-        """Whether a name was asked for since its reply was made, as its entry has been used so often by now."""
+    def was_queried(self, key: Key, uses: int | None) -> bool:
+        """Whether a client has queried a name since its reply was computed; `uses` is the entry's use count now."""
         found = self._names.get(key)
         return found is not None and uses is not None and uses > found.uses
 
-    def renew(self, key: Key, counters: Sequence[int], uses: int) -> None:
-        """Note a reply that was made before anybody asked."""
+    def note_recomputed(self, key: Key, counters: Sequence[int], uses: int) -> None:
+        """Note a reply that was recomputed before the next query."""
         found = self._names.get(key)
         if found is not None:
             self._put(key, _Name(found.query, tuple(counters), uses))
 
     def forget(self, key: Key) -> None:
-        """Make it again no more, until somebody asks."""
+        """Stop recomputing a name until it is added again."""
         found = self._names.pop(key, None)
         for counter in found.counters if found is not None else ():
             keys = self._by_counter[counter]
@@ -118,30 +119,30 @@ class RenewedNames:
 
 
 async def _end(request: Request) -> Reply:
-    """Where the reply is not that of the source, it is not made again."""
+    """End the chain; a reply that is not from the source is not recomputed."""
     return unwritten(Rcode.SERVFAIL)
 
 
-def link_renewal(handlers: Sequence[Handler], source: object) -> Next | None:
-    """Link what makes a reply again; None if a handler before the source cannot tell what it does to it."""
+def link_recompute(handlers: Sequence[Handler], source: object) -> Next | None:
+    """Link the chain that recomputes replies; None if a handler before the source supports neither protocol."""
     following: Next = _end
     at = next(at for at, each in enumerate(handlers) if each is source)
     for handler in reversed(handlers[: at + 1]):
-        if has(handler, NeedsNoRenewal):
+        if has(handler, SkipsRecompute):
             continue
-        if not has(handler, Renews):
+        if not has(handler, Recomputes):
             return None
         following = _bind(handler, following)
     return following
 
 
-def _bind(handler: Renews, following: Next) -> Next:
-    renew = handler.renew
-    return lambda request: renew(request, following)
+def _bind(handler: Recomputes, following: Next) -> Next:
+    recompute = handler.recompute
+    return lambda request: recompute(request, following)
 
 
-def make(chain: Next, request: Request) -> Reply | None:
-    """The reply that is stored in place of one that has ended; None if it is left to who asks."""
+def compute(chain: Next, request: Request) -> Reply | None:
+    """Compute the reply that replaces an invalidated one; None if the next query has to compute it."""
     making = chain(request)
     step = making.__await__()
     try:

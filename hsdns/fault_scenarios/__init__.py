@@ -1,17 +1,17 @@
-"""Fault scenarios: DNS failures that people have met, each as a file that can be played again.
+"""Fault scenarios: known DNS failures, each as a file that can be run again.
 
-    files/*.toml     the scenarios: what it was, the cluster, the rules in time, what must be seen
-    scenario.py      reads one
+    files/*.toml     the scenarios: description, cluster, rules on a timeline, expected results
+    scenario.py      reads a scenario
     cluster.py       its objects -> events, for a server in memory
-    virtual_loop.py  an event loop whose time passes only where all wait
-    ahead.py         what a server in memory asks: another one, or one that runs
-    memory_server.py a server in memory, with the rules that stand
-    stage.py         the servers of a scenario: of the cluster, a node cache, the truth
-    client.py        a model of a resolver that looks names up there
-    play.py          a whole scenario for one client -> what it has cost
+    virtual_loop.py  an event loop whose time advances only when all tasks wait
+    ahead.py         the upstream of a server in memory: another such server, or a real one
+    memory_server.py a server in memory, with its active rules
+    stage.py         the servers of a scenario: cluster server, node cache, and the server for correct answers
+    client.py        a resolver model that looks up names there
+    play.py          a whole scenario for one client -> its effect
     matrix.py        clients and scenarios as a table
     page.py          the pages of the documentation
 
-docs/fault-scenarios/index.md has the whole of it.  The Markdown files of tests/scenarios/ are something else: tests of
-what the server answers.
+See docs/fault-scenarios/index.md.  The Markdown files of tests/scenarios/ are unrelated: they are tests of the server's
+replies.
 """

@@ -1,8 +1,8 @@
-"""What a server in memory asks in place of upstreams: the one behind a node cache, or a server that runs.
+"""The upstream of a server in memory: the server behind a node cache, or a real server.
 
 Path: stage.py -> here, at the place of `forward` in the chain.
-Rule 1: a reply of another server is kept by its question, so that all clients of all scenarios find the same one, and
-        no virtual time passes while it is waited for.
+Rule 1: a real server's reply is stored by its question, so that all clients of all scenarios get the same reply, and no
+        virtual time passes during the wait.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from hsdns.wire.message import Reply, unwritten
 
 Exchange = Callable[[bytes, str], Awaitable[bytes | None]]  # a message and "udp" or "tcp"
 BUDGET: Final = 5.0  # seconds, after which `forward` gives up
-TIMEOUT: Final = 2.0  # seconds for a server that runs
+TIMEOUT: Final = 2.0  # seconds for a real server
 
 
 class Ahead(Plugin):
-    """Asks another server; `exchange` gives its reply, None if there is none."""
+    """Queries another server; `exchange` returns its reply, None if there is none."""
 
     name: ClassVar[str] = "forward"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
@@ -38,14 +38,14 @@ class Ahead(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Not in a Corefile."""
+        """Never called, because it is not in a Corefile."""
         raise NotImplementedError
 
     async def start(self, runtime: Runtime) -> None:
-        """Nothing is to be started."""
+        """Do nothing."""
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Ask; as with `forward`, the reply is SERVFAIL where none comes."""
+        """Query the server; as with `forward`, no reply gives SERVFAIL."""
         query = request.query
         wire = await self._exchange(encode_query(query, query.id), request.protocol)
         if wire is None:
@@ -55,7 +55,7 @@ class Ahead(Plugin):
 
 
 class OtherServer:
-    """A DNS server that runs, at an address and a port; `problem` says what came in place of a reply."""
+    """A real DNS server at an address and a port; `problem` is the reason for a missing reply."""
 
     def __init__(self, address: str, port: int) -> None:
         self.address, self.port = address, port
@@ -63,7 +63,7 @@ class OtherServer:
         self._replies: dict[tuple[bytes, str], bytes] = {}
 
     async def exchange(self, message: bytes, transport: str) -> bytes | None:
-        """The reply to a message, None where none comes.  It blocks: the virtual clock stands still."""
+        """Return the reply to a message, None if there is none.  It blocks, so the virtual clock does not advance."""
         key = message[2:], transport
         if key not in self._replies:
             try:

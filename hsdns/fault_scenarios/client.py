@@ -1,7 +1,7 @@
-"""A model of a resolver that looks names up at a stage, on the clock of the event loop.
+"""Runs a resolver model against the servers of a scenario, on the clock of the event loop.
 
-Path: play.py -> here -> resolver/ (what is sent, and when), stage.py (what is answered).
-Rule: each query is a task of its own, so that replies overtake each other as over a network.
+Path: play.py -> here -> resolver/ (the queries and their times), stage.py (the replies).
+Rule: each query is a separate task, so that replies can arrive out of order as over a network.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Ask = Callable[[bytes, str, int, int], Awaitable[bytes | None]]  # as Stage.ask
 FIRST_PORT: Final = 10_000
 PORTS: Final = 500  # of each program
 TYPES: Final = (RRType.A, RRType.AAAA)
-ONE_WAY: Final = 0.001  # seconds to the server, and as much back
-INSTANT: Final = 1e-6  # seconds: what is due now comes before what waits for it no longer
+ONE_WAY: Final = 0.001  # seconds to the server, and the same back
+INSTANT: Final = 1e-6  # seconds: a reply that is due at a timeout comes before it
 
 
 class Lookup(NamedTuple):
-    """One lookup; `seconds` is None for one that has not ended when the scenario has."""
+    """One lookup; `seconds` is its duration, None if it has not ended with the scenario."""
 
     at: float
     seconds: float | None
@@ -33,7 +33,7 @@ class Lookup(NamedTuple):
 
 
 class Client:
-    """A model; `queries` counts what it has sent.  The sockets of `number` have ports of their own."""
+    """A resolver model; `queries` counts its queries.  Each `number` has its own range of ports."""
 
     def __init__(
         self, model: Model, ask: Ask, number: int = 0, *, keeps_socket: bool = False
@@ -46,7 +46,7 @@ class Client:
         self.queries = 0
 
     async def look_up(self, name: str, until: float) -> Lookup:
-        """Look a name up; one that waits without a limit is left at the time `until`."""
+        """Look a name up; a lookup without an end is abandoned at the time `until`."""
         clock = asyncio.get_running_loop().time
         model, began = self._model, clock()
         arrivals: asyncio.Queue[Arrival] = asyncio.Queue()

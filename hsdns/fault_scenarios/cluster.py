@@ -1,4 +1,4 @@
-"""The objects of a scenario's cluster: manifests in, events out; the controllers' part is simulated.
+"""The objects of a scenario's cluster: manifests in, events out; the controllers are simulated.
 
 Path: a scenario's manifests and steps -> here, cluster/controllers -> events -> stage.py.
 """
@@ -17,7 +17,7 @@ _Key = tuple[type[Object], str, str]
 
 
 class Objects:
-    """The objects that there are; each change returns the events that it makes."""
+    """The current objects; each change returns its events."""
 
     def __init__(self) -> None:
         self._documents: dict[tuple[str, str, str], Document] = {}

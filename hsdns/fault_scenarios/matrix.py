@@ -1,7 +1,8 @@
-"""Scenarios and clients as a table: what each scenario costs each client.
+"""Scenarios and clients as a table: the effect of each scenario on each client.
 
 Path: cli/fault_scenario.py, page.py -> here -> play.py.
-Rule: a column for each resolver as it is in any pod; a scenario alone has a line for each of its clients.
+Rule: the table has a column for each resolver with default settings; a single scenario has a line for each of its
+      clients.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LEGEND: Final = "seconds lost, and how many of the lookups failed or had a wrong
 
 
 class Played(NamedTuple):
-    """A scenario with what its clients have seen; `why_not` says why another server could not be behind it."""
+    """A scenario with the outcomes of its clients; `why_not` says why it cannot use another server."""
 
     scenario: Scenario
     outcomes: tuple[Outcome, ...]
@@ -35,7 +36,7 @@ class Played(NamedTuple):
 def play_all(
     scenarios: Sequence[Scenario], behind: OtherServer | None = None, name: str = ""
 ) -> Iterator[Played]:
-    """Play scenarios for all their clients; `behind` has the name that they are about then.  Raise ScenarioError."""
+    """Run scenarios for all their clients; `behind` has another server's name to look up.  Raise ScenarioError."""
     for scenario in scenarios:
         if behind is None:
             yield Played(scenario, tuple(play(scenario, seen) for seen in scenario.seen))
@@ -48,7 +49,7 @@ def play_all(
 
 
 def cell(scenario: Scenario, measured: Seen | Outcome) -> str:
-    """What a client has lost, in a few words."""
+    """Describe the effect on a client briefly."""
     bad = measured.failed + measured.wrong
     if not scenario.rules and not measured.seconds and not bad:
         return f"{measured.queries} queries"
@@ -57,7 +58,7 @@ def cell(scenario: Scenario, measured: Seen | Outcome) -> str:
 
 
 def lookups(scenario: Scenario) -> int:
-    """How many lookups a client makes."""
+    """The number of a client's lookups."""
     return sum(each.times * each.programs for each in scenario.asked)
 
 

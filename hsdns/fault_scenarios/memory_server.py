@@ -1,10 +1,10 @@
-"""A server in memory: queries are handed to it, rules stand on it, and it can be killed and come back.
+"""A server in memory, without sockets: it answers messages, has rules, and can be killed and restarted.
 
 Path: stage.py -> here -> assemble.py, query.py, server/faults.py.
-Rule 1: no socket is opened; time is that of the event loop.
-Rule 2: what listeners and the process do with rules (server/faulty_connection.py, server/restarts.py) is done here to
-        single queries: a connection ends without a reply, or its reply is late.  There is no API server: a watch that
-        rules keep from it (apiserver/obstacle.py) is one whose events are not handed on.
+Rule 1: no socket is opened; the time is the event loop's.
+Rule 2: rules for listeners and the process (server/faulty_connection.py, server/restarts.py) are applied here to single
+        queries: a connection ends without a reply, or its reply is late.  There is no API server: while a rule blocks a
+        watch (apiserver/obstacle.py), its events are held back.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from hsdns.server.faults import LIFETIME, StandingFaults
 from hsdns.server.runtime import ServerRuntime, Tasks, begin
 from hsdns.sources.handed import Handed
 
-SEED: Final = 1  # of rules that have none
+SEED: Final = 1  # of rules without one
 PLURALS: Final[dict[type[Object], str]] = {
     Service: "services",
     EndpointSlice: "endpointslices",
@@ -55,7 +55,7 @@ PLURALS: Final[dict[type[Object], str]] = {
 
 
 class MemoryServer:
-    """A server with a Corefile, whose queries are handed to it; it is also the process that rules may restart."""
+    """A server with a Corefile, called with each query; it is also the process that rules may restart."""
 
     def __init__(self, text: str, ahead: Exchange | None = None) -> None:
         loop = asyncio.get_running_loop()
@@ -95,9 +95,9 @@ class MemoryServer:
     async def answer(
         self, message: bytes, transport: str, client: Endpoint, local: Endpoint
     ) -> bytes | None:
-        """The reply to a message that comes to an address, None if there is none.
+        """Return the reply to a message for an address, None if there is none.
 
-        Raise ConnectionResetError where the connection over TCP ends without one.
+        Raise ConnectionResetError if the TCP connection ends without one.
         """
         if self._is_dead:
             return self._nothing(transport)
@@ -129,19 +129,17 @@ class MemoryServer:
         return reply
 
     def hand(self, events: Sequence[Event]) -> None:
-        """Change the cluster; what a rule hides of it is handed on when the rule is removed."""
+        """Apply events to the cluster; events that a rule blocks are applied when the rule is removed."""
         seen: list[Event] = []
         for event in events:
             (self._hidden if self._hides(event) else seen).append(event)
         self.source.hand(seen)
 
     def add(self, rule: str) -> None:
-        """Have a rule stand; raise ScenarioError."""
+        """Activate a rule; raise ScenarioError."""
         try:
             wanted = read_rule(rule.split())
-            if isinstance(
-                wanted.action, WatchAction
-            ):  # there is no API server, which it would be about
+            if isinstance(wanted.action, WatchAction):  # there is no API server for it to affect
                 self.faults.rules.add(self.faults.rules.make(wanted, self._clock(), LIFETIME))
             else:
                 self.faults.add(rule.split(), self.configuration)
@@ -149,7 +147,7 @@ class MemoryServer:
             raise ScenarioError(f'the rule "{rule}": {error}') from None
 
     def remove(self, name: str) -> None:
-        """End a rule, unless it has ended by itself."""
+        """End a rule, unless it has already ended."""
         if name in self.faults.rules.standing:
             self.faults.remove(name, self.configuration)
             events, self._hidden = self._hidden, []
@@ -157,25 +155,25 @@ class MemoryServer:
 
     @property
     def hits(self) -> dict[str, int]:
-        """How often each rule has bitten."""
+        """The number of hits of each rule."""
         return {rule.name: rule.hits for rule in self.faults.rules.all}
 
     # as the process that rules of faults restart (server/restarts.py)
 
     @property
     def instance(self) -> Any:
-        """Itself, as long as it serves: it has a configuration, and is its only listener."""
+        """Itself, as long as it serves: it stands for the instance and its only listener."""
         return None if self._is_dead else self
 
     @property
     def listeners(self) -> Sequence[MemoryServer]:
-        """What has queries that wait."""
+        """The listeners, which have waiting queries."""
         return (self,)
 
     async def restart(
         self, dead: Callable[[], Awaitable[None]], wanted: Callable[[], bool]
     ) -> bool:
-        """Lose what waits and what was stored, and begin anew when `dead` has returned; False if it is not `wanted`."""
+        """Lose waiting queries and stored replies, and start again when `dead` returns; False if it is not `wanted`."""
         if not wanted():
             return False
         self._is_dead = True
@@ -242,14 +240,14 @@ class MemoryServer:
         }
 
     def _connect(self, server: str, client: Endpoint, local: Endpoint) -> list[Bite]:
-        """What the rules have decided about a connection when it was new."""
+        """The result of the rules for a connection, decided when it was new."""
         if client not in self._connections:
             asked = Asked.unread(server, "tcp", client, local, NO_PODS)
             self._connections[client] = self.faults.rules.decide(asked, self._clock(), "connection")
         return self._connections[client]
 
     def _hides(self, event: Event) -> bool:
-        """Whether a rule keeps the server from seeing a change."""
+        """Whether a rule blocks an event."""
         if not isinstance(event, Upserted | Deleted):
             return False
         resource = PLURALS.get(type(event.object), "")
@@ -261,7 +259,7 @@ class MemoryServer:
 
     @staticmethod
     def _nothing(transport: str) -> None:
-        """What a client gets of a process that is not there: the kernel refuses its connections."""
+        """The result for a client while the process is down: the kernel refuses its connections."""
         if transport == "tcp":
             raise ConnectionResetError
 

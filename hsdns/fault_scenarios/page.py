@@ -1,4 +1,4 @@
-"""The pages of the documentation about fault scenarios: all that they say is in the files of the scenarios.
+"""Generates the documentation pages of fault scenarios from the files of the scenarios.
 
     make scenario-pages
 

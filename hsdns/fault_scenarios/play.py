@@ -1,8 +1,8 @@
-"""Plays a scenario for one client, in no time, and measures what it has cost.
+"""Runs a scenario for one client in virtual time, and measures its effect.
 
 Path: matrix.py, tests -> here -> stage.py, client.py, on a virtual_loop.py.
-Rule 1: each client has servers of its own, so that none sees what another one has done.
-Rule 2: an answer is right if it is the truth at the time of the question, or at that of the answer.
+Rule 1: each client has its own servers, so that clients do not influence each other.
+Rule 2: an answer is right if it equals the correct answer at the time of the query or at the time of the reply.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DOMAIN: Final = "cluster.local"
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What one client has seen: the members of Seen, measured, and the hits of each rule."""
+    """The measured result of one client: the members of Seen, and the hits of each rule."""
 
     client: str
     lookups: int
@@ -45,7 +45,7 @@ class Outcome(msgspec.Struct, frozen=True):
     hits: dict[str, int]
 
     def differences(self, seen: Seen) -> list[str]:
-        """In what it is not what must be seen."""
+        """How it differs from the expected result."""
         found = []
         for name in ("seconds", "failed", "wrong", "recovered", "queries", "error"):
             expected, measured = getattr(seen, name), getattr(self, name)
@@ -55,7 +55,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def play(scenario: Scenario, seen: Seen, behind: OtherServer | None = None) -> Outcome:
-    """Play a scenario; raise ScenarioError.  `behind` is asked in place of the scenario's own cluster."""
+    """Run a scenario; raise ScenarioError.  `behind` is queried instead of the scenario's own cluster."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(_play(scenario, seen, behind))
 
@@ -118,7 +118,7 @@ class _Judged(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Those that it has lost: the milliseconds of the network do not count."""
+        """The seconds that the lookup took, without the milliseconds of the network."""
         return inf if self.lookup.seconds is None else round(self.lookup.seconds, 1)
 
     @property
@@ -128,7 +128,7 @@ class _Judged(NamedTuple):
 
 
 class _Program:
-    """A process that looks up what is asked, one name after the other; `found` has what it got."""
+    """A process that looks up names one after the other; `found` has its results."""
 
     def __init__(self, scenario: Scenario, seen: Seen, stage: Stage, number: int) -> None:
         self._until = scenario.seconds
@@ -152,11 +152,11 @@ class _Program:
 
     @property
     def queries(self) -> int:
-        """How many it has sent."""
+        """The number of queries that it has sent."""
         return sum(client.queries for client in self._clients.values())
 
     async def run(self) -> None:
-        """Look all of it up."""
+        """Look up all names."""
         loop = asyncio.get_running_loop()
         for at, _, asked in self._times:
             await asyncio.sleep(max(0.0, at - loop.time()))
@@ -168,7 +168,7 @@ class _Program:
 
 
 async def _check_behind(scenario: Scenario, stage: Stage, behind: OtherServer) -> None:
-    """Raise ScenarioError where the other server does not have the name."""
+    """Raise ScenarioError if the other server does not have the name."""
     for asked in scenario.asked:
         found = await _truth(stage, asked)
         if behind.problem is not None:
@@ -181,7 +181,7 @@ async def _check_behind(scenario: Scenario, stage: Stage, behind: OtherServer) -
 
 
 async def _truth(stage: Stage, asked: Asked) -> frozenset[str]:
-    """The addresses that are right now."""
+    """The correct addresses at this time."""
     found: set[str] = set()
     for rrtype in TYPES:
         query = Query.ask(Name.from_text(asked.meant), rrtype)
@@ -194,6 +194,6 @@ async def _truth(stage: Stage, asked: Asked) -> frozenset[str]:
 
 
 def as_data(outcome: Outcome) -> dict[str, Any]:
-    """For JSON, which has no inf: null is what has no end."""
+    """Convert inf to null for JSON, for a duration without end."""
     found: dict[str, Any] = msgspec.to_builtins(outcome)
     return {key: None if value == inf else value for key, value in found.items()}

@@ -1,8 +1,8 @@
-"""A fault scenario: a DNS failure that people have met, as a file.
+"""A fault scenario: a known DNS failure, as a file.
 
 Path: files/NAME.toml -> here -> play.py, cli/fault_run.py, testing/.
-Rule 1: a scenario is data: rules as `hsdns fault add` takes them, manifests, times, names, and what must be seen.
-Rule 2: what is wrong in a file is one sentence, with the nearest word that is known.
+Rule 1: a scenario is data: rules in the syntax of `hsdns fault add`, manifests, times, names, and expected results.
+Rule 2: an error in a file is one sentence, with the nearest known word.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class ScenarioError(ValueError):
-    """A sentence: which scenario there is not, or what is wrong in its file."""
+    """An unknown scenario or an error in its file, as a sentence."""
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,10 +41,10 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Step(_Part, frozen=True):
-    """What happens at one second.
+    """The actions at one second.
 
-    `add` has rules, each with a name of its own, `remove` names of rules, `apply` manifests of objects to add or to
-    replace, and `delete` objects such as "Service shop/web".
+    `add` has rules, each with a unique name, `remove` names of rules, `apply` manifests of objects to add or replace,
+    and `delete` objects such as "Service shop/web".
     """
 
     at: float = 0.0
@@ -55,9 +55,10 @@ class Step(_Part, frozen=True):
 
 
 class Asked(_Part, frozen=True):
-    """What is looked up: a name as a pod of `namespace` writes it, `times` times, `every` so many seconds.
+    """The lookups: a name as a Pod of `namespace` writes it, `times` times, at intervals of `every` seconds.
 
-    `meant` is the whole name whose addresses are the right answer, `programs` how many processes look it up at once.
+    `meant` is the full name that has the correct addresses, `programs` the number of processes that look it up
+    concurrently.
     """
 
     name: str
@@ -70,14 +71,15 @@ class Asked(_Part, frozen=True):
 
 
 class Seen(_Part, frozen=True):
-    """What one client must see; `client` is a resolver model, `options` are those of its resolv.conf.
+    """The expected result of one client; `client` is a resolver model, `options` are the options of its resolv.conf.
 
-    `servers` is how many nameservers it has.  With `keeps_socket` it sends all its queries from one UDP socket.
-    `cache` is a directive of a Corefile: a node cache with it is between client and server.
+    `servers` is its number of nameservers.  With `keeps_socket` it sends all queries from one UDP socket.  `cache` is a
+    directive of a Corefile: the client uses a node cache with this directive.
 
-    `seconds` are lost in all lookups, inf if one never ends; `failed` and `wrong` count lookups that end with an error,
-    or with other addresses than the right ones.  `recovered` is how many seconds after Scenario.mended the last of
-    these ends, inf if none is right after it.  `queries` leave the client, `error` is what its library says.
+    `seconds` is the total delay of all lookups, inf if one never ends; `failed` and `wrong` count lookups that end with
+    an error, or with incorrect addresses.  `recovered` is the time in seconds from Scenario.mended until the last of
+    these ends, inf if no lookup is right after it.  `queries` is the number of queries that the client sends, `error`
+    the message of its library.
     """
 
     client: str
@@ -94,7 +96,7 @@ class Seen(_Part, frozen=True):
 
     @property
     def label(self) -> str:
-        """The client with what makes it a special one."""
+        """The client with its special settings."""
         parts = [self.client, *self.options]
         if self.servers > 1:
             parts.append(f"{self.servers} nameservers")
@@ -106,21 +108,21 @@ class Seen(_Part, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a client as it is in any pod."""
+        """Whether it is a client with the default settings of a Pod."""
         return self.label == self.client
 
     @property
     def is_direct(self) -> bool:
-        """Whether it asks one nameserver, with no cache between: so it can ask in real time."""
+        """Whether it uses one nameserver, without a cache: then it can also run in real time."""
         return self.servers == 1 and not self.cache and not self.options
 
 
 class Scenario(_Part, frozen=True):
-    """A scenario; `seconds` is how long its timeline is, `mended` the second from which all is as it was, 0 for none.
+    """A scenario; `seconds` is the length of its timeline, `mended` the second at which the fault ends, 0 for none.
 
-    `manifests` are the objects of its cluster, `corefile` the text of its Corefile, the usual one if empty, `search` a
-    search domain of the nodes.  `own` says why it needs a cluster of its own, if another server cannot be behind it.
-    `remark` says what it cannot show.
+    `manifests` are the objects of its cluster, `corefile` is the text of its Corefile, the default one if empty,
+    `search` a search domain of the nodes.  `own` says why it needs its own cluster, if it cannot use another server.
+    `remark` states its limits.
     """
 
     title: str
@@ -145,7 +147,7 @@ class Scenario(_Part, frozen=True):
 
     @property
     def why_not_behind(self) -> str:
-        """Why a server of another kind cannot be behind its rules; empty if it can."""
+        """Why its rules cannot be applied to another server; "" if they can."""
         if self.own:
             return self.own
         if any(_is_about_state(rule) for step in self.steps for rule in step.add):
@@ -155,7 +157,7 @@ class Scenario(_Part, frozen=True):
         return ""
 
     def about(self, name: str) -> Scenario:
-        """The same about another name, with a dot at its end, which another server has."""
+        """Return the same scenario for another name, with a trailing dot, of another server."""
         own, other = (each.removesuffix(".") for each in (self.asked[0].meant, name))
 
         def changed(text: str) -> str:
@@ -174,7 +176,7 @@ class Scenario(_Part, frozen=True):
 
 
 class _File(Scenario, frozen=True, kw_only=True):
-    """A scenario as it is written."""
+    """The content of a scenario's file."""
 
     version: int
 
@@ -220,7 +222,7 @@ def read(name: str, content: bytes, where: str) -> Scenario:
 
 
 def name_of(rule: str) -> str:
-    """The name that the text of a rule gives it; raise RuleError."""
+    """The name in the text of a rule; raise RuleError."""
     wanted = read_rule(rule.split())
     if wanted.name is None:
         raise RuleError('it needs a name; end it with "named NAME"')
@@ -256,7 +258,7 @@ _KEYS: Final = {
 
 
 def _problems(found: Scenario) -> Iterator[str]:
-    """What types do not tell."""
+    """Errors that the types do not detect."""
     if not found.asked:
         yield "nothing is asked; add [[asked]] with a name"
     standing: set[str] = set()

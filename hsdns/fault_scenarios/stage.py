@@ -1,7 +1,7 @@
-"""The servers of a scenario, in memory: the one of the cluster with its faults, a node cache before it, and the truth.
+"""The servers of a scenario, in memory: the cluster's server with its faults, a node cache, and the truth.
 
 Path: play.py -> here -> memory_server.py.
-Rule: the truth is a second server with the same objects and without rules, which only play.py asks.
+Rule: the truth is a second server with the same objects and without rules, which gives play.py the correct answers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SERVERS: Final = ("127.0.0.1", "127.0.0.2", "127.0.0.3")  # the addresses of the
 CLIENT: Final = "127.0.0.1"
 FRONT: Final = Endpoint("169.254.20.10", 53)  # of the node cache
 ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
-# As in a cluster whose upstream knows no other name.
+# As in a cluster whose upstream answers NXDOMAIN to all names.
 COREFILE: Final = f"""\
 {ZONES} {{
     kubernetes {ZONES} {{
@@ -37,9 +37,9 @@ COREFILE: Final = f"""\
 
 
 class Stage:
-    """The servers of a scenario; `cache` is that of Seen, `behind` a server to be asked in place of a cluster.
+    """The servers of a scenario; `cache` is Seen.cache, `behind` a server to be used instead of a simulated cluster.
 
-    A context manager, in a task of the event loop; its steps are done from then on.
+    A context manager for a task of the event loop; on entry, its timeline starts.
     """
 
     def __init__(self, scenario: Scenario, cache: str, behind: OtherServer | None) -> None:
@@ -60,7 +60,7 @@ class Stage:
         self.problems: list[ScenarioError] = []
 
     async def __aenter__(self) -> Stage:
-        """Start the servers, and do the steps of second 0."""
+        """Start the servers, and run the steps of second 0."""
         for server in self._servers:
             await server.start()
         self._change(Step(apply=self._scenario.manifests))
@@ -80,14 +80,14 @@ class Stage:
             await server.stop()
 
     async def ask(self, message: bytes, transport: str, port: int, server: int) -> bytes | None:
-        """The reply that a client gets which sends from a port to one of its nameservers."""
+        """Return the reply to a client that sends from a port to one of its nameservers."""
         client = Endpoint(CLIENT, port)
         if self.front is not None:
             return await self.front.answer(message, transport, client, FRONT)
         return await self.cluster.answer(message, transport, client, Endpoint(SERVERS[server], 53))
 
     async def ask_truth(self, message: bytes) -> bytes | None:
-        """The reply without faults, whole; asked once as long as no object changes."""
+        """Return the complete reply without faults; it is cached until an object changes."""
         if message not in self._truths:
             here = Endpoint(CLIENT, 53)
             self._truths[message] = await self.truth.answer(message, "tcp", here, here)

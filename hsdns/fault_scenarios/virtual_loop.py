@@ -1,7 +1,7 @@
-"""An event loop whose time passes only where all wait: an hour of a scenario takes milliseconds.
+"""An event loop whose time advances only when all tasks wait: an hour of a scenario takes milliseconds.
 
 Path: play.py runs a scenario on one.
-Rule: what is ready, runs; where nothing is, the time is that of the next timer.  So a run is the same each time.
+Rule: ready tasks run; if there are none, the time jumps to the next timer.  So every run is the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Stuck(RuntimeError):
-    """All wait for each other, and no timer is set."""
+    """All tasks wait, and no timer is set."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -28,12 +28,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._passed
 
     def pass_time(self, seconds: float) -> None:
-        """Have time pass, for the selector."""
+        """Advance the time, for the selector."""
         self._passed += seconds
 
 
 class _Selector(selectors.BaseSelector):
-    """Waits for nothing but its own descriptors, through which loop and threads wake each other."""
+    """Waits only for the loop's own descriptors, through which threads wake the loop."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._real = selectors.DefaultSelector()

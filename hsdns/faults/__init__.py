@@ -1,7 +1,8 @@
-"""Faults on purpose: rules that say which queries get a wrong, late or no reply.
+"""Deliberate faults: rules by which some queries get a wrong reply, a late reply or none.
 
-selector.py says which queries, flow.py those of new and known five-tuples; action.py what becomes of their replies.
-connection.py and process.py have the actions that are about no query.  rule.py is both with a seed, a lifetime and
-counts; rules.py the set that stands; words.py reads the text of a rule; possible.py finds those that can never match;
-dry_run.py tries one on queries of the past; handler.py is their place in the chain.
+selector.py selects queries, flow.py by their five-tuple; action.py changes their replies.  connection.py and process.py
+have actions on connections and on the process, state.py on the state of the cluster.  rule.py combines selectors and
+action with a seed, a lifetime and counts; rules.py is the set of active rules; words.py reads the text of a rule;
+possible.py finds rules that can never match; dry_run.py applies a rule to past queries; handler.py applies rules in the
+chain.
 """

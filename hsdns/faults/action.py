@@ -1,9 +1,9 @@
-"""What becomes of a query, or of its reply, that a rule is about.
+"""The actions of rules: drop or delay a reply, or change it.
 
-Path: words.py makes them -> rule.py draws what chance decides -> handler.py has them change the reply.
-Rule 1: draw() is called when the query comes, before anything is waited for, so the order of replies decides nothing.
-Rule 2: a reply is changed after the plugins have made it, also by `cache`, so that none of them stores a changed one.
-Rule 3: replies of zone transfers can be lost, late or refused, but not changed.
+Path: words.py creates them -> rule.py draws random values for them -> handler.py applies them to the reply.
+Rule 1: draw() is called when the query arrives, before any wait, so that the order of replies has no influence.
+Rule 2: an action changes a reply after all plugins, including `cache`, so that none of them stores a changed reply.
+Rule 3: replies of zone transfers can be dropped, delayed or refused, but not changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ADDRESSES: Final = (RRType.A, RRType.AAAA)
 
 
 class Course:
-    """A query on its way: its reply so far, and how late that is; `ask` has the plugins answer a question."""
+    """A query in progress: its reply so far, and its delay; `ask` gets the plugins' reply to a question."""
 
     def __init__(self, query: Query, ask: Callable[[Name, int], Awaitable[Reply]]) -> None:
         self.query = query
@@ -35,40 +35,41 @@ class Course:
         self.reply: Reply | None = None
 
     async def answered(self) -> Reply:
-        """The reply so far: that of the plugins, if no action has made one."""
+        """Return the reply so far, which is the plugins' reply if no action has set one."""
         if self.reply is None:
             self.reply = await self.ask(self.query.qname, self.query.qtype)
         return self.reply
 
 
 class Action:
-    """An action; `text` is how it is written, `replaces` says that the plugins' reply does not count.
+    """An action; `text` is its syntax, `replaces` says that it discards the plugins' reply.
 
-    `about` is what it is done to: a query in its chain, or what another module of this package says; `times` how often,
-    if the rule does not say it and there is a limit.  With `counts_late` a query is a hit only if its reply shows it.
+    `about` is its object: a query in its chain, or the object that another module of this package defines; `times` is
+    its default limit of hits, None without a limit.  With `counts_late`, a query is a hit only if its reply is
+    different.
     """
 
     about: ClassVar[str] = "query"
     counts_late: ClassVar[bool] = False
-    in_corefile: ClassVar[bool] = True  # whether it may stand in a server block
+    in_corefile: ClassVar[bool] = True  # whether a server block may have it
     text: str
     times: int | None = None
     replaces = False
 
     def misfit(self, selector: Selector) -> str:
-        """Why it cannot be done to what a selector is about, empty if it can."""
+        """Return why it cannot be combined with a selector, "" if it can."""
         return ""
 
     def fits(self, asked: Asked) -> bool:
-        """Whether it can be done to a query."""
+        """Whether it can be applied to a query."""
         return asked.qtype not in TRANSFERS
 
     def draw(self, random: Random) -> float | None:
-        """What chance decides, None for nothing."""
+        """Draw the random value that it needs, None if it needs none."""
         return None
 
     async def act(self, course: Course, drawn: float | None, seed: int) -> None:
-        """Do it."""
+        """Apply it."""
         raise NotImplementedError
 
 
@@ -86,7 +87,7 @@ class Drop(Action):
 
 
 class Delay(Action):
-    """Send the reply late: always alike, or normally or Pareto distributed."""
+    """Delay the reply by a constant, normally distributed or Pareto-distributed time."""
 
     def __init__(self, text: str, distribution: str, first: float, second: float = 0.0) -> None:
         self.text = text
@@ -125,7 +126,7 @@ class SetRcode(Action):
 
 
 class Empty(Action):
-    """Send NOERROR with no record at all, not even the SOA that a cache needs to store it."""
+    """Send NOERROR without any record, not even the SOA record that negative caching needs."""
 
     text = "empty"
     replaces = True
@@ -185,7 +186,7 @@ class SetTtl(Action):
 
 
 class Shuffle(Action):
-    """Put the records of each RRset of the answer in another order."""
+    """Shuffle the records of each RRset of the answer."""
 
     text = "shuffle"
 
@@ -215,7 +216,7 @@ class Cut(Action):
 
 
 class Endpoints(Action):
-    """Send some of the endpoints only, always the same ones in A, AAAA and SRV records alike."""
+    """Send only some of the endpoints, always the same ones in A, AAAA and SRV records."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -227,7 +228,7 @@ class Endpoints(Action):
     async def act(self, course: Course, drawn: float | None, seed: int) -> None:
         reply = await course.answered()
         addresses = {rr.owner: rr.rdata for rr in reply.additional if rr.rrtype in _ADDRESSES}
-        endpoints: dict[bytes, bytes] = {}  # RDATA -> address, or what stands for it
+        endpoints: dict[bytes, bytes] = {}  # RDATA -> address, or the RDATA itself
         for rr in reply.answer:
             if rr.rrtype in _ADDRESSES:
                 endpoints[rr.rdata] = rr.rdata
@@ -244,7 +245,7 @@ class Endpoints(Action):
 
 
 class AnswerAddress(Action):
-    """Send another address."""
+    """Send a given address."""
 
     replaces = True
 
@@ -262,7 +263,7 @@ class AnswerAddress(Action):
 
 
 class AnswerName(Action):
-    """Send the records of another name as if they belonged to the name that was asked for."""
+    """Send the records of another name, with the queried name as their owner."""
 
     replaces = True
 

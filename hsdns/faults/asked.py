@@ -1,7 +1,7 @@
-"""What a rule looks at: a query, and where it came from.
+"""The facts that a rule evaluates: a query and its origin.
 
-Path: handler.py makes it of a request -> rule.py -> selector.py.
-Rule: of a connection, and of a query that has not been read, the name is that of the root, and the type 0.
+Path: handler.py derives it from a request -> rule.py -> selector.py.
+Rule: for a connection, and for a query that has not been decoded, the name is the root and the type is 0.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from hsdns.wire.name import ROOT, Name
 
 PodOf = Callable[[str], tuple[bytes, str] | None]  # address -> namespace in lower case, and name
 TRANSPORTS: Final = ("udp", "tcp", "dot", "doh")
-UNKNOWN: Final = "?"  # a transport, or an asked address, that an explanation does not know
+UNKNOWN: Final = (
+    "?"  # a transport or destination address that is not known, for example in an explanation
+)
 _SCHEMES: Final = {"tls": "dot", "https": "doh"}
 
 
 class Asked(NamedTuple):
-    """A query; `local` is the address that was asked, `server` the listener in the form of metric labels."""
+    """A query; `local` is its destination address, `server` the listener in the form of metric labels."""
 
     qname: Name
     qtype: int
@@ -33,13 +35,13 @@ class Asked(NamedTuple):
     def unread(
         cls, server: str, protocol: str, client: Endpoint, local: Endpoint, pod_of: PodOf
     ) -> Asked:
-        """What is known before a query is read; the protocol is udp or tcp."""
+        """Return the facts that are known before a query is decoded; the protocol is udp or tcp."""
         over = transport_of(server, protocol)
         return cls(ROOT, 0, over, client, local.address, server, pod_of)
 
     @classmethod
     def of(cls, request: Request, pod_of: PodOf) -> Asked:
-        """What a request asks."""
+        """Return the facts of a request."""
         query = request.query
         return cls(
             query.qname,
@@ -52,7 +54,7 @@ class Asked(NamedTuple):
         )
 
 
-# In place of a query, for conditions that look at none.
+# Stands for a query where conditions need none.
 NO_QUERY: Final = Asked(ROOT, 0, UNKNOWN, Endpoint("", 0), UNKNOWN, "", lambda address: None)
 
 

@@ -1,8 +1,9 @@
-"""What becomes of a connection: of TCP, and of TLS and HTTPS inside of it.
+"""The actions on connections: TCP, and TLS and HTTPS over TCP.
 
-Path: words.py makes them -> server/faulty_connection.py asks the rules when a client connects, and does it.
-Rule 1: a rule decides once, when a client connects, so it knows no name and no type.  Open connections are left alone.
-Rule 2: `refuse` and `hang` come before a TLS handshake, `slow` and `reset` are about replies inside of TLS.
+Path: words.py creates them -> server/faulty_connection.py evaluates the rules when a client connects, and applies them.
+Rule 1: a rule is evaluated once, when a client connects, so no name or type is known.  Open connections are not
+        affected.
+Rule 2: `refuse` and `hang` act before a TLS handshake, `slow` and `reset` on replies inside TLS.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SELECTORS: Final = (
 
 
 class ConnectionAction(Action):
-    """An action that is done to connections."""
+    """An action on connections."""
 
     about: ClassVar[str] = "connection"
     in_corefile: ClassVar[bool] = False
@@ -48,7 +49,7 @@ class Hang(ConnectionAction):
 
 
 class Slow(ConnectionAction):
-    """Send so many octets of replies a second."""
+    """Limit replies to a number of octets a second."""
 
     def __init__(self, rate: int) -> None:
         self.rate = rate
@@ -56,7 +57,7 @@ class Slow(ConnectionAction):
 
 
 class Reset(ConnectionAction):
-    """Reset the connection after so many octets of replies; None: after half of what is sent first."""
+    """Reset the connection after a number of octets of replies; None: after half of the first data that is sent."""
 
     replaces = True
 
@@ -66,7 +67,7 @@ class Reset(ConnectionAction):
 
 
 def foreign_selector(text: str, when: str, selector: Selector, known: Sequence[str]) -> str:
-    """That an action has none of a kind of selector, which is asked for something else; empty if it has all."""
+    """Return an error if a selector cannot be used with an action, "" if all parts can."""
     words = [part.text.split()[0] for part in selector.parts()]
     foreign = next((word for word in words if word not in known), "")
     if not foreign:

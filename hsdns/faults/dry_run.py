@@ -1,9 +1,9 @@
-"""What a rule would have done to queries that came before: `hsdns fault add -dry-run`.
+"""Finds the past queries that a rule would have hit: `hsdns fault add -dry-run`.
 
-Path: server/control/dry_run.py shows it the last queries, in the order in which they came.
-Rule 1: the rule decides, by its seed, as if it had come right before the first of them.  So time, chance, counts and
-        five-tuples are those of the queries.
-Rule 2: what queries of the past do not tell is said in a sentence, and not guessed.
+Path: server/control/dry_run.py passes the last queries, in the order in which they came.
+Rule 1: the rule is evaluated with its seed as if it had been added right before the first query, with the times,
+        clients and five-tuples of the queries.
+Rule 2: facts that are not recorded are not guessed; a sentence names them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BESIDE: Final = {
 
 
 class Past(NamedTuple):
-    """A query that came `time` seconds after some time; `is_hit` says that the answer table had its reply."""
+    """A query at `time`, in seconds since some time; `is_hit` says that the answer table had its reply."""
 
     time: float
     asked: Asked
@@ -33,19 +33,19 @@ class Past(NamedTuple):
 
 
 class DryRun:
-    """A rule that does not stand, and queries; `may` counts those of which it is not known whether it would hit."""
+    """A rule that is not active, applied to queries; `may` counts the queries that it may hit, which is not known."""
 
     def __init__(self, rule: Rule, *, is_drawn: bool) -> None:
         self.rule = rule
         self.may = 0
         self._is_drawn = is_drawn  # the seed
         self._has_begun = False
-        self._is_open = False  # an address that was asked is not known
+        self._is_open = False  # a destination address is not known
         self._connections: dict[tuple[str, str, int], Bite | None] = {}
         self._killed: Bite | None = None
 
     def see(self, past: Past) -> Bite | None:
-        """Decide about the next query."""
+        """Evaluate the rule for the next query."""
         if not self._has_begun:
             self._has_begun, self.rule.begun = True, past.time
         decide = _DECIDE.get(self.rule.action.about)
@@ -58,7 +58,7 @@ class DryRun:
         return bite
 
     def unforeseen(self) -> Iterator[str]:
-        """What is not known of the future, nor of the past."""
+        """Yield a sentence for each fact that is not known."""
         action, parts = self.rule.action, self.rule.selector.parts()
         if action.about not in _DECIDE:
             yield f'"{action.text}" is not about queries, so none is hit'

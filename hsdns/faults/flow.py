@@ -1,9 +1,8 @@
-"""Conditions about five-tuples: the transport, and address and port of both sides.
+"""Conditions on five-tuples: the transport, and address and port of both sides.
 
-Path: words.py makes them -> rule.py has them note every query of the server, then asks as of selector.py.
-Rule 1: a server that answers from its answer table notes nothing, so what a rule knows of five-tuples begins with it;
-        `at T` says until when it only looks on.
-Rule 2: at most MAX_REMEMBERED five-tuples are known; the one that was seen first is forgotten first.
+Path: words.py creates them -> rule.py calls note() for every query of the server, then matches() as for selector.py.
+Rule 1: queries answered from the answer table are not noted, so a rule knows five-tuples only since it was added.
+Rule 2: at most MAX_REMEMBERED five-tuples are remembered; the oldest is forgotten first.
 Source: netfilter's connection tracking, where two first datagrams of one five-tuple race for one entry.
 """
 
@@ -18,7 +17,7 @@ Key = tuple[str, str, int, str]
 
 
 class Flow(Selector):
-    """A condition about the five-tuple of a query."""
+    """A condition on the five-tuple of a query."""
 
     def __init__(self) -> None:
         self._seen: dict[Key, list[float]] = {}  # first time, number of queries
@@ -35,16 +34,16 @@ class Flow(Selector):
         self._seen[key] = [age, 1]
 
     def matches(self, asked: Asked, age: float, random: Random) -> bool:
-        """Whether the five-tuple of a query, which has been noted, meets it."""
+        """Whether the five-tuple of a noted query meets the condition."""
         began, count = self._seen[_key(asked)]
         return self.holds(age, began, count)
 
     def foresee(self, asked: Asked, age: float) -> bool | None:
-        """It depends on earlier queries."""
+        """Return None, because the result depends on earlier queries."""
         return None
 
     def holds(self, age: float, began: float, count: float) -> bool:
-        """Whether a five-tuple meets it, that was seen first when the rule was `began` seconds old."""
+        """Whether a five-tuple meets the condition; `began` is the age of the rule at its first query, in seconds."""
         raise NotImplementedError
 
 
@@ -72,7 +71,7 @@ class SecondOfFlow(Flow):
 
 
 class FlowSince(Flow):
-    """From a time on, the queries of five-tuples that were seen before it, or of those that were not."""
+    """From a given age of the rule on, the queries of five-tuples that were seen before it, or of all others."""
 
     def __init__(self, word: str, seconds: float, shown: str) -> None:
         super().__init__()
@@ -80,7 +79,7 @@ class FlowSince(Flow):
         self.text = f"flow {word} {shown}"
 
     def holds(self, age: float, began: float, count: float) -> bool:
-        """Whether the time has come, and the five-tuple is known or not."""
+        """Whether the rule is old enough, and the five-tuple was, or was not, seen before."""
         return age >= self.seconds and (began < self.seconds) == (self.word == "existing")
 
 

@@ -1,11 +1,11 @@
-"""The place of rules in the chain of a server block: before `cache`, after `prometheus` and `log`.
+"""Applies rules in the chain of a server block: before `cache`, after `prometheus` and `log`.
 
 Path: plugins/fault.py, or server/faults.py for the rules of the control door; step 5, among the first that may answer.
-Rule 1: what is counted, logged and sent is the changed reply; what `cache` and the plugins after it make is not.
-Rule 2: a rule decides when the query comes.  A reply that is late has been made at once, so a reload meanwhile finds no
-        query of the old plugins.
-Rule 3: lookups of the server itself (Request.depth) and other classes than IN are left alone.
-Cacheable: no, a rule must see each query that it may be about.
+Rule 1: metrics, logs and clients get the changed reply; `cache` and the plugins after it see the original one.
+Rule 2: a rule is evaluated when the query arrives.  A delayed reply is computed at once, so that no query of the old
+        plugins is in progress after a reload.
+Rule 3: lookups of the server itself (Request.depth) and classes other than IN are not affected.
+Cacheable: no, a rule must see each query that it can match.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_PODS: Final[PodOf] = lambda address: None  # noqa: E731 - a value, for a serv
 
 
 class FaultHandler:
-    """Asks a set of rules about each query; `sleep` waits for some seconds, `resolve` is Runtime.resolve()."""
+    """Applies a set of rules to each query; `sleep` waits for some seconds, `resolve` is Runtime.resolve()."""
 
     name: ClassVar[str] = "fault"
 
@@ -39,7 +39,7 @@ class FaultHandler:
         self._sleep, self._resolve, self._pod_of = sleep, resolve, pod_of
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Do what the rules decide."""
+        """Apply the actions of the rules that match."""
         query = request.query
         if request.depth or query.qclass != RRClass.IN or is_notify(query):
             return await next(request)
@@ -49,7 +49,7 @@ class FaultHandler:
         earlier = earlier_for(bites, request.now)
         before = request.earlier
         if earlier is not None and before is not None and before.time <= earlier.time:
-            earlier = None  # a rule of a handler before this one has the query answered from an older state
+            earlier = None  # a rule of a previous handler selects an older state
         if earlier is not None:
             request = request.replace(earlier=earlier)
 
@@ -72,7 +72,7 @@ class FaultHandler:
         return reply if reply.dropped else reply.replace(fresh=False, still_holds=None)
 
     def foresee(self, request: Request) -> str:
-        """What the rules would do to a query, in some words; changes nothing."""
+        """Describe what the rules would do to a query; changes nothing."""
         asked = Asked.of(request, self._pod_of)._replace(transport=UNKNOWN, local=UNKNOWN)
         found = self.rules.foresee(asked, request.now)
         if not found:

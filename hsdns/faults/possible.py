@@ -1,9 +1,9 @@
-"""Finds rules that can never match, so that the operator hears of it at once and not from a count of 0.
+"""Finds rules that can never match, so that the operator gets an error at once instead of no hits.
 
-Path: rules.py asks before a rule stands.
-Rule: a rule is tried on made-up queries: each name, type, transport, client and listener that it names, with one that
-      it does not name, in all combinations.  A query that might match is enough.  The address that is asked is that of
-      the listener, where it has one.
+Path: called before a rule becomes active.
+Rule: a rule is evaluated for generated queries: all combinations of the names, types, transports, clients and listeners
+      in the rule, and one of each that is not in the rule.  If any query might match, the rule is accepted.  The
+      destination address is the listener's, if it has one.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from hsdns.faults.selector import (
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
 
-MAX_TRIES: Final = 20_000  # a rule with more combinations is taken as it is
+MAX_TRIES: Final = 20_000  # a rule with more combinations is accepted
 _BEFORE_NAMES: Final = {"connection": "tcp", "miss": "udp"}  # with the transport of dns:// keys
 _EXCLUDE: Final = "its action and its selectors exclude each other"
 Local = Callable[
     [str], str
-]  # the name of a listener in metrics -> the address that its clients ask
-_OTHER: Final = b"any"  # a label for any that no rule names
+]  # the name of a listener in metrics -> the address that its clients query
+_OTHER: Final = b"any"  # a label that is in no rule
 
 
 def never_matches(wanted: Wanted, zones: Sequence[Zone], *, knows_addresses: bool = True) -> str:
-    """Return why no query that comes to these zones can match, empty if one can.
+    """Return why no query for these zones can match, "" if one can.
 
-    Without `knows_addresses` they may be asked at others than those of their listeners.
+    Without `knows_addresses`, clients may use addresses other than the listeners' own.
     """
     local = _local if knows_addresses else lambda server: UNKNOWN
     why, endless = _why_never(wanted, zones, local), wanted._replace(lifetime=None)
@@ -88,7 +88,7 @@ def _why_never(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
 
 
 def _never_comes(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
-    """The same for what is decided before a name is known, at the listeners of these zones."""
+    """The same for actions that are decided before a name is known, at the listeners of these zones."""
     parts, transport = wanted.selector.parts(), _BEFORE_NAMES[wanted.action.about]
     servers = sorted({zone.server for zone in zones})
     combinations = product(servers, _clients(parts), _owners(parts))
@@ -105,7 +105,7 @@ def _never_comes(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
 
 
 def _local(server: str) -> str:
-    """The address that clients of a listener ask, by its name in metrics; UNKNOWN if it has all of a host."""
+    """The address that clients of a listener query; UNKNOWN if it listens on all addresses of the host."""
     parts = split_host_port(server.partition("://")[2])
     if parts is None or not parts.host or ip_address(parts.host).is_unspecified:
         return UNKNOWN
@@ -113,7 +113,7 @@ def _local(server: str) -> str:
 
 
 def _foreign_address(parts: Sequence[Selector], zones: Sequence[Zone], local: Local) -> str:
-    """That no listener has an address that is to be asked; empty if all have, or may have."""
+    """Return an error if no listener has an address of the rule, "" if each address is, or may be, a listener's."""
     asked = [part.address for part in parts if isinstance(part, AskedIs)]
     known = list(dict.fromkeys(local(zone.server) for zone in zones))
     foreign = next((each for each in asked if each not in known), "")
@@ -123,19 +123,19 @@ def _foreign_address(parts: Sequence[Selector], zones: Sequence[Zone], local: Lo
 
 
 def _clients(parts: Sequence[Selector]) -> list[str]:
-    """One that no rule names, and one of each that is named."""
+    """A client that is in no rule, and one client of each network in the rule."""
     networks = [each.network for each in parts if isinstance(each, ClientIs)]
     return ["192.0.2.1", *(str(network.network_address) for network in networks)]
 
 
 def _owners(parts: Sequence[Selector]) -> list[tuple[bytes, str] | None]:
-    """Pods of the clients: none, and each that is named."""
+    """The Pods of the clients: none, and each Pod in the rule."""
     pods = [each for each in parts if isinstance(each, PodIs)]
     return [None, *((pod.namespace, pod.name) for pod in pods)]
 
 
 def _may_match(wanted: Wanted, asked: Asked) -> bool:
-    """Whether a query may match at one of the ages at which a rule may begin to, or may end."""
+    """Whether a query may match at age 0 or at one of the ages at which a condition changes."""
     ages = {0.0}
     for part in wanted.selector.parts():
         seconds = getattr(part, "seconds", None)
@@ -150,7 +150,7 @@ def _may_match(wanted: Wanted, asked: Asked) -> bool:
 
 
 def _names(parts: Iterable[Selector]) -> list[Name]:
-    """Names that the conditions are about: themselves, one below, one with a label for each `*`."""
+    """Names that match the conditions: the names themselves, one below each, and one with a label for each `*`."""
     found: dict[Name, None] = {}
     for part in parts:
         assert isinstance(part, NameIs), "given such alone"

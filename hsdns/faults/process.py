@@ -1,9 +1,9 @@
-"""What becomes of the process: its queue of misses is full, or it is killed and starts again.
+"""The actions on the process: its queue of misses is full, or it is killed and restarted.
 
-Path: words.py makes them -> server/udp_listener.py asks the rules about each miss; server/restarts.py has the process
-restart when the time of a rule has come.
-Rule 1: a miss is known by its client and listener; what it asks has not been read yet.
-Rule 2: the process restarts once for a rule, at its time, or each time when too many queries are pending.
+Path: words.py creates them -> server/udp_listener.py evaluates the rules for each miss; server/restarts.py restarts the
+process when a rule is due.
+Rule 1: of a miss, only its client and listener are known; the query has not been decoded yet.
+Rule 2: a rule restarts the process once, at its time, or whenever too many queries are pending.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SELECTORS: Final = ("client", "pod", "asked", "listener", "share", "nth", "after
 
 
 class QueueFull(Action):
-    """Shed the queries over UDP that the answer table does not know."""
+    """Drop the UDP queries that are misses of the answer table."""
 
     about: ClassVar[str] = "miss"
     in_corefile: ClassVar[bool] = False
@@ -34,7 +34,7 @@ class QueueFull(Action):
 
 
 class Restart(Action):
-    """Kill the process, and start it again after so many seconds; with `pending`, each time so many queries wait."""
+    """Kill the process, and restart it after `dead` seconds; with `pending`, whenever this number of queries wait."""
 
     about: ClassVar[str] = "process"
     in_corefile: ClassVar[bool] = False
@@ -56,5 +56,5 @@ class Restart(Action):
 
 
 def due_at(selector: Selector) -> float:
-    """The age of its rule, in seconds, from which on a Restart is due."""
+    """The age of its rule, in seconds, at which a Restart is due."""
     return selector.seconds if isinstance(selector, Period) else 0.0

@@ -1,8 +1,8 @@
-"""A rule: which queries, what becomes of them, its seed, its lifetime, and what it has done.
+"""A rule: its selector, its action, its seed, its lifetime, and its hits.
 
-Path: words.py reads it -> rules.py has it decide about each query -> handler.py does what it decides.
-Rule 1: the same seed and the same queries in the same order give the same decisions; `digest` is that of all of them.
-Rule 2: a rule that has expired, or has bitten as often as it may, decides nothing any more.
+Path: words.py reads it -> rules.py evaluates it for each query -> handler.py applies the action.
+Rule 1: the same seed and the same queries in the same order give the same hits; `digest` covers all of them.
+Rule 2: a rule that has expired, or has reached its limit of hits, matches nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_SEED: Final = 2**32 - 1
 
 
 class RuleError(Exception):
-    """A sentence: what is wrong with a rule; `at` is the number of the word, from 0."""
+    """An error in a rule, as a sentence; `at` is the number of the word, from 0."""
 
     def __init__(self, sentence: str, at: int = 0) -> None:
         super().__init__(sentence)
@@ -30,7 +30,7 @@ class RuleError(Exception):
 
 
 class Wanted(NamedTuple):
-    """What the text of a rule says; what it does not say is None.  `lifetime` in seconds."""
+    """The content of a rule's text; options that it does not have are None.  `lifetime` in seconds."""
 
     action: Action
     selector: Selector
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
 
 
 class Bite(NamedTuple):
-    """A decision to do something to a query; `line` is what the log has of it, in order of its members."""
+    """A hit: the decision to apply a rule to a query; `line` has the members of its log line, in order."""
 
     rule: Rule
     drawn: float | None
@@ -49,9 +49,9 @@ class Bite(NamedTuple):
 
 
 class Rule:
-    """A rule that stands from `begun` on, in monotonic seconds, for `lifetime` seconds, None without an end.
+    """A rule that is active from `begun` on, in monotonic seconds, for `lifetime` seconds, None without an end.
 
-    `place` says where it is written, empty if it came through the control door.
+    `place` is its position in the Corefile, "" if it came through the control door.
     """
 
     def __init__(
@@ -62,19 +62,19 @@ class Rule:
         self.name, self.seed, self.begun, self.lifetime = name, seed, begun, lifetime
         self.place = place
         self.seen = self.hits = 0
-        self.ended = ""  # why it does not stand any more
-        self.is_at_work = False  # its last hit goes on
+        self.ended = ""  # why it is no longer active
+        self.is_at_work = False  # its last hit is still in progress
         self._random = Random(seed)
         self._digest = hashlib.sha256()
 
     @property
     def what(self) -> str:
-        """What it does to which queries, as it is written."""
+        """Its action and selectors, in the syntax of rules."""
         return f"{self.action.text} {self.selector.text}".rstrip()
 
     @property
     def text(self) -> str:
-        """The rule as it is written, with what it was given."""
+        """The whole rule in the syntax of rules, including default options."""
         words = [self.what, f"seed {self.seed}"]
         if self.times is not None:
             words.append(f"times {self.times}")
@@ -84,7 +84,7 @@ class Rule:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the lines of all bites so far, in hexadecimal digits."""
+        """SHA-256 of the log lines of all hits so far, in hexadecimal digits."""
         return self._digest.hexdigest()
 
     @property
@@ -93,7 +93,7 @@ class Rule:
         return None if self.lifetime is None else self.begun + self.lifetime
 
     def is_over(self, now: float) -> str:
-        """Why it stands no longer: expired, spent, removed; empty if it does."""
+        """Why it is no longer active: expired, spent, removed; "" if it is active."""
         if self.ended:
             return self.ended
         if self.end is not None and now >= self.end:
@@ -102,11 +102,11 @@ class Rule:
         return "spent" if is_spent and not self.is_at_work else ""
 
     def is_lifted(self, now: float) -> bool:
-        """Whether what it has begun, such as a connection that hangs, is to end; it goes on when a rule is spent."""
+        """Whether a lasting effect, such as a hanging connection, must end; a spent rule does not end it."""
         return self.ended not in ("", "spent") or (self.end is not None and now >= self.end)
 
     def decide(self, asked: Asked, now: float) -> Bite | None:
-        """Decide about a query that came at `now`; each query is shown once."""
+        """Evaluate the rule for a query received at `now`; to be called once for each query."""
         if self.is_over(now):
             return None
         age = now - self.begun
@@ -121,12 +121,12 @@ class Rule:
         return self._bite(facts, self.action.draw(self._random))
 
     def strike(self) -> Bite:
-        """Do it to what is no query: the process."""
+        """Record a hit on the process, which is not a query."""
         self.seen += 1
         return self._bite({}, None)
 
     def stop(self, resource: str, request: str, now: float) -> Bite | None:
-        """Decide about a request to the API server, a `list` or a `watch` of a resource; each is shown once."""
+        """Evaluate the rule for a `list` or `watch` request to the API server; to be called once for each."""
         if self.is_over(now):
             return None
         self.seen += 1
@@ -135,7 +135,7 @@ class Rule:
         return self._bite({"resource": resource, "request": request}, None)
 
     def count(self, bite: Bite) -> None:
-        """Count a bite that counts late."""
+        """Count a hit whose action has `counts_late`."""
         self.hits += 1
         bite.line["hit"] = self.hits
         self._digest.update(json.dumps(bite.line).encode() + b"\n")
@@ -151,7 +151,7 @@ class Rule:
         return bite
 
     def foresee(self, asked: Asked, now: float) -> bool | None:
-        """Whether it would bite, None if that depends on chance or on earlier queries; changes nothing."""
+        """Whether it would match a query, None if this depends on chance or on earlier queries; changes nothing."""
         if self.is_over(now) or not self.action.fits(asked):
             return False
         return self.selector.foresee(asked, now - self.begun)

@@ -1,11 +1,11 @@
-"""The rules that stand: added, asked, counted, ended.
+"""The set of active rules, and the last ended ones.
 
 Path: server/faults.py has one set for the rules of the control door, plugins/fault.py one for each server block;
-handler.py asks them about each query.
-Rule 1: they are asked in the order in which they were added, and what one does is done to what the one before has left.
-Rule 2: what a rule has done stays known when it has ended: the last MAX_ENDED rules, and the last MAX_LINES bites.
+handler.py evaluates them for each query.
+Rule 1: rules are applied in the order in which they were added, each to the result of the previous one.
+Rule 2: the last MAX_ENDED ended rules and the last MAX_LINES hits are kept.
 Rule 3: nothing here reads a clock or draws a seed: the time is an argument, the Random is given.
-Rule 4: rules about the watch bite in its thread, all others on the loop; so the log of both is behind a lock.
+Rule 4: `watch` rules are evaluated in the watch thread, all others on the main loop, so a lock protects the common log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hsdns.metrics import Counter, Registry
 MAX_STANDING: Final = 100
 MAX_ENDED: Final = 100
 MAX_LINES: Final = 1_000
-# What two rules that exclude each other do, where they are not about queries.
+# How two rules conflict, if they are not about queries.
 _SAME: Final = {
     "connection": "decides about the same connections",
     "miss": "sheds the same queries",
@@ -37,7 +37,7 @@ log = logging.getLogger("hsdns.faults")
 
 
 def hits_metric(metrics: Registry) -> Counter:
-    """The counter of bites, by the name of the rule."""
+    """The counter of hits, by the name of the rule."""
     return metrics.counter(
         "hsdns_fault_hits_total",
         "Queries, connections and restarts that a rule of fault did something to.",
@@ -46,7 +46,7 @@ def hits_metric(metrics: Registry) -> Counter:
 
 
 class Rules:
-    """A set of rules; `random` draws the seeds of those that have none, `hits` counts bites."""
+    """A set of rules; `random` draws the seeds of rules without one, `hits` counts hits."""
 
     def __init__(self, random: Random, hits: Counter) -> None:
         self.standing: dict[str, Rule] = {}
@@ -56,24 +56,24 @@ class Rules:
         self._logging = Lock()
         self.on_spent: Callable[[], None] = lambda: (
             None
-        )  # called when a rule has bitten as often as it may
+        )  # called when a rule has reached its limit of hits
         self.on_bite: Callable[[Bite], None] = lambda bite: None  # called at each one
         self._random, self._hits = random, hits
 
     @property
     def all(self) -> list[Rule]:
-        """Those that have ended, then those that stand; in order."""
+        """The ended rules, then the active ones; in order."""
         return [*self.ended, *self.standing.values()]
 
     @property
     def next_end(self) -> float | None:
-        """When the next one expires, in monotonic seconds; None if none will."""
+        """When the next rule expires, in monotonic seconds; None if none will."""
         return min(
             (each.end for each in self.standing.values() if each.end is not None), default=None
         )
 
     def make(self, wanted: Wanted, now: float, lifetime: float | None, place: str = "") -> Rule:
-        """Make a rule of what is wanted, that does not stand yet; raise RuleError.  `lifetime` is the default one."""
+        """Create a rule that is not active yet; raise RuleError.  `lifetime` is the default, in seconds."""
         if len(self.standing) >= MAX_STANDING:
             raise RuleError(f"{MAX_STANDING} rules stand already, which is the most; remove one")
         name = wanted.name or self._free_name(wanted.action.text.split()[0])
@@ -91,7 +91,7 @@ class Rules:
         return Rule(wanted, name, seed, now, lifetime, place)
 
     def add(self, rule: Rule) -> None:
-        """Have a rule that make() has made stand."""
+        """Activate a rule that make() has created."""
         for old in [each for each in self.ended if each.name == rule.name]:
             self.ended.remove(old)
         self.standing[rule.name] = rule
@@ -116,7 +116,7 @@ class Rules:
         return found
 
     def expire(self, now: float) -> list[Rule]:
-        """End those that are over, and return them."""
+        """End the rules that are over, and return them."""
         found = [(rule, rule.is_over(now)) for rule in self.standing.values()]
         over = [(rule, why) for rule, why in found if why]
         for rule, why in over:
@@ -124,12 +124,12 @@ class Rules:
         return [rule for rule, _ in over]
 
     def about(self, *what: str) -> list[Rule]:
-        """Those that stand and are about a query, or what else Action.about says."""
-        rules = tuple(self.standing.values())  # asked in other threads too
+        """The active rules whose Action.about is one of these."""
+        rules = tuple(self.standing.values())  # called in other threads too
         return [rule for rule in rules if rule.action.about in what]
 
     def decide(self, asked: Asked, now: float, about: str = "query") -> list[Bite]:
-        """Decide about a query that came at `now`, in monotonic seconds; each query is shown once."""
+        """Evaluate the rules for a query received at `now`, in monotonic seconds; once for each query."""
         bites = []
         for rule in self.about(about):
             bite = rule.decide(asked, now)
@@ -140,30 +140,30 @@ class Rules:
         return bites
 
     def confirm(self, bite: Bite) -> None:
-        """Count a bite that counts late, unless its rule has ended meanwhile."""
+        """Count a hit whose action has `counts_late`, unless its rule has ended meanwhile."""
         rule = bite.rule
         if not rule.ended and (rule.times is None or rule.hits < rule.times):
             rule.count(bite)
             self._count(bite)
 
     def stop(self, rule: Rule, resource: str, request: str, now: float) -> bool:
-        """Whether a rule stops a request to the API server; from the thread that sends it, each is shown once."""
+        """Whether a rule makes a request to the API server fail; called once for each, in the thread that sends it."""
         bite = rule.stop(resource, request, now)
         if bite is not None:
             self._count(bite)
         return bite is not None
 
     def after(self, number: int) -> tuple[int, Sequence[dict[str, Any]]]:
-        """The number of the last bite, and the lines of those after a number that are still known."""
+        """The number of the last hit, and the log lines of the hits after `number` that are still kept."""
         with self._logging:
             return self._bites, [line for at, line in self.lines if at > number]
 
     def strike(self, rule: Rule) -> None:
-        """Count that a rule is done to what is no query."""
+        """Count a hit on the process, which is not a query."""
         self._count(rule.strike())
 
     def foresee(self, asked: Asked, now: float) -> list[tuple[Rule, bool]]:
-        """Rules that would do something to a query, with True, and those that might, with False."""
+        """The rules that would match a query, with True, and the rules that might, with False."""
         found = [(rule, rule.foresee(asked, now)) for rule in self.about("query")]
         return [(rule, will is True) for rule, will in found if will is not False]
 
@@ -198,7 +198,7 @@ class Rules:
 
 
 def hit_to_text(line: Mapping[str, Any]) -> str:
-    """What a hit was done to, in some words; `line` is that of the log."""
+    """Describe the object of a hit; `line` is its log line."""
     if "resource" in line:
         return f"a {line['request']} of {line['resource']}"
     if "client" not in line:
@@ -208,9 +208,9 @@ def hit_to_text(line: Mapping[str, Any]) -> str:
 
 
 def _hides(rule: Rule, wanted: Wanted) -> bool:
-    """Whether two rules make a reply of their own for the same queries, so that one has no effect.
+    """Whether two rules replace the replies to the same queries, so that one has no effect.
 
-    Those about the state of the cluster do so too: only one state answers.
+    Rules about the state of the cluster do so too, because only one state can answer.
     """
     return (
         all(each.replaces or each.counts_late for each in (rule.action, wanted.action))

@@ -1,10 +1,10 @@
-"""Which queries a rule is about: conditions, and how they are joined.
+"""The selectors of a rule: conditions on queries, and their combinations.
 
-Path: words.py makes them -> rule.py asks them about each query of the blocks that they may match.
-Rule 1: the conditions of a rule are asked from left to right, and those after one that is not met do not see the query:
-        `type AAAA share 0.5` is half of the AAAA queries.  Those of a five-tuple (flow.py) see every query.
-Rule 2: time is the age of the rule in seconds, chance its Random; both are handed in.
-Rule 3: what a condition remembers of names is bounded: the name that was seen first is forgotten first.
+Path: words.py creates them -> rule.py evaluates them for each query of the blocks that they may match.
+Rule 1: conditions are evaluated from left to right until one is not met: `type AAAA share 0.5` matches half of the AAAA
+        queries.  Conditions on five-tuples (flow.py) see every query.
+Rule 2: time is the age of the rule in seconds, randomness its Random; both are arguments.
+Rule 3: a condition remembers a limited number of names; the oldest is forgotten first.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ Network = IPv4Network | IPv6Network
 
 
 class Zone:
-    """A zone of a listener; `deeper` are the zones of other blocks there, which have the names below them."""
+    """A zone of a listener; `deeper` are the zones of other blocks below it, which answer for their names."""
 
     def __init__(self, server: str, apex: Name, deeper: Sequence[Name]) -> None:
         self.server, self.apex, self.deeper = server, apex, deeper
 
     def has(self, name: Name) -> bool:
-        """Whether queries for a name come here; those for DS do so from the apex of a deeper zone too."""
+        """Whether this zone answers queries for a name, including DS queries for the apex of a deeper zone."""
         return name.is_at_or_below(self.apex) and not any(
             name.is_at_or_below(zone) and name != zone for zone in self.deeper
         )
 
     def has_any_below(self, name: Name) -> bool:
-        """Whether queries for any name at or below one come here."""
+        """Whether this zone may answer queries for any name at or below `name`."""
         return self.apex.is_at_or_below(name) or self.has(name)
 
 
 class Selector:
-    """A condition; `text` is how it is written."""
+    """A condition; `text` is its syntax."""
 
     text: str
 
     def matches(self, asked: Asked, age: float, random: Random) -> bool:
-        """Whether a query meets it; asked once for each query."""
+        """Whether a query meets it; to be called once for each query."""
         raise NotImplementedError
 
     def foresee(self, asked: Asked, age: float) -> bool | None:
-        """Whether a query would meet it, None if that depends; changes nothing."""
+        """Whether a query would meet it, None if this is not known in advance; changes nothing."""
         raise NotImplementedError
 
     def note(self, asked: Asked, age: float) -> None:
-        """See a query, before any condition is asked."""
+        """Note a query, before any condition is evaluated."""
 
     def touches(self, zone: Zone) -> bool:
-        """Whether a query that comes to a zone may meet it, or must be seen for it."""
+        """Whether a query in a zone may meet the condition, or must be noted for it."""
         return True
 
     def parts(self) -> list[Selector]:
@@ -65,7 +65,7 @@ class Selector:
 
 
 class _Fact(Selector):
-    """A condition that depends on the query alone."""
+    """A condition that depends only on the query and the age of the rule."""
 
     def matches(self, asked: Asked, age: float, random: Random) -> bool:
         return self.foresee(asked, age) is True
@@ -120,7 +120,7 @@ class TransportIs(_Fact):
 
 
 class ClientIs(_Fact):
-    """The address of the client in a network, or an address."""
+    """The client's address, or the network that contains it."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -132,7 +132,7 @@ class ClientIs(_Fact):
 
 
 class PodIs(_Fact):
-    """The pod that has the address of the client; `*` for any pod of the namespace."""
+    """The Pod that has the client's address; `*` for any Pod of the namespace."""
 
     def __init__(self, namespace: str, name: str) -> None:
         self.namespace, self.name = namespace.lower().encode(), name
@@ -144,7 +144,7 @@ class PodIs(_Fact):
 
 
 class AskedIs(_Fact):
-    """The address that the client sent its query to: a replica."""
+    """The destination address of the query, for example of one replica."""
 
     def __init__(self, address: str) -> None:
         self.address = str(ip_address(address))
@@ -189,7 +189,7 @@ class Nth(Selector):
 
 
 class Share(Selector):
-    """A share of the queries, chosen by chance."""
+    """A share of the queries, chosen at random."""
 
     def __init__(self, share: float) -> None:
         self.share = share
@@ -203,7 +203,7 @@ class Share(Selector):
 
 
 class Period(_Fact):
-    """The time after, or before, the rule has stood for some seconds."""
+    """The time after, or before, the rule has been active for some seconds."""
 
     def __init__(self, word: str, seconds: float, shown: str) -> None:
         self.word, self.seconds = word, seconds
@@ -214,7 +214,7 @@ class Period(_Fact):
 
 
 class Not(Selector):
-    """The opposite of a condition."""
+    """The negation of a condition."""
 
     def __init__(self, inside: Selector) -> None:
         self.inside = inside
@@ -268,7 +268,7 @@ class _Joined(Selector):
 
 
 class And(_Joined):
-    """All of the conditions; of none, any query."""
+    """All of the conditions; without conditions, any query."""
 
     decisive = False
 

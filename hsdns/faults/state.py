@@ -1,12 +1,12 @@
-"""Actions on the state of the cluster: an earlier one is answered from, or the API server is out of reach.
+"""Actions on the state of the cluster: answers from an earlier state, or an API server that is unavailable.
 
-Path: words.py makes them.  `freeze`, `lag`, `flap`: handler.py asks which state a query is answered from, and gives the
-time on with the request; the kubernetes plugin does it.  `watch`: plugins/kubernetes/faults.py puts an obstacle before
-the API server.
-Rule 1: events go on being received and applied.  What a rule has is a time, so that its end is one too, and two rules,
-        or two listeners, see two states of one store.
-Rule 2: a query is a hit if the newest state has another answer; so hits are counted when the reply is there.
-Rule 3: the state of a rule's beginning lacks the changes of the same instant.
+Path: words.py creates them.  `freeze`, `lag`, `flap`: handler.py determines the state that answers a query, and passes
+its time with the request; the kubernetes plugin answers from it.  `watch`: plugins/kubernetes/faults.py makes requests
+to the API server fail.
+Rule 1: events are still received and applied.  A rule only selects a time.  So it can end at any moment, and two rules,
+        or two listeners, can use two states of one store.
+Rule 2: a query is a hit if the current state has another answer; so hits are counted when the reply is known.
+Rule 3: the state at the start of a rule does not include the changes of the same instant.
 """
 
 from __future__ import annotations
@@ -27,69 +27,69 @@ OUTCOMES: Final = ("away", "forbidden")
 
 
 class StateAction(Action):
-    """Answer from a state of the cluster that may be an earlier one."""
+    """Answer from an earlier state of the cluster."""
 
     counts_late = True
 
     def moment(self, begun: float, now: float) -> float | None:
-        """The time whose state answers a query that comes now, for a rule that has begun then; None: the newest."""
+        """The time whose state answers a query at `now`, for a rule that began at `begun`; None: the current state."""
         raise NotImplementedError
 
     def need(self, begun: float) -> Need:
-        """The states that are asked for."""
+        """The states that the rule needs."""
         return Need(_beginning(begun))
 
     async def act(self, course: Course, drawn: float | None, seed: int) -> None:
-        """Nothing is left to do: the request has the time."""
+        """Do nothing, because the request already has the time."""
 
 
 class Freeze(StateAction):
-    """The state of the rule's beginning."""
+    """The state at the start of the rule."""
 
     text = "freeze"
 
     def moment(self, begun: float, now: float) -> float | None:
-        """The beginning."""
+        """The start of the rule."""
         return _beginning(begun)
 
 
 class Lag(StateAction):
-    """Each change so much later than it was received, in seconds."""
+    """The state of some seconds ago: each change is served with this delay."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.text = f"lag {duration_to_text(seconds)}"
 
     def moment(self, begun: float, now: float) -> float | None:
-        """The time that is so long ago."""
+        """The time of this many seconds ago, but not before the start of the rule."""
         return max(_beginning(begun), now - self.seconds)
 
     def need(self, begun: float) -> Need:
-        """All states of that time."""
+        """All states within the delay."""
         return Need(_beginning(begun), self.seconds)
 
 
 class Flap(StateAction):
-    """The state of the rule's beginning and the newest one by turns, each for so many seconds."""
+    """Alternately the state at the start of the rule and the current one, each for some seconds."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.text = f"flap {duration_to_text(seconds)}"
 
     def moment(self, begun: float, now: float) -> float | None:
-        """The beginning, or None, by turns."""
+        """Alternately the start of the rule and None."""
         return None if (now - begun) // self.seconds % 2 else _beginning(begun)
 
 
 class WatchAction(Action):
-    """Have requests to the API server fail: those about a resource, or all; `status` is that of a refusal, or 0."""
+    """Make requests to the API server fail, for one resource or all; `status` is the HTTP status, or 0 for no reply."""
 
     about: ClassVar[str] = "watch"
     resource = ""
     status = 0
 
     def misfit(self, selector: Selector) -> str:
-        """Why it cannot be done to what a selector is about, empty if it can."""
+        """Return why it cannot be combined with a selector, "" if it can."""
         for part in selector.parts():
             if not isinstance(part, Period | Share):
                 return (
@@ -99,7 +99,7 @@ class WatchAction(Action):
         return ""
 
     def is_about(self, resource: str) -> bool:
-        """Whether it is about requests for a resource, by its plural."""
+        """Whether it affects requests for a resource, named by its plural."""
         return self.resource in ("", resource)
 
 
@@ -110,7 +110,7 @@ class WatchAway(WatchAction):
 
 
 class WatchForbidden(WatchAction):
-    """The API server refuses requests for a resource."""
+    """The API server denies requests for a resource."""
 
     status = 403
 
@@ -120,18 +120,18 @@ class WatchForbidden(WatchAction):
 
 
 def earlier_for(bites: Iterable[Bite], now: float) -> Earlier | None:
-    """The state that answers a query: of those that its rules want the oldest one, None for the newest."""
+    """The state that answers a query: the oldest one that its rules select, None for the current state."""
     moments = [found for each in bites if (found := _moment(each.rule, now)) is not None]
     return Earlier(min(moments)) if moments else None
 
 
 def decisive(bites: Iterable[Bite], earlier: Earlier, now: float) -> list[Bite]:
-    """Those whose state has answered a query."""
+    """The hits whose rule selected the state that answered."""
     return [each for each in bites if _moment(each.rule, now) == earlier.time]
 
 
 def needs(rules: Iterable[Rule]) -> Sequence[Need]:
-    """The states that rules may ask for."""
+    """The states that rules may need."""
     return [each.action.need(each.begun) for each in rules if isinstance(each.action, StateAction)]
 
 

@@ -87,7 +87,7 @@ def read_rule(words: Sequence[str], servers: Sequence[str] = ()) -> Wanted:
 
 
 class _Reader:
-    """The words of a rule, with the numbers of those that they are from, and how far they are read."""
+    """The words of a rule, each with the number of its original word, and the current position."""
 
     def __init__(self, words: Sequence[tuple[str, int]], servers: Sequence[str]) -> None:
         self._words, self._servers = words, servers
@@ -240,7 +240,7 @@ class _Reader:
         """Take a domain name."""
         return self.parsed("a domain name", Name.from_text)
 
-    # what has arguments of several kinds
+    # words with several kinds of arguments
 
     def delay(self) -> Action:
         """Take the arguments of `delay`."""

@@ -51,6 +51,7 @@ from loadtest.apiserver import objects
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.apiserver.fake_cluster import FakeCluster
 from loadtest.apiserver.watch_cache import Key
+from loadtest.pauses import avoid_pauses
 
 _CHANGED_AT: Final = re.compile(rb'(?<="%b":")[^"]*' % re.escape(CHANGE_TIME.encode()))
 TICK: Final = 0.001  # seconds between two batches of a stream at least
@@ -203,6 +204,7 @@ class Control:
     async def _add(self, request: web.Request) -> web.Response:
         asked = await request.json()
         self._loaded.add(asked["services"], asked["endpoints"])
+        avoid_pauses()
         return _json(
             {
                 "services": self._loaded.service_count,
@@ -291,6 +293,7 @@ async def serve(options: argparse.Namespace) -> None:
     api, loaded = FakeApi(cluster, tls=tls, port=options.port), LoadedCluster(cluster)
     control = Control(api, loaded)
     loaded.add(options.services, options.endpoints)
+    avoid_pauses()
     over = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, over.set)

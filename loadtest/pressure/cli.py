@@ -32,6 +32,7 @@ from loadtest.answering.programs import (
 from loadtest.answering.report import plain
 from loadtest.apiserver.objects import namespace_of
 from loadtest.arguments import among
+from loadtest.pauses import avoid_pauses
 from loadtest.pressure import report, soak, soak_report
 from loadtest.pressure.clients import BIG_ENDPOINTS, compile_tools
 from loadtest.pressure.goals import judge
@@ -85,6 +86,7 @@ def _run(asked: argparse.Namespace, words: Sequence[str]) -> int:
         tools = compile_tools(folder, service_name(namespace_of(big), f"web-{big}"))
         effort = QUICK if asked.quick else Effort()
         bench = Bench(api, tools, make_certificate(folder), progress, effort)
+        avoid_pauses()
         if asked.soak is not None:
             return _soak(asked, bench, found, words)
         return _measure(asked, bench, found, words)

@@ -15,6 +15,7 @@ import math
 import random
 import select
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -37,6 +38,9 @@ _POLL = 0.1  # seconds between two requests for the changes
 _SOCKETS = 8
 _STROLL = 10  # every so many queries, one for any of the Services
 _TAIL = 0.5  # seconds before the end in which a change need not be shown
+_SWITCH_INTERVAL = (
+    0.0005  # seconds for which another thread of this process may keep this one from a reply
+)
 
 
 def addresses_of(reply: bytes) -> frozenset[str] | None:
@@ -104,6 +108,7 @@ class Judge(threading.Thread):
     def run(self) -> None:
         """Change, ask and judge until the time is over."""
         raise_priority()
+        sys.setswitchinterval(_SWITCH_INTERVAL)
         try:
             self._run()
         except BaseException as error:  # the thread that joins says it

@@ -6,7 +6,7 @@ Path: soak.py -> Control -> this process, on the server's cores with the server'
 Rule 1: it is due RATE times a second, as the events are, and notes how late each time was.  What is due while it
         waits for a core is late too, and counts: no figure of a server on these cores can be better.
 Rule 2: it ends when its standard input does, and so with the benchmark.
-Source: proc_stat(5), the first line.
+Source: proc_stat(5), the first line; sched(7), autogroup.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Control:
             stdout=subprocess.PIPE,
             cwd=ROOT,
             text=True,
+            start_new_session=True,  # as the server has: Linux divides cores between sessions first
         )
         return self
 

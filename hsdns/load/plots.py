@@ -29,7 +29,7 @@ Columns = Sequence[Column]
 
 
 def time_scale(beside: Sequence[Columns]) -> svg.Scale:
-    """Seconds from the begin, as long as the longest run."""
+    """Seconds since the start, as long as the longest run."""
     end = max(found[-1].first + found[-1].seconds for found in beside)
     return svg.Scale(0, end, svg.LEFT, svg.WIDTH - svg.RIGHT)
 
@@ -37,7 +37,7 @@ def time_scale(beside: Sequence[Columns]) -> svg.Scale:
 def time_axis(x: svg.Scale, bottom: float) -> str:
     """Its ticks."""
     values = [(each, f"{each:g}") for each in svg.ticks(x.low, x.high, 10)]
-    return svg.axis_x(x, values, bottom, "seconds from the begin")
+    return svg.axis_x(x, values, bottom, "seconds since the start")
 
 
 def _hints(found: Sequence[Column], x: svg.Scale, bottom: float, texts: Sequence[str]) -> str:

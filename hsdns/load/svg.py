@@ -15,7 +15,7 @@ WIDTH: Final = 760
 LEFT: Final = 64
 RIGHT: Final = 26
 TOP: Final = 10
-BOTTOM: Final = 34
+BOTTOM: Final = 38
 _STEPS: Final = (1, 2, 5, 10)
 
 

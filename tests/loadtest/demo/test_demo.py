@@ -16,12 +16,13 @@ from hsdns.plugins import ORDER
 from loadtest.demo.demo import BAD, Subject, corefile, judged, load_words, subjects
 
 HSDNS, FROZEN = subjects(None)
+CACHE = subjects("coredns")[-1]
 
 
 def report(stalest: int | None = None, **counts: int) -> dict[str, Any]:
     verdicts = {word: counts.get(word, 0) for word in ("right", *BAD)}
     ages = [{"name": "max", "us": stalest}]
-    return {"verdicts": {"counts": verdicts, "stale_age": ages, "changes": 50}}
+    return {"seconds": 10.0, "verdicts": {"counts": verdicts, "stale_age": ages, "changes": 50}}
 
 
 @pytest.mark.parametrize(
@@ -30,8 +31,10 @@ def report(stalest: int | None = None, **counts: int) -> dict[str, Any]:
         (HSDNS, report(right=9), "hsdns: 9 answers right, none that was not; under 50 changes", True),
         (HSDNS, report(300_000, right=9, stale=1), "hsdns: 9 answers right, 1 stale, by up to 0.3 s; under 50 changes", False),
         (HSDNS, report(), "hsdns: 0 answers right, none that was not; under 50 changes", False),
-        (FROZEN, report(9_500_000, right=9, stale=5), "hsdns, fault freeze: 9 answers right, 5 stale, by up to 9.5 s; under 50 changes", True),
-        (FROZEN, report(right=9), "hsdns, fault freeze: 9 answers right, none that was not; under 50 changes", False),
+        (FROZEN, report(9_500_000, right=9, stale=5), "hsdns with fault freeze: 9 answers right, 5 stale, by up to 9.5 s; under 50 changes", True),
+        (FROZEN, report(6_900_000, right=9, stale=5), "hsdns with fault freeze: 9 answers right, 5 stale, by up to 6.9 s; under 50 changes", False),
+        (FROZEN, report(right=9), "hsdns with fault freeze: 9 answers right, none that was not; under 50 changes", False),
+        (CACHE, report(7_000_000, right=9, stale=5), "CoreDNS with cache 30: 9 answers right, 5 stale, by up to 7.0 s; under 50 changes", True),
     ],
 )  # fmt: skip
 def test_what_is_expected(
@@ -57,10 +60,10 @@ def test_corefiles(subject: Subject) -> None:
 
 def test_the_load_is_one(tmp_path: Path) -> None:
     options = argparse.Namespace(rate="10", time="1s", churn=5)
-    words = load_words({"hsdns": 5300, "hsdns, fault freeze": 5301}, 8001, tmp_path, options)
+    words = load_words({"hsdns": 5300, "hsdns with fault freeze": 5301}, 8001, tmp_path, options)
     settings = read_settings(parse_flags(words[words.index("load") + 1 :], FLAGS))
     assert settings.targets == [
         Target("hsdns", "127.0.0.1", 5300),
-        Target("hsdns, fault freeze", "127.0.0.1", 5301),
+        Target("hsdns with fault freeze", "127.0.0.1", 5301),
     ]
     assert (settings.api, settings.churn, settings.verifies) == (("127.0.0.1", 8001), 5.0, True)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hsdns.cli import demo
+from hsdns.cli import demo, istioctl
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 from hsdns.cli.rule import PREVIEW
 from hsdns.cli.silence_flag import FLAG, read_silences
@@ -50,6 +50,7 @@ FLAGS: Final = {
     "recording": Flag(
         str, "file of hsdns record, for what the search list costs (new rule HS176)", "FILE"
     ),
+    "istioctl": istioctl.FLAG,
     "config": FLAG,
     "preview": PREVIEW,
     "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
@@ -103,8 +104,9 @@ def run(words: list[str]) -> int:
         print(error, file=sys.stderr)
         return BLIND
     shown = [each for each in found.findings if level_at_least(each.level, level)]
-    below = len(found.findings) - len(shown)
-    found = found._replace(findings=shown)
+    mesh = [each for each in found.mesh if level_at_least(each.level, level)]
+    below = len(found.findings) - len(shown) + len(found.mesh) - len(mesh)
+    found = found._replace(findings=shown, mesh=mesh)
     for sentence in found.problems:
         print(sentence, file=sys.stderr)
     print(as_json(found, below) if output == "json" else as_text(found, below, name), end="")
@@ -112,7 +114,7 @@ def run(words: list[str]) -> int:
 
 
 def _status(found: Diagnosis) -> int:
-    return BLIND if found.is_blind else 1 if found.findings else 0
+    return BLIND if found.is_blind else 1 if found.findings or found.mesh else 0
 
 
 def _against(flags: dict[str, Any], target: str, output: str) -> int:
@@ -120,7 +122,7 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     from hsdns.cli.doctor_against import Dump, other_flags, run_against
     from hsdns.cli.drift_view import check_flags
 
-    check_flags(flags, ("level", "server", "no-ask", "config", "preview", "recording"))
+    check_flags(flags, ("level", "server", "no-ask", "config", "preview", "recording", "istioctl"))
     try:
         kubeconfig = find_kubeconfig(flags)
     except FlagError:
@@ -183,6 +185,7 @@ def _added(flags: dict[str, Any]) -> Callable[[bytes], bytes]:
 
 def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:
     """What adds to a dump what the DNS servers say; raise FlagError."""
+    from hsdns.cli.doctor_mesh import with_mesh
     from hsdns.cli.doctor_servers import given_servers, with_servers
 
     servers, asks = given_servers(flags), not flags.get("no-ask")
@@ -191,7 +194,8 @@ def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:
 
     def ask(dump: bytes) -> bytes:
         access = (find_kubeconfig(flags), str(flags.get("context", "")))
-        return with_servers(dump, access, target, servers, asks=asks)
+        dump = with_servers(dump, access, target, servers, asks=asks)
+        return with_mesh(dump, access, target.partition("/")[0], runs=flags.get("istioctl", True))
 
     return ask
 

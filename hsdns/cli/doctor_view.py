@@ -12,8 +12,10 @@ from typing import Final, TextIO
 
 from hsdns.rules.diagnosis import Diagnosis
 from hsdns.rules.finding import Finding
+from hsdns.rules.mesh import TOOL
 from hsdns.rules.output.document import as_json as finding_as_json
 
+MESH: Final = "istioctl"  # among the reasons
 _HEADS: Final = {
     "error": "Names that fail now:",
     "warning": "Names that will fail:",
@@ -62,6 +64,11 @@ def _lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
             for each in listed:
                 yield f"  {each.rule.code} {each.message}"
             yield ""
+    if found.mesh:
+        yield f"{TOOL} finds:"
+        for message in found.mesh:
+            yield f"  {message.level} {message.code} {message.message}: {message.page}"
+        yield ""
     pages = {each.rule.code: each.rule for each in found.findings}
     for code, rule in sorted(pages.items()):
         yield f"{code} {rule.title}: {rule.page}"
@@ -75,9 +82,12 @@ def _lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
         codes = found.unchecked.get(plural, ())
         if codes:
             yield f"not checked: {', '.join(codes)}: {plural}: {reason}"
-    if any(found.unchecked.values()):
+        if plural == MESH:
+            yield f"not checked: the configuration of Istio: {reason}"
+    if any(found.unchecked.values()) or MESH in found.reasons:
         yield ""
     hidden = f", {below} more below the -level" if below else ""
+    hidden += f", {len(found.mesh)} of istioctl" if found.mesh else ""
     hidden += f", {len(found.silenced)} silenced" if found.silenced else ""
     yield (
         f"{_counted(len(found.findings), 'finding')}{hidden}, {_counted(len(found.passed), 'rule')} passed, "
@@ -93,6 +103,7 @@ def as_json(found: Diagnosis, below: int) -> str:
         "below": below,
         "passed": found.passed,
         "asked": found.asked,
+        "istioctl": [each.as_json() for each in found.mesh],
         "unchecked": [
             {"resource": plural, "reason": reason, "rules": list(found.unchecked.get(plural, ()))}
             for plural, reason in found.reasons.items()

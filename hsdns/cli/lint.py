@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from hsdns.cli import istioctl
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.cli.rule import PREVIEW
 from hsdns.cli.silence_flag import FLAG, is_everything, read_silences
@@ -21,8 +22,11 @@ from hsdns.corefile.tree import did_you_mean
 if TYPE_CHECKING:
     from hsdns.cli.lint_files import Listed
     from hsdns.rules.judging import Judgement
+    from hsdns.rules.mesh import MeshFinding
     from hsdns.rules.reading import Files
     from hsdns.rules.silence_file import SilencePattern
+
+    MeshOf = Callable[[Files, Mapping[str, bytes]], tuple[list[MeshFinding], str]]
 
 UNREAD: Final = 2
 ROUNDS: Final = 5  # of -fix: a repair may show what is to be repaired next
@@ -34,6 +38,7 @@ FLAGS: Final = {
     ),
     "config": FLAG,
     "preview": PREVIEW,
+    "istioctl": istioctl.FLAG,
     "fix": Flag(bool, "repair what can be repaired safely, in the files"),
     "stdin-filename": Flag(str, "name of what is on standard input, for messages", "FILE"),
     "h": Flag(bool, "show this help"),
@@ -85,7 +90,14 @@ def run(words: list[str]) -> int:
         is_everything=bool(config) and is_everything(paths, config),
         preview=bool(flags.get("preview")),
     )
-    return _lint(paths, listed, judged, output, level, is_fixing=bool(flags.get("fix")))
+    mesh_of = _mesh_of(stdin_name or NAME) if flags.get("istioctl", True) else None
+    return _lint(paths, listed, judged, mesh_of, output, level, is_fixing=bool(flags.get("fix")))
+
+
+def _mesh_of(stdin_name: str) -> MeshOf:
+    from hsdns.cli.lint_mesh import mesh_findings
+
+    return lambda read, contents: mesh_findings(read.objects, contents, stdin_name)
 
 
 def _judge(
@@ -108,6 +120,7 @@ def _lint(
     paths: Sequence[str],
     listed: Listed,
     judged: Callable[[Files], Judgement],
+    mesh_of: MeshOf | None,
     output: str,
     level: str,
     *,
@@ -130,13 +143,16 @@ def _lint(
         unread.append(
             f"{' '.join(paths)}: there is no manifest and no Corefile, so nothing was checked"
         )
-    for sentence in [*remarks, *unread]:
+    said, why = mesh_of(read, dict(files)) if mesh_of is not None else ([], "")
+    for sentence in [*remarks, *filter(None, [why]), *unread]:
         print(sentence, file=sys.stderr)
     found, silenced = judged(read)
     shown = [each for each in found if level_at_least(each.level, level)]
-    report = Report(shown, len(found) - len(shown), silenced, objects, len(files), unread)
+    mesh = [each for each in said if level_at_least(each.level, level)]
+    below = len(found) - len(shown) + len(said) - len(mesh)
+    report = Report(shown, below, silenced, objects, len(files), unread, mesh)
     print(formatted(report, output), end="")
-    return UNREAD if unread else 1 if shown else 0
+    return UNREAD if unread else 1 if shown or mesh else 0
 
 
 def _repair(

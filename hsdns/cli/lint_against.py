@@ -24,7 +24,7 @@ UNREAD: Final = 2
 
 def check_flags(flags: Mapping[str, object], paths: Sequence[str], output: str) -> None:
     """Raise FlagError for what says nothing about differences."""
-    drift_view.check_flags(flags, ("level", "fix", "config", "preview"))
+    drift_view.check_flags(flags, ("level", "fix", "config", "preview", "istioctl"))
     if output not in FORMATS:
         raise FlagError(
             f"-o {output} is for findings of rules; differences are shown as text, json or github"

@@ -20,6 +20,8 @@ from hsdns.rules.checks.dns_answers import DNS_SERVER, asked
 from hsdns.rules.finding import Finding
 from hsdns.rules.judging import judge
 from hsdns.rules.manifest import Manifest
+from hsdns.rules.mesh import KIND as MESH
+from hsdns.rules.mesh import MeshFinding, as_findings, has_mesh
 from hsdns.rules.objects import Objects
 from hsdns.rules.reading import Files, read_files
 from hsdns.rules.rule import previews
@@ -56,7 +58,7 @@ MAIN: Final = ("services", "endpointslices", "pods", "pods that run")
 class Diagnosis(NamedTuple):
     """`passed` are codes; `unchecked` has the codes by what could not be read, `reasons` why.
 
-    `asked` has a sentence about each DNS server that was asked.
+    `asked` has a sentence about each DNS server that was asked, `mesh` what istioctl found.
     """
 
     findings: list[Finding]
@@ -67,6 +69,7 @@ class Diagnosis(NamedTuple):
     problems: list[str]
     silenced: Sequence[Finding] = ()
     asked: Sequence[str] = ()
+    mesh: Sequence[MeshFinding] = ()
 
     @property
     def is_blind(self) -> bool:
@@ -116,15 +119,21 @@ def diagnose(
     untold = codes | missing | OF_FILES | left_out
     passed = [code for code in sorted(CHECKS) if code not in untold]
     servers = asked(read.objects)
+    said, mesh = read.objects.written(MESH), list[MeshFinding]()
+    for each in said:
+        mesh += as_findings(each.content.get("messages") or ())
+    if not said and "istioctl" not in reasons and has_mesh(read.objects):
+        reasons["istioctl"] = "it is not run with -from; run istioctl analyze --all-namespaces"
     return Diagnosis(
         found,
         passed,
         unchecked,
         reasons,
-        len(read.objects.manifests) - len(servers),
+        len(read.objects.manifests) - len(servers) - len(said),
         _problems(read),
         silenced,
         servers,
+        mesh,
     )
 
 

@@ -29,6 +29,7 @@ RUNNING: Final = (
     "pods that run"  # as a word in place of pods, where a file has workloads, but no Pod of them
 )
 ANSWERS: Final = "answers"  # of DNS servers, as a word beside the plurals
+MESH: Final = "istioctl"  # what it says, as a word beside the plurals
 QUERIES: Final = "queries"  # that were recorded, as a word beside the plurals
 QUERIES_OF: Final = "RecordedQueries"  # the kind of object that has them
 DNS_SERVER: Final = "DnsServer"  # the kind of object that has those of one
@@ -136,9 +137,15 @@ def with_answers(dump: bytes, answers: Sequence[Mapping[str, Any]], reason: str)
     """A dump of collect() with what DNS servers said, or with the reason for which that says nothing."""
     value = json.loads(dump)
     value["items"] += answers
-    if reason:
-        annotations = value["metadata"]["annotations"]
-        annotations[NOTE] = json.dumps({**json.loads(annotations[NOTE]), ANSWERS: reason})
+    found = json.dumps(value, indent=1).encode() + b"\n"
+    return with_reason(found, ANSWERS, reason) if reason else found
+
+
+def with_reason(dump: bytes, word: str, reason: str) -> bytes:
+    """A dump of collect() with the reason for which it lacks something."""
+    value = json.loads(dump)
+    annotations = value["metadata"]["annotations"]
+    annotations[NOTE] = json.dumps({**json.loads(annotations[NOTE]), word: reason})
     return json.dumps(value, indent=1).encode() + b"\n"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from hsdns.cli.doctor_view import Progress, as_json, as_text
 from hsdns.rules.diagnosis import Diagnosis
+from hsdns.rules.mesh import MeshFinding
 
 DIAGNOSIS = Diagnosis(
     [],
@@ -45,6 +46,7 @@ def test_json() -> None:
         "below": 1,
         "passed": ["HS131"],
         "asked": [],
+        "istioctl": [],
         "unchecked": [
             {"resource": "pods", "reason": "no right", "rules": ["HS101", "HS102"]},
             {"resource": "replicasets", "reason": "none", "rules": []},
@@ -62,3 +64,13 @@ def test_progress(stream: io.StringIO, text: str) -> None:
     with Progress(stream) as progress:
         progress.tell("pods", 3)
     assert stream.getvalue() == text
+
+
+def test_what_istioctl_finds_has_a_section_of_its_own() -> None:
+    found = MeshFinding("IST0103", "warning", "Pod web.shop", None, "no proxy", "https://a.example")
+    diagnosis = DIAGNOSIS._replace(mesh=[found], reasons={"istioctl": "why"}, unchecked={})
+    assert as_text(diagnosis, 0, "cluster") == (
+        "istioctl analyze finds:\n  warning IST0103 Pod web.shop: no proxy: https://a.example\n\n"
+        "not checked: the configuration of Istio: why\n\n"
+        "no findings, 1 of istioctl, 1 rule passed, in 2 objects of cluster\n"
+    )

@@ -3,15 +3,19 @@
 Path: cli/lint.py -> here -> standard output.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final, NamedTuple
 
 from hsdns.rules.finding import Finding
+from hsdns.rules.mesh import MeshFinding
 
 
 class Report(NamedTuple):
-    """What is shown: findings at or over the level, those below it as a number, silenced ones, and what was read."""
+    """What is shown: findings at or over the level, those below it as a number, silenced ones, and what was read.
+
+    `mesh` are findings of istioctl.
+    """
 
     findings: list[Finding]
     below: int
@@ -19,6 +23,7 @@ class Report(NamedTuple):
     objects: int
     files: int
     unread: list[str]
+    mesh: Sequence[MeshFinding] = ()
 
 
 _MODULES: Final = {

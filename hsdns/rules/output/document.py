@@ -16,6 +16,7 @@ def write(report: Report) -> str:
     value = {
         "findings": [as_json(each) for each in report.findings],
         "silenced": [{**as_json(each), "reason": each.silenced} for each in report.silenced],
+        "istioctl": [each.as_json() for each in report.mesh],
         "below": report.below,
         "objects": report.objects,
         "files": report.files,

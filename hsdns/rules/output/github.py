@@ -25,6 +25,10 @@ def write(report: Report) -> str:
         )
         for each in report.findings
     ]
+    lines += [
+        annotation(_WORDS[each.level], each.at, each.code, f"{each.message} ({each.page})")
+        for each in report.mesh
+    ]
     lines += [annotation("warning", None, "", each) for each in report.unread]
     return "".join(lines)
 

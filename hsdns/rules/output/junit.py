@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from hsdns.rules.mesh import TOOL
 from hsdns.rules.output import Report
 
 
@@ -16,8 +17,8 @@ def write(report: Report) -> str:
     suite = Element(
         "testsuite",
         name="hsdns lint",
-        tests=str(len(found) + len(unread) or 1),
-        failures=str(len(found)),
+        tests=str(len(found) + len(report.mesh) + len(unread) or 1),
+        failures=str(len(found) + len(report.mesh)),
         errors=str(len(unread)),
     )
     for each in found:
@@ -30,10 +31,14 @@ def write(report: Report) -> str:
         )
         failure = SubElement(case, "failure", message=each.message, type=each.level)
         failure.text = f"{each}\n{each.rule.page}"
+    for message in report.mesh:
+        case = SubElement(suite, "testcase", name=f"{message.code} {message.place}", classname=TOOL)
+        failure = SubElement(case, "failure", message=message.message, type=message.level)
+        failure.text = f"{message}\n{message.page}"
     for sentence in unread:
         case = SubElement(suite, "testcase", name=sentence, classname="not checked")
         SubElement(case, "error", message=sentence)
-    if not found and not unread:
+    if not found and not unread and not report.mesh:
         SubElement(suite, "testcase", name=f"{report.objects} objects", classname="hsdns lint")
     indent(suite)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(suite, encoding="unicode")}\n'

@@ -5,6 +5,7 @@ Path: output/__init__.py -> here.
 
 from __future__ import annotations
 
+from hsdns.rules.mesh import TOOL
 from hsdns.rules.output import Report
 from hsdns.rules.rule import LEVELS
 
@@ -18,6 +19,8 @@ def write(report: Report) -> str:
             "",
             *(f"{code} {rule.title}: {rule.page}" for code, rule in sorted(pages.items())),
         ]
+    if report.mesh:
+        lines += ["", f"{TOOL} finds:", *(f"{each}: {each.page}" for each in report.mesh)]
     counts = [
         _counted(sum(each.level == level for each in report.findings), level) for level in LEVELS
     ]
@@ -26,6 +29,8 @@ def write(report: Report) -> str:
     more = []
     if report.below:
         more.append(f"{_counted(report.below, 'finding')} below the -level")
+    if report.mesh:
+        more.append(f"{_counted(len(report.mesh), 'finding')} of istioctl")
     if report.silenced:
         more.append(f"{len(report.silenced)} silenced")
     if report.unread:

@@ -7,11 +7,14 @@ Source: OASIS, Static Analysis Results Interchange Format 2.1.0.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
 from hsdns import __version__
 from hsdns.rules.finding import Edit, Finding
+from hsdns.rules.mesh import SITE as MESH_SITE
+from hsdns.rules.mesh import TOOL, MeshFinding
 from hsdns.rules.output import Report
 from hsdns.rules.rule import SITE, Rule
 
@@ -38,8 +41,37 @@ def write(report: Report) -> str:
         ],
         "results": [_result(each, order) for each in findings],
     }
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    runs = [run, _of_mesh(report.mesh)] if report.mesh else [run]
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": runs}
     return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+
+
+def _of_mesh(mesh: Sequence[MeshFinding]) -> dict[str, Any]:
+    """A run of its own: the findings are those of another tool."""
+    pages = {each.code: each.page for each in mesh}
+    driver = {
+        "name": TOOL,
+        "informationUri": MESH_SITE,
+        "rules": [{"id": code, "helpUri": page} for code, page in sorted(pages.items())],
+    }
+    results = []
+    for each in mesh:
+        location: dict[str, Any] = {}
+        if each.at is not None:
+            place = {"uri": _uri(each.at.file)}
+            region = {"startLine": each.at.line}
+            location["physicalLocation"] = {"artifactLocation": place, "region": region}
+        if each.place:
+            location["logicalLocations"] = [{"fullyQualifiedName": each.place}]
+        results.append(
+            {
+                "ruleId": each.code,
+                "level": each.level,
+                "message": {"text": each.message},
+                "locations": [location] if location else [],
+            }
+        )
+    return {"tool": {"driver": driver}, "results": results}
 
 
 def _descriptor(rule: Rule) -> dict[str, Any]:

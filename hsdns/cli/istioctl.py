@@ -1,0 +1,62 @@
+"""`istioctl analyze`, where it is on PATH: what it says about a mesh, or which command says it.
+
+Path: cli/lint.py, cli/doctor_mesh.py -> here -> rules/mesh.py.
+Rule: whatever goes wrong here is a sentence with the command to run, and keeps nothing else back.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import Final
+
+from hsdns.cli.flags import Flag
+
+PROGRAM: Final = "istioctl"
+LIMIT: Final = 60.0  # seconds
+MOST: Final = 100_000  # octets of a command line
+FLAG: Final = Flag(
+    bool,
+    "run istioctl analyze where there is a mesh and istioctl is on PATH (default: true)",
+)
+
+
+class NotRun(Exception):
+    """Why istioctl has said nothing, and the command to run, as a sentence."""
+
+
+def of_files(files: Sequence[str]) -> list[str]:
+    """The command about files, without a cluster; `-` is standard input."""
+    return [PROGRAM, "analyze", "--use-kube=false", *files]
+
+
+def of_cluster(kubeconfig: str, context: str, namespace: str) -> list[str]:
+    """The command about a cluster, or one namespace of it."""
+    words = [PROGRAM, "analyze"]
+    for flag, value in (("--kubeconfig", kubeconfig), ("--context", context)):
+        words += [flag, value] if value else []
+    return words + (["--namespace", namespace] if namespace else ["--all-namespaces"])
+
+
+def analysis(words: Sequence[str], given: bytes = b"") -> bytes:
+    """What a command prints as JSON; `given` is its standard input.  Raise NotRun."""
+    run = f"run {shlex.join(words)}"
+    if shutil.which(PROGRAM) is None:
+        raise NotRun(f"{PROGRAM} is not on PATH; {run}")
+    if sum(len(each) + 1 for each in words) > MOST:
+        raise NotRun(f"there are too many files for one command line; {PROGRAM} takes folders too")
+    try:
+        done = subprocess.run(
+            [*words, "--output", "json"], input=given, capture_output=True, timeout=LIMIT
+        )
+    except subprocess.TimeoutExpired:
+        raise NotRun(f"{PROGRAM} has not ended within {LIMIT:g} s; {run}") from None
+    except OSError as error:
+        raise NotRun(f"{PROGRAM} could not be started: {error.strerror or error}; {run}") from None
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        why = f": {said[-1][:200]}" if said else ""
+        raise NotRun(f"{PROGRAM} failed with status {done.returncode}{why}; {run}")
+    return done.stdout

@@ -1,0 +1,110 @@
+"""What `istioctl analyze` finds, beside our own findings; and whether there is a mesh at all that it could look at.
+
+Path: cli/istioctl.py (its output) -> here -> output/, diagnosis.py.
+Rule 1: the registry of a mesh, injection and egress are istioctl's to judge: no rule of ours repeats it.
+Rule 2: a mesh is told by what asks for one: objects and definitions of istio.io, the Deployment istiod, and labels;
+        never by the name of an image.
+Source: istio pkg/config/analysis/diag, Message.Unstructured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from hsdns.corefile.tree import Position
+from hsdns.rules.manifest import Manifest
+from hsdns.rules.objects import Objects
+
+KIND: Final = "IstioAnalysis"  # the object of a dump that has what istioctl said
+TOOL: Final = "istioctl analyze"
+SITE: Final = "https://istio.io/latest/docs/reference/config/analysis/"
+_LEVELS: Final = {"Error": "error", "Warning": "warning"}  # Info, and what is new, is a note
+_GROUP: Final = "istio.io"
+_LABELS: Final = ("istio-injection", "istio.io/rev", "istio.io/dataplane-mode")
+_INJECT: Final = "sidecar.istio.io/inject"
+
+
+class MeshFinding(NamedTuple):
+    """One message of istioctl; `place` is the object as istioctl names it, `at` None where it has no file."""
+
+    code: str
+    level: str
+    place: str
+    at: Position | None
+    sentence: str
+    page: str
+
+    def __str__(self) -> str:
+        where = f"{self.at.file}:{self.at.line}: " if self.at is not None else ""
+        return f"{where}{self.level} {self.code} {self.message}"
+
+    @property
+    def message(self) -> str:
+        """The sentence with the object that it is about."""
+        return f"{self.place}: {self.sentence}" if self.place else self.sentence
+
+    def as_json(self) -> dict[str, object]:
+        """The finding for a script; without a file as of a cluster."""
+        place = {"file": self.at.file, "line": self.at.line} if self.at is not None else {}
+        return {
+            "code": self.code,
+            "level": self.level,
+            **place,
+            "object": self.place,
+            "message": self.sentence,
+            "page": self.page,
+        }
+
+
+def has_mesh(objects: Objects) -> bool:
+    """Whether the objects have a mesh of Istio."""
+    return any(map(_is_of_mesh, objects.manifests)) or any(
+        pods.labels.get(_INJECT) == "true" for pods in objects.pod_sets
+    )
+
+
+def _is_of_mesh(manifest: Manifest) -> bool:
+    if manifest.group == _GROUP or manifest.group.endswith(f".{_GROUP}"):
+        return True
+    labels = manifest.metadata.get("labels")
+    labels = labels if isinstance(labels, dict) else {}
+    if manifest.kind == "CustomResourceDefinition":
+        return manifest.name.endswith(f".{_GROUP}")
+    if manifest.kind == "Deployment":
+        return manifest.name == "istiod" or labels.get("app") == "istiod"
+    return manifest.kind == "Namespace" and any(
+        labels.get(each) not in (None, "disabled", "none") for each in _LABELS
+    )
+
+
+def read_analysis(text: bytes, names: Mapping[str, str]) -> list[MeshFinding]:
+    """The messages in the output of `-o json`; `names` has other names for files.  Raise ValueError."""
+    value = json.loads(text)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ValueError("it is no list")
+    return as_findings(value, names)
+
+
+def as_findings(
+    messages: Iterable[object], names: Mapping[str, str] | None = None
+) -> list[MeshFinding]:
+    """Messages as they are in JSON."""
+    return [_finding(each, names or {}) for each in messages if isinstance(each, dict)]
+
+
+def _finding(message: dict[str, Any], names: Mapping[str, str]) -> MeshFinding:
+    code = str(message.get("code", ""))
+    file, _, line = str(message.get("reference", "")).rpartition(":")
+    is_place = bool(file) and line.isascii() and line.isdigit() and len(line) < 10
+    return MeshFinding(
+        code,
+        _LEVELS.get(str(message.get("level")), "note"),
+        str(message.get("origin", "")),
+        Position(names.get(file, file), int(line), 1) if is_place else None,
+        " ".join(str(message.get("message", "")).split()),
+        str(message.get("documentationUrl") or f"{SITE}{code.lower()}/"),
+    )

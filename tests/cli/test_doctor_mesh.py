@@ -1,0 +1,68 @@
+"""What istioctl says about a cluster, in its dump."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hsdns.cli import doctor_mesh
+from hsdns.cli.doctor_mesh import with_mesh
+from hsdns.cli.istioctl import NotRun
+from hsdns.rules.diagnosis import diagnose
+from hsdns.sources.cluster_dump import NOTE, unread_kinds
+
+MESH = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"istio-injection": "enabled"}}}  # fmt: skip
+MESSAGE = {"code": "IST0103", "level": "Warning", "message": "no proxy", "origin": "Pod web.shop", "reference": ""}  # fmt: skip
+
+
+def dump(*items: dict[str, Any]) -> bytes:
+    note = {"annotations": {NOTE: "{}"}}
+    return json.dumps({"apiVersion": "v1", "kind": "List", "metadata": note, "items": items}).encode()  # fmt: skip
+
+
+def test_it_is_a_part_of_the_dump(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+
+    def analysis(words: list[str]) -> str:
+        called.append(words)
+        return json.dumps([MESSAGE])
+
+    monkeypatch.setattr(doctor_mesh, "analysis", analysis)
+    found = with_mesh(dump(MESH), ("config", "lab"), "shop", runs=True)
+    assert called == ["istioctl analyze --kubeconfig config --context lab --namespace shop".split()]
+    diagnosis = diagnose("dump", found, unread_kinds(found))
+    (said,) = diagnosis.mesh
+    assert (str(said), diagnosis.objects) == ("warning IST0103 Pod web.shop: no proxy", 1)
+    assert said.page == "https://istio.io/latest/docs/reference/config/analysis/ist0103/"
+    assert "istioctl" not in diagnosis.reasons
+
+
+@pytest.mark.parametrize(
+    ("said", "runs", "reason"),
+    [
+        (NotRun("istioctl is not on PATH; run it"), True, "istioctl is not on PATH; run it"),
+        ("x", True, "what istioctl printed is no JSON of istioctl analyze"),
+        ("{}", True, "what istioctl printed is no JSON of istioctl analyze"),
+        ("[]", False, "left out by -istioctl=false"),
+    ],
+)
+def test_why_it_says_nothing(
+    said: object, runs: bool, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def analysis(words: list[str]) -> object:
+        if isinstance(said, NotRun):
+            raise said
+        return said
+
+    monkeypatch.setattr(doctor_mesh, "analysis", analysis)
+    found = with_mesh(dump(MESH), ("config", ""), "", runs=runs)
+    assert unread_kinds(found)["istioctl"] == reason
+
+
+def test_without_a_mesh_nothing_is_said() -> None:
+    quiet = dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "istio"}})
+    assert with_mesh(quiet, ("config", ""), "", runs=True) == quiet
+    assert "istioctl" not in diagnose("dump", quiet, {}).reasons
+    assert diagnose("dump", dump(MESH), {}).reasons["istioctl"].startswith("it is not run with -from")  # fmt: skip

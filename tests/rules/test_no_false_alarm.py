@@ -101,6 +101,7 @@ DNS_DEFAULT = "{selector: {dns: default}, ports: [{name: dns, port: 53, protocol
     [
         pytest.param([service("db", "{selector: {app: db, role: primary}}"), workload("db", "{app: db}")], id="label-set-at-run-time"),
         pytest.param([service("db", "{selector: {cluster: db}}"), workload("api", "{app: api}", kind="Deployment")], id="pods-of-an-operator"),
+        pytest.param([service("agent", "{selector: {app: shop}}"), workload("operator", "{app.kubernetes.io/name: operator, app.kubernetes.io/instance: shop, app.kubernetes.io/part-of: shop}", kind="Deployment")], id="label-of-the-installation"),
         pytest.param([service("cache-b", "{selector: {app: cache-b}}"), workload("cache-a", "{app: cache-a}", kind="Deployment")], id="other-file-has-the-workload"),
         pytest.param([service("web", "{selector: {app: canary}}"), workload("web", "{app: web}", kind="Deployment")], id="selector-of-another-workload"),
         pytest.param([service("web", "{selector: {app: web, version: v2}}"), workload("web-v1", "{app: web, version: v1}", kind="Deployment")], id="blue-and-green"),

@@ -22,6 +22,11 @@ from hsdns.rules.objects import MADE_LABELS, Objects, PodSet, is_near
 _MISSPELT: Final = 0.75  # difflib's ratio of two words
 _SHORTEST: Final = 4  # letters of a word that can be told from another
 
+# Labels that all workloads of an installation have; their value says nothing of which one it is.
+_OF_INSTALLATION: Final = frozenset(
+    "app.kubernetes.io/instance app.kubernetes.io/part-of app.kubernetes.io/managed-by release heritage".split()
+)
+
 
 @check("HS101")
 def selector(objects: Objects) -> Iterator[Remark]:
@@ -71,6 +76,8 @@ def _is_meant(wanted: Mapping[str, str], pods: PodSet, manifest: Manifest) -> bo
     found = labels.get(key)
     if found is None:
         others = {other for other in labels if other not in wanted}
+        if key not in _OF_INSTALLATION:
+            others -= _OF_INSTALLATION
         return value not in ("true", "false") and any(labels[other] == value for other in others)
     return _is_misspelt(value, found)
 

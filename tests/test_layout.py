@@ -41,6 +41,7 @@ WHOLE = {
     "tests/test_cached_answers.py": "the answer table against the chain, for replies of cache",
     "tests/peer_suite/test_suite.py": "the tests of CoreDNS, against hsdns",
     "tests/test_edns_compliance.py": "replies to odd flags, opcodes, EDNS versions and options",
+    "tests/test_imports.py": "what is imported before the watches are open",
     "tests/test_layout.py": "the tree",
     "tests/test_metrics_text.py": "the page /metrics of a whole server",
     "tests/stock/test_corefiles.py": "the Corefiles of distributions, unmodified",

@@ -15,8 +15,8 @@ from ipaddress import ip_address
 from typing import Final
 
 from hsdns.cli import demo
+from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.flags import Flag, FlagError
-from hsdns.cli.launch import CorefileSource
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 from hsdns.recording.entry import SHAPING, Header
 

@@ -74,11 +74,12 @@ def run(words: list[str]) -> int:
         return 0
 
     from hsdns.cli import launch
+    from hsdns.cli.corefile_source import CorefileSource
 
     port = flags.get("dns.port", 53)
     assert isinstance(port, int)
     conf = flags.get("conf")
-    corefile = launch.CorefileSource.from_flag(None if conf is None else str(conf), FALLBACK)
+    corefile = CorefileSource.from_flag(None if conf is None else str(conf), FALLBACK)
     if flags.get("validate"):
         from hsdns.cli.validate import validate
 

@@ -3,6 +3,8 @@
 Path: cli/coredns.py and cli/serve.py -> here -> assemble, server/lifecycle.py.
 Rule 1: errors of the start go to standard error, one sentence each; the log goes to standard output, as in CoreDNS.
 Rule 2: while it serves, a thread writes to both (server/log_writer.py), so that no reader can stop the server.
+Rule 3: before the server is imported, the Corefile is parsed and the first requests of its watches are sent
+        (docs/decisions/0031); so this module imports at its beginning only what that needs.
 """
 
 from __future__ import annotations
@@ -14,71 +16,29 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Final
 
 from hsdns import allocator, collector
-from hsdns.assemble import Configuration, ListenAddress, assemble
-from hsdns.chain import Endpoint
+from hsdns.cli.corefile_source import CorefileSource
 from hsdns.corefile.errors import Errors
-from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile, CorefileError, Token
-from hsdns.plugins import NOT_YET, ORDER
+from hsdns.metrics import Registry
 from hsdns.server.corefile_files import CorefileFiles
 
 if TYPE_CHECKING:
+    from hsdns.assemble import Configuration, ListenAddress
+    from hsdns.chain import Endpoint
     from hsdns.server.log_writer import LogWriter
+    from hsdns.server.watch_thread import WatchThread
+    from hsdns.sources.ahead import Ahead
+
+    Addresses = Mapping[ListenAddress, Endpoint]  # with the ports that the kernel chose
 
 
-Addresses = Mapping[ListenAddress, Endpoint]  # with the ports that the kernel chose
-
-
-class CorefileSource(NamedTuple):
-    """Where the Corefile comes from: a path, or text already read; `fallback` is used if it has no server block."""
-
-    path: str
-    fallback: str
-    text: str | None = None
-
-    @classmethod
-    def from_flag(cls, conf: str | None, fallback: str) -> Self:
-        """Interpret `-conf`; if it is absent or empty, use ./Corefile, and the fallback if that does not exist."""
-        if conf == "stdin":
-            return cls("stdin", fallback, sys.stdin.read())
-        if not conf:
-            return cls("Corefile", fallback, None if Path("Corefile").exists() else "")
-        return cls(conf, fallback)
-
-    def load(self, files: CorefileFiles | None = None, errors: Errors | None = None) -> Corefile:
-        """Parse the Corefile, and note in `files` what was read; raise CorefileError, or collect all in `errors`."""
-        files = CorefileFiles() if files is None else files
-        files.start()
-        corefile = self._parse(self.text, files, errors)
-        if not corefile.blocks and not errors:
-            missing = self.text == "" and self.path != "stdin"
-            warning = (
-                f"{self.path} {'does not exist' if missing else 'has no server block'}, "
-                "so the default is served; choose another file with -conf"
-            )
-            corefile = replace(
-                self._parse(self.fallback, files), warnings=(*corefile.warnings, warning)
-            )
-        return corefile
-
-    def _parse(
-        self, text: str | None, files: CorefileFiles, errors: Errors | None = None
-    ) -> Corefile:
-        return parse(
-            self.path,
-            text=text,
-            environ=os.environ,
-            known_directives=ORDER,
-            not_yet=NOT_YET,
-            open_file=files.open_file,
-            list_files=files.list_files,
-            errors=errors,
-        )
+# LOGGER and LINES of plugins/log.py, which takes time to import.
+QUERY_LOG: Final = "hsdns.plugin.log"
+QUERY_LINES: Final = "lines"
 
 
 class LevelFormatter(logging.Formatter):
@@ -95,16 +55,62 @@ def set_up_logging(refuses: Callable[[int], bool] = lambda lines: False) -> None
 
     `refuses` is asked before lines about queries are made, with their number.
     """
-    from hsdns.plugins.log import LINES, LOGGER
-
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(LevelFormatter())
     logger = logging.getLogger("hsdns")
     logger.handlers = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    logging.getLogger(LOGGER).filters = [lambda record: not refuses(getattr(record, LINES, 1))]
+    logging.getLogger(QUERY_LOG).filters = [
+        lambda record: not refuses(getattr(record, QUERY_LINES, 1))
+    ]
     logging.raiseExceptions = False  # writing to a closed standard output must not stop the server
+
+
+class _Start:
+    """What is there before the server is: the Corefile, and the first requests of its watches."""
+
+    def __init__(self, source: CorefileSource) -> None:
+        self.metrics = Registry()
+        self.files = CorefileFiles()
+        self.thread: WatchThread | None = None
+        self._source = source
+        self._first: Corefile | None = None
+        self._ahead: Ahead | None = None
+
+    def load(self) -> Corefile:
+        """Parse the Corefile, or take what send_ahead() has parsed; raise CorefileError."""
+        first, self._first = self._first, None
+        return first or self._source.load(self.files)
+
+    def send_ahead(self) -> None:
+        """Send the first requests to the API servers that the Corefile has watched."""
+        try:
+            with collector.growing():
+                self._first = self._source.load(self.files)
+        except CorefileError:
+            return  # load() raises it again
+        if not any(
+            directive.name.text == "kubernetes"
+            for block in self._first.blocks
+            for directive in block.directives
+        ):
+            return
+        from hsdns.server.watch_thread import WatchThread
+        from hsdns.sources.ahead import Ahead, wanted_of
+
+        wanted = wanted_of(self._first)
+        if wanted:
+            self.thread = WatchThread()
+            self.thread.start()
+            self._ahead = Ahead(self.metrics, self.thread.call)
+            self.thread.at_end.append(self._ahead.close)
+            self._ahead.send(wanted)
+
+    def drop(self) -> None:
+        """Close what was sent ahead in vain."""
+        if self._ahead is not None:
+            self._ahead.drop()
 
 
 def serve(
@@ -136,8 +142,6 @@ def serve(
     with `control_token` an address; its pages have the last queries from the start with `keeps_queries`; with
     `faults`, rules of faults may come through it.
     """
-    import uvloop
-
     from hsdns.descriptor_limit import raise_limit
     from hsdns.server.log_writer import queued_output
 
@@ -146,11 +150,16 @@ def serve(
     collector.set_up()
     with queued_output() as output:
         set_up_logging(output.refuses)
+        start = _Start(source)
+        if objects is None:
+            start.send_ahead()
+        import uvloop
+
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 return runner.run(
                     _serve(
-                        source,
+                        start,
                         port,
                         quiet,
                         pidfile,
@@ -176,7 +185,7 @@ def serve(
 
 
 async def _serve(
-    source: CorefileSource,
+    start: _Start,
     port: int,
     quiet: bool,
     pidfile: str | None,
@@ -214,23 +223,25 @@ async def _serve(
             log.warning(sentence)
         return configuration
 
-    files = CorefileFiles()
     server = Server(
-        lambda: source.load(files),
+        start.load,
         configure,
         workers or usable_cpus(),
         watches_apart=True,
         control=door,
         keeps_queries=keeps_queries,
         faults=faults,
-        has_changed=files.have_changed,
+        has_changed=start.files.have_changed,
         manager=ServiceManager.of(os.environ),
+        metrics=start.metrics,
+        watch_thread=start.thread,
     )
     output.count_in(server.metrics)
     handle_signals(server)
     try:
         with collector.growing():
             await server.start()
+        start.drop()
     except (CorefileError, StartError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -364,6 +375,7 @@ def build(
     errors: Errors | None = None,
 ) -> Configuration:
     """Set up a Corefile; raise CorefileError, or collect all in `errors`."""
+    from hsdns.assemble import assemble
     from hsdns.server.interfaces import interface_addresses
 
     configuration = assemble(

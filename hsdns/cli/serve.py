@@ -10,15 +10,17 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from hsdns.assemble import Configuration
 from hsdns.cli import builtin, control_path
 from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
-from hsdns.cli.launch import Addresses
 from hsdns.cli.source_flag import check_sources, recorded_header, source_objects
-from hsdns.plugin import Plugin
+
+if TYPE_CHECKING:
+    from hsdns.assemble import Configuration
+    from hsdns.cli.launch import Addresses
+    from hsdns.plugin import Plugin
 
 DEFAULT_LISTEN: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1053

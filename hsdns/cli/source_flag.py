@@ -10,11 +10,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hsdns.assemble import Configuration
 from hsdns.cli.flags import FlagError
 from hsdns.corefile.tree import Position, Token
 
 if TYPE_CHECKING:
+    from hsdns.assemble import Configuration
     from hsdns.recording.entry import Header
 
 _POSITION: Final = Position("-source", 0, 0)

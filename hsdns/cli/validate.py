@@ -12,8 +12,9 @@ import re
 import sys
 from typing import Final, NamedTuple
 
+from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.hints import hints
-from hsdns.cli.launch import CorefileSource, build
+from hsdns.cli.launch import build
 from hsdns.corefile.errors import Errors
 from hsdns.corefile.tree import CorefileError, Position
 

@@ -50,6 +50,7 @@ from hsdns.server.start_error import START_FAILURES
 from hsdns.server.start_error import StartError as StartError
 from hsdns.server.transitions import StateMachine
 from hsdns.server.watch_loop import WatchLoop
+from hsdns.server.watch_thread import WatchThread
 from hsdns.server.watchdog import Watchdog
 
 log = logging.getLogger("hsdns.server")
@@ -66,8 +67,9 @@ class Server:
     `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
     told of each change.  `control` is an address and its token as of Runtime.serve_control(), beside those that the
     Corefile names; with `keeps_queries` its pages have the last queries before anything asks for them, and
-    with `faults` rules of faults may come through it.  The other arguments are edges that tests exchange: `clock`
-    gives monotonic seconds, `in_thread` calls a function in a thread, `opener`, `http`, `processors` make their parts.
+    with `faults` rules of faults may come through it.  `metrics` and `watch_thread` are those that requests were sent
+    ahead with (sources/ahead.py).  The other arguments are edges that tests exchange: `clock` gives monotonic seconds,
+    `in_thread` calls a function in a thread, `opener`, `http`, `processors` make their parts.
     """
 
     def __init__(
@@ -82,13 +84,15 @@ class Server:
         faults: bool = False,
         has_changed: Callable[[], bool] = lambda: True,
         manager: ServiceManager | None = None,
+        metrics: Registry | None = None,
+        watch_thread: WatchThread | None = None,
         clock: Callable[[], float] = time.monotonic,
         in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
         opener: Callable[..., Opener] = Opener,
         http: type[HttpListeners] = HttpListeners,
         processors: Callable[..., dict[str, QueryProcessor]] = make_processors,
     ) -> None:
-        self.metrics = Registry()
+        self.metrics = metrics or Registry()
         self.counters = Versions()
         self.workers = workers
         self.instances: list[Instance] = []  # all that have not stopped, oldest first
@@ -109,7 +113,9 @@ class Server:
         self._recomputation = Recomputation(self.counters, clock, apart=watches_apart)
         if self._watchdog is not None:
             lease, began = self.counters.renew_lease, self._recomputation.attach_apart
-            self._watch_loop = WatchLoop(lease, self._watchdog, clock, began=began)
+            self._watch_loop = WatchLoop(
+                lease, self._watchdog, clock, began=began, thread=watch_thread
+            )
         self._life = StateMachine(TRANSITIONS, Phase.NEW)
         self._changing = asyncio.Lock()  # held by the start, a reload, or the end
         self._status: int | None = None

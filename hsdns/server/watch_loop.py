@@ -14,24 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from math import inf
 from typing import Any, Final
 
-import uvloop
-
 from hsdns.server.runtime import Tasks
+from hsdns.server.watch_thread import WatchThread
 from hsdns.server.watchdog import Watchdog
 
 LEASE: Final = 1.0  # seconds
 PATIENCE: Final = 2.0  # seconds
 POLL: Final = 0.02  # seconds between looks while queries wait
 END_TIMEOUT: Final = 10.0  # seconds for what runs here to end: a snapshot is saved once more
-# Seconds that another thread may hold the interpreter while this one waits for it (docs/decisions/0008).
-SWITCH_INTERVAL: Final = 0.0005
 log = logging.getLogger("hsdns.server")
 
 
@@ -53,9 +49,9 @@ class WatchTask:
 
 
 class WatchLoop:
-    """The thread; it starts with the first coroutine.  `renew_lease` is that of the counters of all answer tables.
+    """What runs in the thread, from the first coroutine on.  `renew_lease` is that of all answer tables' counters.
 
-    `began` is called in it when it begins.
+    `began` is called in the thread when it begins.  The `thread` may have started already; it ends with this.
     """
 
     def __init__(
@@ -65,6 +61,7 @@ class WatchLoop:
         clock: Callable[[], float] = time.monotonic,
         *,
         began: Callable[[], None] = lambda: None,
+        thread: WatchThread | None = None,
     ) -> None:
         self._began = began
         self._renew_lease = renew_lease
@@ -72,24 +69,22 @@ class WatchLoop:
         self._clock = clock
         self._lease_end = inf
         self._tasks = Tasks()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._end: asyncio.Event
-        self._has_started = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._has_begun = threading.Event()
+        self._thread = thread or WatchThread()
         self._waiting: asyncio.Task[None] | None = None  # of the main loop
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> WatchTask:
         """Run a coroutine until it is cancelled; from any thread.  What it raises is logged."""
-        if self._loop is None:
+        if not self._has_begun.is_set():
             self._thread.start()
-            self._has_started.wait()
-        assert self._loop is not None, "started"
-        made = WatchTask(self._loop)
+            self._thread.call(self._begin)
+            self._has_begun.wait()
+        made = WatchTask(self._thread.loop)
 
         def begin() -> None:
             made.task = self._tasks.spawn(coro, name)
 
-        self._loop.call_soon_threadsafe(begin)
+        self._thread.call(begin)
         return made
 
     def late(self, now: float) -> Awaitable[None] | None:
@@ -102,11 +97,10 @@ class WatchLoop:
 
     async def close(self) -> None:
         """End all that runs here, and the thread; called on the main loop."""
-        if self._loop is None:
+        if not self._thread.has_started:
             return
-        self._loop.call_soon_threadsafe(self._end.set)
-        await asyncio.to_thread(self._thread.join, END_TIMEOUT)
-        if self._thread.is_alive():
+        self._thread.end()
+        if not await asyncio.to_thread(self._thread.join, END_TIMEOUT):
             log.error("what watches the cluster did not end within %g s", END_TIMEOUT)
 
     def beaten(self, now: float, in_time: bool) -> None:
@@ -115,18 +109,13 @@ class WatchLoop:
             self._lease_end = now + LEASE
             self._renew_lease(self._lease_end)
 
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._main())
-
-    async def _main(self) -> None:
-        sys.setswitchinterval(SWITCH_INTERVAL)
-        self._end = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
+    def _begin(self) -> None:
         self._watchdog.listen("watch", self.beaten)
         self._began()
-        self._has_started.set()
-        await self._end.wait()
+        self._thread.at_end.append(self._end)
+        self._has_begun.set()
+
+    async def _end(self) -> None:
         await self._tasks.cancel()
         self._watchdog.forget("watch")
 

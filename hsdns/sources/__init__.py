@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from hsdns.cluster.source import NamedSource
 from hsdns.corefile.tree import Token, did_you_mean
+
+if TYPE_CHECKING:
+    from hsdns.cluster.source import NamedSource
 
 _CLASSES = {
     "manifests": ("hsdns.sources.manifests", "Manifests"),
@@ -19,7 +21,7 @@ _CLASSES = {
 }
 
 
-class _Sources(Mapping[str, type[NamedSource]]):
+class _Sources(Mapping[str, "type[NamedSource]"]):
     """The source classes by name; a class is imported when it is looked up, so that unused ones are not loaded."""
 
     def __getitem__(self, name: str) -> type[NamedSource]:

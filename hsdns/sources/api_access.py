@@ -11,12 +11,14 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hsdns.apiserver.access import AccessSource
 from hsdns.apiserver.in_cluster import SERVICE_ACCOUNT, InCluster
-from hsdns.apiserver.transport import Transport
-from hsdns.cluster.source import Report, Surroundings
+
+if TYPE_CHECKING:
+    from hsdns.apiserver.transport import Transport
+    from hsdns.cluster.source import Report, Surroundings
 
 
 class ConnectionOptions(NamedTuple):
@@ -28,7 +30,12 @@ class ConnectionOptions(NamedTuple):
 
 
 class ApiAccess:
-    """Makes the transport to the API server; raises ValueError for a bad URL, or if kubeconfigs cannot be read."""
+    """Makes the transport to the API server; raises ValueError for a bad URL, or if kubeconfigs cannot be read.
+
+    `ahead` has transports through which requests were sent ahead: the first one who asks for such an access gets it.
+    """
+
+    ahead: ClassVar[dict[ApiAccess, Transport]] = {}
 
     def __init__(
         self,
@@ -66,7 +73,10 @@ class ApiAccess:
         return self.source(time.monotonic, time.time, lambda sentence: None).check()
 
     def __call__(self, around: Surroundings, report: Report) -> Transport:
-        """Make the client; does not contact the server yet."""
+        """Make the client, or take the one that was made ahead; does not contact the server yet."""
+        made = self.ahead.pop(self, None)
+        if made is not None:
+            return made
         # The HTTP client is imported only if there is an API server to watch.
         from hsdns.apiserver.client import ApiClient  # noqa: PLC0415
 

@@ -18,6 +18,7 @@ import pytest
 from hsdns.assemble import Configuration, assemble
 from hsdns.cli import launch, serve
 from hsdns.cli.coredns import version_text
+from hsdns.cli.corefile_source import CorefileSource
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.cpus import usable_cpus
 from hsdns.server.interfaces import interface_addresses
@@ -35,7 +36,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     monkeypatch.delenv(serve.VARIABLE, raising=False)
     calls: list[dict[str, Any]] = []
 
-    def note(source: launch.CorefileSource, port: int, **options: Any) -> int:
+    def note(source: CorefileSource, port: int, **options: Any) -> int:
         calls.append({"source": source, "port": port, **options})
         return 0
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hsdns.assemble import Configuration
-from hsdns.cli.launch import CorefileSource, build
+from hsdns.cli.corefile_source import CorefileSource
+from hsdns.cli.launch import build
 from hsdns.cli.resolve_chain import Chain
 from hsdns.explanation.asking import AskingError
 from hsdns.explanation.asking_pod import UNREAD_POLICIES, AskingPod

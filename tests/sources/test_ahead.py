@@ -1,0 +1,158 @@
+"""Requests that are sent before the server is imported."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+
+from hsdns.apiserver.client import ApiClient
+from hsdns.apiserver.reflector import Observer, Reflector
+from hsdns.apiserver.resource import SERVICES, Scope
+from hsdns.apiserver.transport import Unreachable
+from hsdns.corefile.parser import parse
+from hsdns.metrics import Registry
+from hsdns.plugins import ORDER
+from hsdns.sources.ahead import STREAM, WATCH_SECONDS, Ahead, wanted_of
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions
+from hsdns.sources.watch_options import WatchOptions
+from tests.support.apiserver.scripted_http import Said, ScriptedServer, chunked, said
+from tests.support.coroutines.event_loops import until
+from tests.support.plugins.runtime import FakeRuntime
+
+HTTP = ConnectionOptions(endpoint=("http://10.0.0.1:8001",))
+TLS = ConnectionOptions(endpoint=("https://10.0.0.1",), tls=("c.pem", "k.pem", "ca.pem"))
+
+
+def read(text: str) -> dict[ApiAccess, WatchOptions]:
+    return wanted_of(parse("Corefile", text=text, environ={}, known_directives=ORDER))
+
+
+@pytest.mark.parametrize(
+    ("text", "connection", "options"),
+    [
+        pytest.param("kubernetes", ConnectionOptions(), WatchOptions(), id="in a cluster"),
+        pytest.param("kubernetes cluster.local {\nendpoint http://10.0.0.1:8001\npods verified\n}", HTTP, WatchOptions(pods=True), id="pods"),
+        pytest.param("kubernetes {\nendpoint https://10.0.0.1\ntls c.pem k.pem ca.pem\nnoendpoints\n}", TLS, WatchOptions(endpoints=False), id="tls"),
+        pytest.param("kubernetes {\nendpoint http://10.0.0.1:8001\nlabels app in (b, a)\nnamespaces x y\nmulticluster c.local\n}", HTTP, WatchOptions(("x", "y"), labels="app in (a,b)", imports=True), id="selected"),
+    ],
+)  # fmt: skip
+def test_what_a_corefile_has_watched(
+    text: str, connection: ConnectionOptions, options: WatchOptions
+) -> None:
+    assert read(f". {{\n{text}\n}}") == {ApiAccess(connection): options}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("forward . 192.0.2.1", id="no cluster"),
+        pytest.param("kubernetes {\nsource manifests a.yaml\n}", id="another source"),
+        pytest.param("kubernetes {\nendpoint ftp://x/\n}", id="no URL"),
+        pytest.param("kubernetes {\nendpoint https://x\ntls a b\n}", id="no key"),
+        pytest.param("kubernetes {\nlabels =,=\n}", id="no selector"),
+    ],
+)
+def test_nothing_is_sent_ahead(text: str) -> None:
+    assert read(f". {{\n{text}\n}}") == {}
+
+
+def test_blocks_over_the_same_server_share_the_requests() -> None:
+    block = "kubernetes {{\nendpoint http://10.0.0.1:8001\n{}\n}}"
+    text = f"a. {{\n{block.format('noendpoints')}\n}}\nb. {{\n{block.format('pods verified')}\n}}"
+    assert read(text) == {ApiAccess(HTTP): WatchOptions(pods=True)}
+
+
+def test_the_requests_are_those_of_the_reflector() -> None:
+    for scope in WatchOptions(("x",), "a=b", "c=d", pods=True, imports=True).scopes:
+        reflector = Reflector(scope, lambda events: None, Observer(), random.Random(1))
+        query = reflector.next_request().query
+        seconds = int(query.pop("timeoutSeconds"))
+        assert WATCH_SECONDS[0] <= seconds <= WATCH_SECONDS[1]
+        assert query == {**scope.query, **STREAM}
+
+
+def run(
+    answer: Callable[[str], Said],
+    scenario: Callable[[ScriptedServer, Ahead, ApiAccess], object],
+) -> None:
+    async def main() -> None:
+        async with ScriptedServer(answer) as server:
+            access = ApiAccess(ConnectionOptions(endpoint=(server.url,)))
+            ahead = Ahead(Registry(), asyncio.get_running_loop().call_soon)
+            ahead.send({access: WatchOptions(endpoints=False)})
+            await until(lambda: len(server.requests) >= 2, "both requests")
+            await scenario(server, ahead, access)  # type: ignore[misc] # a coroutine
+            await ahead.close()
+            assert ApiAccess.ahead == {}
+
+    asyncio.run(main())
+
+
+async def first(client: ApiClient, **changed: str) -> bytes:
+    query = {**STREAM, "timeoutSeconds": "1", **changed}
+    async with client.get(Scope(SERVICES).path, query) as response:
+        async for chunk in response.chunks(lambda: 5.0):
+            return chunk
+    return b""
+
+
+def take(access: ApiAccess) -> ApiClient:
+    made = access(FakeRuntime(), lambda level, message: None)
+    assert isinstance(made, ApiClient)
+    return made
+
+
+EVENT = json.dumps({"type": "BOOKMARK"}).encode()
+
+
+@pytest.mark.sockets
+def test_a_source_takes_the_client_and_its_responses_over() -> None:
+    async def scenario(server: ScriptedServer, ahead: Ahead, access: ApiAccess) -> None:
+        client = take(ApiAccess(ConnectionOptions(endpoint=(server.url,))))
+        assert take(access) is not client
+        assert await first(client) == EVENT
+        assert len(server.requests) == 2
+        assert await first(client) == EVENT, "the next one is another request"
+        assert len(server.requests) == 3
+        await client.close()
+
+    run(lambda head: chunked(EVENT, then="hang"), scenario)
+
+
+@pytest.mark.sockets
+def test_another_request_is_sent_again() -> None:
+    async def scenario(server: ScriptedServer, ahead: Ahead, access: ApiAccess) -> None:
+        client = take(access)
+        assert await first(client, labelSelector="a=b") == EVENT
+        assert len(server.requests) == 3
+        await client.close()
+
+    run(lambda head: chunked(EVENT, then="hang"), scenario)
+
+
+@pytest.mark.sockets
+def test_a_failure_is_forgotten() -> None:
+    answers = [Said(b"", "close"), Said(b"", "close"), said("200 OK", EVENT)]
+
+    async def scenario(server: ScriptedServer, ahead: Ahead, access: ApiAccess) -> None:
+        client = take(access)
+        assert await first(client) == EVENT
+        with pytest.raises(Unreachable):
+            await first(client)
+        await client.close()
+
+    run(lambda head: answers.pop(0) if answers else Said(b"", "close"), scenario)
+
+
+@pytest.mark.sockets
+def test_what_no_source_takes_is_closed() -> None:
+    async def scenario(server: ScriptedServer, ahead: Ahead, access: ApiAccess) -> None:
+        ahead.drop()
+        await asyncio.wait_for(server.ended.wait(), 20)
+        assert take(access) not in ApiAccess.ahead.values()
+
+    run(lambda head: chunked(EVENT, then="hang"), scenario)

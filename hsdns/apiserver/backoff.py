@@ -2,7 +2,8 @@
 
 Path: reflector.py calls it after a failure.
 Source: client-go 1.36 tools/cache/reflector.go (0.8 s doubling to 30 s, with jitter, reset after two minutes without a
-failure).  Unlike there, no pause exceeds 30 s with jitter, so the end of a long outage is noticed within 30 s.
+failure).  Unlike there, no pause exceeds 30 s with jitter; and a server that accepted no connections is asked as soon
+as it does again (returning.py).
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ from urllib.parse import urlencode, urlsplit
 from hsdns import __version__
 from hsdns.apiserver.access import Access, AccessSource
 from hsdns.apiserver.connections import Connections, Route, head_of
-from hsdns.apiserver.fault import describe, is_tls
+from hsdns.apiserver.fault import describe, is_away, is_tls
 from hsdns.apiserver.http_connection import BUFFER_LEN, HttpConnection, HttpFault
 from hsdns.apiserver.obstacle import Obstacle, Obstacles, Refusal, away
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.tls import TlsContexts
-from hsdns.apiserver.transport import Response, Unreachable
+from hsdns.apiserver.transport import Away, Response, Unreachable
 from hsdns.metrics import DEFAULT_BUCKETS, Registry
 
 # Seconds; a server that is starting may delay a list for most of a minute.
@@ -127,6 +127,16 @@ class ApiClient:
             if query.get("watch") not in ("true", "1"):
                 self._durations.observe(self._now() - began, ("GET", host))
 
+    async def reach(self) -> None:
+        """Open a connection, for the next request; raise Unreachable."""
+        access = await self._current()
+        if access.proxy or self.obstacles.all:
+            raise Unreachable(f"whether {access.server} can be reached is not known")
+        try:
+            await self._connections.reach(self._route(access))
+        except _FAULTS as error:
+            raise self._unreachable(access, error) from None
+
     def send_ahead(self, path: str, query: Mapping[str, str]) -> None:
         """Send a GET, on the running loop, that get() will be called for; until then AHEAD_LEN octets are taken in.
 
@@ -191,8 +201,7 @@ class ApiClient:
         buffer_len: int = BUFFER_LEN,
     ) -> _Asked:
         """Send the request and wait for the response headers; raise Unreachable."""
-        is_secure = access.server.startswith("https:")
-        route = Route.of(access, self._tls.context_for(access) if is_secure else None)
+        route = self._route(access)
         server = urlsplit(access.server)
         target = f"{route.target}{server.path}{path}{'?' if query else ''}{urlencode(query)}"
         headers = [
@@ -215,10 +224,18 @@ class ApiClient:
             async with asyncio.timeout(self._headers_timeout):
                 connection = await self._connections.ask(route, request, buffer_len)
         except _FAULTS as error:
-            if is_tls(error) and access.certificate is not None:
-                self._source.invalidate(access)  # the client certificate may have been refused
-            raise Unreachable(self.redact(describe(access, error, self._headers_timeout))) from None
+            raise self._unreachable(access, error) from None
         return _Asked(connection, route, access)
+
+    def _route(self, access: Access) -> Route:
+        is_secure = access.server.startswith("https:")
+        return Route.of(access, self._tls.context_for(access) if is_secure else None)
+
+    def _unreachable(self, access: Access, error: BaseException) -> Unreachable:
+        if is_tls(error) and access.certificate is not None:
+            self._source.invalidate(access)  # the client certificate may have been refused
+        sentence = self.redact(describe(access, error, self._headers_timeout))
+        return Away(sentence) if is_away(error) else Unreachable(sentence)
 
 
 class _ReadTimeout(Exception):

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from hsdns.apiserver.backoff import FIRST_PAUSE
 from hsdns.apiserver.reflector import Key, Observer, Reflector
 from hsdns.apiserver.resource import Scope
+from hsdns.apiserver.returning import Returning
 from hsdns.cluster.source import Report
 from hsdns.metrics import Labels, Registry
 
@@ -78,7 +79,8 @@ class WatchMetrics:
 class Contact:
     """The reachability of an API server by scope; `server` returns its address once that is known.
 
-    `on_lost` gets the time since when a scope cannot be watched, "" once all can be.
+    `on_lost` gets the time since when a scope cannot be watched, "" once all can be.  `returning` looks for a
+    server that is away, where it is set.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Contact:
         self._outages: dict[Scope, _Outage] = {}
         self._recovered = asyncio.Event()
         self.on_lost: Callable[[str], None] = lambda since: None
+        self.returning: Returning | None = None
 
     def add(self, scope: Scope) -> None:
         """Start tracking a scope."""
@@ -182,15 +185,26 @@ class Contact:
             for scope, each in list(self._outages.items())
         ]
 
-    async def wait(self, seconds: float) -> None:
-        """Wait, but no longer than until another scope has recovered, and at least for the first backoff."""
+    async def wait(self, seconds: float, *, is_away: bool = False) -> bool:
+        """Wait, but no longer than until another scope has recovered, and at least for the first backoff.
+
+        A server that is away may return before: the result is whether that was so.
+        """
+        looking = None
+        if is_away and self.returning is not None:
+            looking = asyncio.create_task(self.returning.wait())
+        waking = [asyncio.create_task(self._recovered.wait()), *filter(None, [looking])]
         at_least = min(seconds, FIRST_PAUSE)
-        await asyncio.sleep(at_least)
         try:
-            async with asyncio.timeout(seconds - at_least):
-                await self._recovered.wait()
-        except TimeoutError:
-            pass
+            await asyncio.sleep(at_least)
+            await asyncio.wait(
+                waking, timeout=seconds - at_least, return_when=asyncio.FIRST_COMPLETED
+            )
+            return looking is not None and looking.done()
+        finally:
+            for task in waking:
+                task.cancel()
+            await asyncio.gather(*waking, return_exceptions=True)
 
 
 class ScopeObserver(Observer):

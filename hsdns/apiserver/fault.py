@@ -6,6 +6,7 @@ Rule 1: a message names the server, the cause and, if known, the remedy; it cont
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 from typing import Final
@@ -26,6 +27,7 @@ from hsdns.apiserver.http_connection import (
 # X509_V_ERR_* of OpenSSL for which the remedy is known.
 _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
+_AWAY: Final = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ETIMEDOUT)
 _WRONG_NAME: Final = (62, 64)
 
 
@@ -71,6 +73,13 @@ def is_tls(error: BaseException) -> bool:
     cause = _cause(error)
     # After the handshake only the text of the exception tells.
     return isinstance(cause, ssl.SSLError) or "[SSL" in str(cause)
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether the server accepts no connections, as far as it was asked for one."""
+    if isinstance(error, (ConnectTimeout, ConnectionRefusedError, socket.gaierror)):
+        return True
+    return isinstance(error, OSError) and error.errno in _AWAY
 
 
 def _cause(error: BaseException) -> BaseException:

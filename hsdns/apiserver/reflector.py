@@ -234,6 +234,10 @@ class Reflector:
             return 0.0
         return max(self._backoff.pause(now), self._retry_after)
 
+    def begin_anew(self) -> None:
+        """Let the pauses begin anew: the server was away, and has returned."""
+        self._backoff = Backoff(self._random)
+
     def fail(self, sentence: str, *, invalid: bool = False) -> None:
         """Process a request without a response, or with one that is `invalid`."""
         self.failure = sentence

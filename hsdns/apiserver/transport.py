@@ -16,6 +16,10 @@ class Unreachable(Exception):
     """The server was not reached, or its response is incomplete; the message is for the operator."""
 
 
+class Away(Unreachable):
+    """The server accepts no connections."""
+
+
 class Response(Protocol):
     """A response: a status, and a body that may take minutes."""
 
@@ -47,6 +51,9 @@ class Transport(Protocol):
 
         Status 401 makes the transport reload its credentials before the next call.
         """
+
+    async def reach(self) -> None:
+        """Open a connection, for the next request; raise Unreachable, also where a proxy would hide who accepts it."""
 
     def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
         """Have an error end the responses to requests for paths that match; each is asked about once."""

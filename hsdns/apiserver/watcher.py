@@ -2,6 +2,7 @@
 
 Path: sources/api_server.py runs one for each scope; transport.py carries the requests.
 Rule 1: the loop ends only when cancelled, or when `gives_up` returns True.
+Rule 2: a server that is away is asked again as soon as it accepts connections (returning.py); the pauses begin anew.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 
 from hsdns.apiserver.contact import Contact, labels_of
 from hsdns.apiserver.reflector import Purpose, Reflector
-from hsdns.apiserver.transport import Response, Transport, Unreachable
+from hsdns.apiserver.transport import Away, Response, Transport, Unreachable
 
 MAX_ERROR_LEN: Final = 4096  # octets to read of the body of a refusal
 MAX_RETRY_AFTER: Final = 120.0  # seconds; longer values of Retry-After are cut
@@ -44,9 +45,11 @@ class Watcher:
         """Watch until cancelled, or until `gives_up` returns True after a failure."""
         reflector, contact = self._reflector, self._contact
         while True:
+            is_away = False
             try:
                 await self._request()
             except Unreachable as error:
+                is_away = isinstance(error, Away)
                 reflector.fail(str(error))
             except Exception:
                 log.exception("%s: cannot handle an event", reflector.scope)
@@ -60,7 +63,8 @@ class Watcher:
                 return
             pause = reflector.pause(self._clock())
             contact.lost(reflector.scope, reflector, pause)
-            await contact.wait(pause)
+            if await contact.wait(pause, is_away=is_away):
+                reflector.begin_anew()
 
     async def _request(self) -> None:
         """Send one request and process its response; raise Unreachable if there is none."""

@@ -18,6 +18,7 @@ from hsdns.apiserver.contact import Contact, ScopeObserver, WatchMetrics
 from hsdns.apiserver.obstacle import Obstacles
 from hsdns.apiserver.reflector import MAX_PAGE_LEN, PAGE, STATE_READ_TIMEOUT, Key, Reflector
 from hsdns.apiserver.resource import NAMESPACES, Scope
+from hsdns.apiserver.returning import Returning
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.apiserver.watch_event import MalformedEvent, decode_page
 from hsdns.apiserver.watcher import MAX_ERROR_LEN, Watcher
@@ -119,6 +120,7 @@ class ApiServer:
             around.wall,
         )
         contact.on_lost = self.on_lost
+        contact.returning = Returning(transport.reach, around.random)
         self._transport, self._contact = transport, contact
         self._reflectors.clear()
         transport.obstacles = self.obstacles

@@ -16,7 +16,7 @@ from hsdns.apiserver.client import ApiClient, user_agent
 from hsdns.apiserver.connections import make_socket
 from hsdns.apiserver.endpoint import Endpoint
 from hsdns.apiserver.in_cluster import InCluster
-from hsdns.apiserver.transport import Unreachable
+from hsdns.apiserver.transport import Away, Unreachable
 from hsdns.metrics import Registry
 from tests.support.apiserver.scripted_http import (
     TLS_DATA,
@@ -333,6 +333,30 @@ class TestFaults:
             setting = Setting(InCluster(variables, lambda: 0, print, str(tmp_path)))
             assert "cannot read the token file" in await setting.fails()
             await setting.client.close()
+
+        run(scenario)
+
+
+class TestReach:
+    def test_the_connection_serves_the_next_request(self) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            setting = Setting(Given(Access(server.url)))
+            await setting.client.reach()
+            assert (await setting.ask())[0] == 200
+            assert server.connections == 1
+            await setting.client.close()
+
+        run(scenario)
+
+    @pytest.mark.parametrize("proxy", [False, True])
+    def test_not_there(self, proxy: bool) -> None:
+        async def scenario(server: ScriptedServer) -> None:
+            access = Access("http://127.0.0.1:1", proxy=server.url if proxy else "")
+            setting = Setting(Given(access))
+            with pytest.raises(Unreachable) as caught:
+                await setting.client.reach()
+            assert isinstance(caught.value, Away) is not proxy
+            assert server.connections == 0
 
         run(scenario)
 

@@ -7,6 +7,7 @@ import pytest
 from hsdns.apiserver.contact import REPEAT, Contact, ScopeObserver, WatchMetrics, labels_of
 from hsdns.apiserver.reflector import Key, Observer, Reflector
 from hsdns.apiserver.resource import NAMESPACES, SERVICES, Scope
+from hsdns.apiserver.returning import Returning
 from hsdns.metrics import Registry
 
 SCOPE, OTHER = Scope(SERVICES), Scope(NAMESPACES, "shop")
@@ -138,7 +139,23 @@ def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_waiting_ends_by_itself() -> None:
-    asyncio.run(Harness().contact.wait(0.001))
+    assert asyncio.run(Harness().contact.wait(0.001)) is False
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_a_server_that_was_away_ends_a_pause(
+    is_away: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        harness = Harness()
+        monkeypatch.setattr("hsdns.apiserver.contact.FIRST_PAUSE", 0.0)
+        monkeypatch.setattr("hsdns.apiserver.returning.LOOK_EVERY", 0.0)
+        harness.contact.returning = Returning(lambda: asyncio.sleep(0), Random(1))
+        seconds = 30.0 if is_away else 0.001
+        async with asyncio.timeout(5):
+            assert await harness.contact.wait(seconds, is_away=is_away) is is_away
+
+    asyncio.run(run())
 
 
 def test_what_an_observer_counts_and_logs() -> None:

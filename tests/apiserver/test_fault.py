@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from hsdns.apiserver.access import Access
-from hsdns.apiserver.fault import describe, is_tls
+from hsdns.apiserver.fault import describe, is_away, is_tls
 from hsdns.apiserver.http_connection import (
     ConnectTimeout,
     HttpFault,
@@ -71,6 +71,25 @@ def test_describe(error: BaseException, sentence: str) -> None:
 )
 def test_is_tls(error: BaseException, found: bool) -> None:
     assert is_tls(error) is found
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        pytest.param(ConnectionRefusedError(errno.ECONNREFUSED, "x"), True, id="refused"),
+        pytest.param(OSError(errno.EHOSTUNREACH, "x"), True, id="unreachable"),
+        pytest.param(TimeoutError(errno.ETIMEDOUT, "x"), True, id="kernel"),
+        pytest.param(socket.gaierror(-2, "x"), True, id="name"),
+        pytest.param(ConnectTimeout(), True, id="connecting"),
+        pytest.param(TimeoutError(), False, id="waiting"),
+        pytest.param(NoResponse(), False, id="closed"),
+        pytest.param(Lost(ConnectionResetError(errno.ECONNRESET, "x")), False, id="reset"),
+        pytest.param(of_tls("X"), False, id="tls"),
+        pytest.param(ProxyUnreachable(ConnectionRefusedError(111, "x")), False, id="proxy"),
+    ],
+)
+def test_is_away(error: BaseException, found: bool) -> None:
+    assert is_away(error) is found
 
 
 def test_the_password_of_a_proxy_is_not_shown() -> None:

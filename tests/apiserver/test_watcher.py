@@ -17,6 +17,7 @@ from loadtest.apiserver import faults
 from loadtest.apiserver.fake_cluster import FakeCluster
 from loadtest.apiserver.faults import Fault
 from tests.support.apiserver.memory_api import MemoryApi
+from tests.support.coroutines.event_loops import until
 
 
 class Pauses(Contact):
@@ -28,9 +29,10 @@ class Pauses(Contact):
         )
         self.pauses: list[float] = []
 
-    async def wait(self, seconds: float) -> None:
+    async def wait(self, seconds: float, *, is_away: bool = False) -> bool:
         self.pauses.append(seconds)
         await asyncio.sleep(0)
+        return is_away
 
 
 class ObservedWatcher:
@@ -111,6 +113,21 @@ def test_errors_are_logged_and_retried(
         known = {name: count for name, count in observed.codes().items() if name in codes}
         assert known == {name: codes[name] for name in known}
         assert observed.metrics.failures.values == {("services", ""): 1}
+
+    asyncio.run(run())
+
+
+def test_a_server_that_returns_begins_with_short_pauses() -> None:
+    async def run() -> None:
+        observed = ObservedWatcher()
+        observed.api.up = False
+        task = asyncio.create_task(observed.watcher.run())
+        await until(lambda: len(observed.contact.pauses) >= 8, "eight failures")
+        assert max(observed.contact.pauses) <= 1.6
+        observed.api.up = True
+        await observed.until_known()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(run())
 

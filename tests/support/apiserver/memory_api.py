@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 from hsdns.apiserver.obstacle import Obstacles, Refusal, away
 from hsdns.apiserver.redaction import Redaction
-from hsdns.apiserver.transport import Unreachable
+from hsdns.apiserver.transport import Away, Unreachable
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import FaultInjector
 from loadtest.apiserver.watch_stream import Watch
@@ -41,7 +41,7 @@ class MemoryApi:
     ) -> AsyncGenerator[MemoryAnswer | Refusal]:
         """Send a request to the cluster."""
         if not self.up:
-            raise Unreachable(f"{SERVER}: connection refused")
+            raise Away(f"{SERVER}: connection refused")
         obstacle = self.obstacles.find(path, query)
         if obstacle is not None and not obstacle.status:
             raise Unreachable(f"{SERVER}: {away(obstacle).strerror}")
@@ -68,6 +68,11 @@ class MemoryApi:
         """End all connections."""
         self.closed = True
         self.cut_connections()
+
+    async def reach(self) -> None:
+        """Do nothing if connections are accepted."""
+        if not self.up:
+            raise Away(f"{SERVER}: connection refused")
 
     def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
         """Cut the responses to requests for paths that match."""

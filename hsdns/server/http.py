@@ -9,7 +9,8 @@ Rule 3: an address with a page that has a `tls` context is answered over HTTPS; 
 Rule 4: connections are bounded over all sockets.  Where there are too many, one of the client with most makes room
         (places.py), so that clients that connect and stay silent keep no probe out.  A silent one costs no more than
         its socket: aiohttp sees a connection when something arrives.
-Rule 5: aiohttp is imported when the first socket is opened: it takes 0.14 s, and a Corefile may do without HTTP.
+Rule 5: aiohttp is imported, in a thread, when a client sends the first request that is no probe (http_probe.py): it
+        takes 0.14 s and 10 MB, which a server that is only asked for /health and /ready never needs.
 Rule 6: the addresses of the control door have places of their own, so that its readers and the probes of the kubelet
         do not take each other's.  A stream of it goes on at a reload, and ends when its socket closes.
 Rule 7: pages of `dashboard` have the places of the probes; at most MAX_READERS of an address are sent at a time.
@@ -23,12 +24,15 @@ import contextlib
 import errno
 import logging
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hsdns.corefile.arguments import split_host_port
 from hsdns.http_page import HttpPage, HttpStream
+from hsdns.server.http_probe import answer, read_probe
 from hsdns.server.http_stream import refusal, send
 from hsdns.server.places import Places
 from hsdns.server.sockets import BACKLOG
@@ -43,6 +47,7 @@ TIMEOUT: Final = 5.0  # seconds to send a request in, to stay idle, and to take 
 # descriptors are few.
 ACCEPTED: Final = 8
 MAX_CONTROL: Final = 32  # connections to the control door
+MAX_HELD: Final = 65_536  # octets that a client sends while aiohttp is imported
 MAX_READERS: Final = 16  # of the pages of `dashboard`, at one address
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 # The directive behind a path where it is not the path's own word.
@@ -87,13 +92,14 @@ class _Listener:
     """An open socket, and the pages that are answered through it now."""
 
     paths: Paths
-    server: web.Server
     accepting: list[asyncio.Server]
     bound: tuple[str, int]  # of a Unix socket its path, and 0
     places: Places
     path: UnixSocket | None
     connections: dict[asyncio.Protocol, _Connection]  # by what aiohttp knows each as
     streams: set[asyncio.Task[object]]  # what sends a page in pieces
+    clients: set[_Connection]
+    server: web.Server | None = None  # of the connections that aiohttp sees
 
     def connect(self) -> asyncio.Protocol:
         """Make what speaks with one client."""
@@ -102,12 +108,34 @@ class _Listener:
         connection = _Connection(self)
         return connection if context is None else TlsConnection(connection, context, is_http=True)
 
+    def page_for(self, path: str) -> HttpPage | HttpStream | None:
+        """The page for a path without its parameters; "/debug/pprof/" has all below."""
+        folder = path.rpartition("/")[0]
+        page = self.paths.get(path)
+        return self.paths.get(f"{folder}/") if page is None and folder else page
+
+    def handler(self) -> web.RequestHandler:
+        """Make what speaks HTTP with a client; aiohttp has been imported."""
+        from aiohttp import web  # noqa: PLC0415 - Rule 5
+
+        async def serve(request: web.BaseRequest) -> web.StreamResponse:
+            with self.connections[request.protocol].asking():
+                return await _answer(self, request)
+
+        if self.server is None:
+            # A client that goes away ends what is made for it, as a stream without end would notice late.
+            self.server = web.Server(
+                serve, handler_cancellation=True, keepalive_timeout=TIMEOUT, access_log=None
+            )
+        return self.server()
+
 
 class _Connection(asyncio.Protocol):
     """One client's connection, with its place and its time limits; aiohttp speaks with a client that is not silent."""
 
     def __init__(self, listener: _Listener) -> None:
         self.pending = 0  # requests that are being answered
+        self._held: bytearray | None = None  # what arrives while aiohttp is imported
         self._listener = listener
         self._inside: web.RequestHandler | None = None
         self._transport: asyncio.Transport | None = None
@@ -122,6 +150,7 @@ class _Connection(asyncio.Protocol):
         if not peer or not self._listener.places.take(self, self._transport, peer[0]):
             self._transport.abort()
             return
+        self._listener.clients.add(self)
         self._transport.set_write_buffer_limits(0)  # whatever waits to be sent is too much
         self._limit_time()
 
@@ -129,10 +158,51 @@ class _Connection(asyncio.Protocol):
         """Pass a request on, or a part of it."""
         if self._transport is None or self._transport.is_closing():
             return
+        if self._held is not None:
+            self._held += data
+            if len(self._held) > MAX_HELD:
+                self._transport.abort()
+            return
         if self._inside is None:
-            self._inside = self._listener.server()
-            self._listener.connections[self._inside] = self
-            self._inside.connection_made(self._transport)
+            if self._answer_probe(self._transport, data):
+                return
+            if "aiohttp.web" not in sys.modules:
+                self._held = bytearray(data)
+                loop = asyncio.get_running_loop()
+                loop.run_in_executor(None, import_module, "aiohttp.web").add_done_callback(
+                    lambda done: self._begin(bytes(self._held or b""))
+                )
+                return
+            self._begin(data)
+            return
+        self._inside.data_received(data)
+
+    def _answer_probe(self, transport: asyncio.Transport, data: bytes) -> bool:
+        """Answer at once what needs no aiohttp; return False, with nothing done, for all else."""
+        probe = read_probe(data)
+        page = None if probe is None else self._listener.page_for(probe.path.partition("?")[0])
+        if probe is None or not isinstance(page, HttpPage) or page.is_slow:
+            return False
+        try:
+            made = page.handler(probe.path)
+        except Exception:
+            return False  # so that it is logged
+        self._listener.places.touch(self)
+        self._forget_limit()
+        self._limit_time()
+        transport.write(answer(probe, *made))
+        if not probe.keeps:
+            transport.close()
+        return True
+
+    def _begin(self, data: bytes) -> None:
+        """Let aiohttp speak with the client."""
+        self._held = None
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._inside = self._listener.handler()
+        self._listener.connections[self._inside] = self
+        self._inside.connection_made(self._transport)
         self._inside.data_received(data)
 
     def eof_received(self) -> None:
@@ -158,6 +228,7 @@ class _Connection(asyncio.Protocol):
         """Forget the connection."""
         self._forget_limit()
         self._transport = None
+        self._listener.clients.discard(self)
         self._listener.places.release(self)
         if self._inside is not None:
             self._listener.connections.pop(self._inside, None)
@@ -175,6 +246,11 @@ class _Connection(asyncio.Protocol):
             self._listener.places.touch(self)
             if self._transport is not None:
                 self._limit_time()
+
+    def close_if_silent(self) -> None:
+        """Close it, unless aiohttp does."""
+        if self._inside is None and self._transport is not None:
+            self._transport.close()
 
     def _limit_time(self) -> None:
         """Let the client be silent, send a request or take an answer for TIMEOUT."""
@@ -237,8 +313,6 @@ class HttpListeners:
 
 
 async def _listen(address: str, paths: Paths, places: Places) -> _Listener:
-    from aiohttp import web  # noqa: PLC0415 - Rule 5
-
     path = min(paths, default="/")
     directive = "control" if _is_control(paths) else _DIRECTIVES.get(path, path.strip("/"))
     unix: UnixSocket | None = None
@@ -258,15 +332,7 @@ async def _listen(address: str, paths: Paths, places: Places) -> _Listener:
             f' give another address after "{directive}" in the Corefile'
         ) from error
 
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        with listener.connections[request.protocol].asking():
-            return await _answer(listener, request)
-
     listener: _Listener
-    # A client that goes away ends what is made for it: a stream without end would notice at its next piece only.
-    server = web.Server(
-        answer, handler_cancellation=True, keepalive_timeout=TIMEOUT, access_log=None
-    )
     loop = asyncio.get_running_loop()
     create = loop.create_server if unix is None else loop.create_unix_server
     backlog = min(BACKLOG, 2 * places.most)
@@ -280,7 +346,7 @@ async def _listen(address: str, paths: Paths, places: Places) -> _Listener:
             for each in socks
         ]
         bound = sock.getsockname()[:2] if unix is None else (str(unix.path), 0)
-        listener = _Listener(dict(paths), server, accepting, bound, places, unix, {}, set())
+        listener = _Listener(dict(paths), accepting, bound, places, unix, {}, set(), set())
         for door in accepting:
             await door.start_serving()
     except BaseException:
@@ -299,8 +365,11 @@ async def _close(listener: _Listener) -> None:
         door.close()
     for stream in listener.streams:
         stream.cancel()
-    listener.server.pre_shutdown()
-    await listener.server.shutdown(TIMEOUT)
+    for client in [*listener.clients]:
+        client.close_if_silent()
+    if listener.server is not None:
+        listener.server.pre_shutdown()
+        await listener.server.shutdown(TIMEOUT)
 
 
 async def _bind(address: str) -> socket.socket:
@@ -340,10 +409,7 @@ async def _answer(listener: _Listener, request: web.BaseRequest) -> web.StreamRe
     from aiohttp import web  # noqa: PLC0415 - Rule 5
 
     paths = listener.paths
-    folder = request.path.rpartition("/")[0]
-    page = paths.get(request.path)
-    if page is None and folder:
-        page = paths.get(f"{folder}/")  # "/debug/pprof/" has all below
+    page = listener.page_for(request.path)
     if page is None and all(isinstance(each, HttpStream) for each in paths.values()):
         return refusal(404, f"this hsdns has no {request.path}; it has {', '.join(sorted(paths))}")
     if page is None:

@@ -426,9 +426,47 @@ def test_two_directives_at_one_address_share_its_socket() -> None:
     assert [list(paths) for paths in shared.by_address.values()] == [["/health", "/ready"]]
 
 
-def test_aiohttp_is_not_imported_before_it_is_used() -> None:
-    code = "import sys, hsdns.server.http; sys.exit('aiohttp' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+PROBED = """
+import asyncio, sys
+from hsdns.http_page import HttpPage
+from hsdns.server.http import HttpListeners, HttpPages
+from hsdns.server.places import Places
+
+async def main():
+    pages, listeners = HttpPages(), HttpListeners(Places(4))
+    pages.serve("127.0.0.1:0", {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))})
+    await listeners.open(pages)
+    reader, writer = await asyncio.open_connection(*listeners.bound["127.0.0.1:0"])
+    for header in ("", "X-Not-A-Probe: 1\\r\\n"):
+        writer.write(f"GET /health HTTP/1.1\\r\\nHost: x\\r\\n{header}\\r\\n".encode())
+        head = await reader.readuntil(b"\\r\\n\\r\\n")
+        print(head.split()[1].decode(), (await reader.readexactly(2)).decode(), "aiohttp" in sys.modules)
+    await listeners.close()
+    print(await reader.read())
+
+asyncio.run(main())
+"""
+
+
+def test_aiohttp_is_imported_for_what_is_no_probe() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBED], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["200 OK False", "200 OK True", "b''"]
+
+
+def test_a_probe_that_stays_is_closed_with_its_socket() -> None:
+    async def case() -> None:
+        listeners = HttpListeners(Places(4))
+        await listeners.open(pages(health=page("OK")))
+        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+        await listeners.close()
+        assert await reader.read() == b"OK"
+        writer.close()
+
+    run(case())
 
 
 def tls_page(name: str) -> HttpPage:
@@ -500,21 +538,23 @@ def test_page_that_ends_in_a_slash_has_all_below(path: str, status: int) -> None
     run(case())
 
 
+@pytest.mark.parametrize("header", ["", "X-Not-A-Probe: 1\r\n"])
 @pytest.mark.parametrize("loop", event_loops.LOOPS)
-def test_a_client_that_takes_nothing_is_left(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_takes_nothing_is_left(
+    loop: str, header: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Or it would hold its connection, and the page made for it, for good."""
     monkeypatch.setattr(http, "TIMEOUT", 0.05)
 
     async def case() -> None:
-        listeners = HttpListeners(Places(64))
+        listeners = HttpListeners(places := Places(64))
         await listeners.open(pages(metrics=page("x" * 20_000_000)))
-        server = listeners._open[LOCAL].server
         with socket.socket() as deaf:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.connect(listeners.bound[LOCAL])
-            deaf.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-            await event_loops.until(lambda: len(server.connections) == 1, "a connection")
-            await event_loops.until(lambda: not server.connections, "it closed")
+            deaf.send(f"GET /metrics HTTP/1.1\r\nHost: x\r\n{header}\r\n".encode())
+            await event_loops.until(lambda: len(places) == 1, "a connection")
+            await event_loops.until(lambda: not len(places), "it closed")
         await listeners.close()
 
     event_loops.run(case(), loop)

@@ -99,7 +99,7 @@ class AnswerTable:
         reply of `cache`, (when that was stored, its TTL then, from when on it is no hit), in monotonic seconds; all
         records get the TTL that is left, or keep theirs if it is 0; AD is for clients that ask for it; each hit is a
         hit of `cache`, and `names` and `mark_ttl` do not apply.  `errors`: Extended DNS Errors for the OPT.
-        `renewed`: it was recomputed without a query: it is not marked, and keeps the mark of the reply that it replaces.
+        `renewed`: recomputed without a query; it is not marked, and keeps the mark of the reply that it replaces.
 
         Raise OverflowError for numbers that do not fit, ValueError for another `max_payload`.
         """

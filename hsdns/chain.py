@@ -3,8 +3,8 @@
 Path: step 5, `block_choice -> chain -> wire/encode`.
 Rule 1: a handler returns a frozen Reply; to change what the handlers below it answer, it awaits `next(request)` and
         returns a changed copy.
-Rule 2: all handlers are async, but run without an event loop: eager.start() steps the chain.  A handler that waits for
-        something has `waits` (WaitsInTask) and gets a task of its own, so that `asyncio.timeout` works in it.
+Rule 2: all handlers are async, but run without an event loop: eager.start() steps the chain.  A handler that waits has
+        `waits` (WaitsInTask) and runs in its own task, so that `asyncio.timeout` works in it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Endpoint(NamedTuple):
 
 
 class Earlier:
-    """The time whose state of the cluster answers a request, in monotonic seconds.
+    """The time of the cluster state that answers a request, in monotonic seconds.
 
-    `differs` is set by what answers: whether the newest state has another answer.
+    The handler that answers sets `differs` if the current state has another answer.
     """
 
     __slots__ = ("differs", "time")
@@ -41,22 +41,22 @@ class Earlier:
         self.differs = False
 
     def compare(self, reply: Reply | None, newest: Reply | None) -> None:
-        """Note the reply and that of the newest state; None for a name that does not exist, and is passed on."""
+        """Compare the reply with the reply of the current state; None if the name does not exist and falls through."""
         self.differs |= _records(reply) != _records(newest)
 
 
 class Resolver(Protocol):
-    """What answers a request with the chain that serves its name."""
+    """Answers a request with the chain of the block for its name."""
 
     async def resolve(self, request: Request) -> Reply:
         """Answer."""
 
 
 class Nowhere:
-    """What a reply that is made before anybody asks is not made of: other lookups."""
+    """The resolver of recomputed replies, which must not contain nested lookups."""
 
     async def resolve(self, request: Request) -> Reply:
-        """Answer nothing; a reply with a nested lookup is not stored."""
+        """Return SERVFAIL, so that a reply with a nested lookup is not stored."""
         return unwritten(Rcode.SERVFAIL)
 
 
@@ -64,15 +64,15 @@ NOWHERE: Final = Nowhere()
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A query on its way down the chain, and what is known about it besides its bytes.
+    """A query on its way down the chain, with its context.
 
     `server` is the listener in the form of metric labels (`dns://:53`), `zone` the server block's zone that matched,
     `now` monotonic seconds, `depth` the number of lookups within this server that this one is nested in.
     `dependencies` collects what the reply depends on, None where there is no answer table.  `metadata` has a function
     for the value of each label (`kubernetes/namespace`), and handlers may add to it; None where the block has no
-    `metadata`.  `view` is the name of the block's view, "" where it has none.  `resolver` answers lookups nested in
-    this one in place of the listener, for a chain that is only observed.  `earlier` says that a state of the cluster
-    before the newest one is to be answered from.
+    `metadata`.  `view` is the name of the block's view, "" if it has none.  `resolver` answers nested lookups instead
+    of the
+    listener, for a chain that is only observed.  `earlier` selects an earlier state of the cluster for the answer.
     """
 
     query: Query
@@ -96,7 +96,7 @@ class Request(msgspec.Struct, frozen=True):
     def nested(self, qname: Name, qtype: int) -> Request:
         """Make the request for a lookup within this server, with the client's own flags and EDNS.
 
-        The reply to this request is not stored in the answer table then: no counter tells when the other one changes.
+        The reply to this request is then not stored in the answer table, because no counter covers the nested reply.
         """
         if self.dependencies is not None:
             self.dependencies.mark_uncacheable()
@@ -129,7 +129,7 @@ class WaitsInTask(Protocol):
 
 
 def link(handlers: Sequence[Handler], spawn: Spawn) -> Next:
-    """Make one callable of a block's handlers, the first one outermost."""
+    """Link a block's handlers to one callable, the first one outermost."""
     last = handlers[-1].name if handlers else "block"
 
     async def end(request: Request) -> Reply:
@@ -142,7 +142,7 @@ def link(handlers: Sequence[Handler], spawn: Spawn) -> Next:
 
 
 def _records(reply: Reply | None) -> tuple[object, ...]:
-    """What a client learns from a reply; an order, and the serial beside a denial, are no difference."""
+    """The parts of a reply that matter to a client; the order and the serial of a denial are ignored."""
     if reply is None:
         return ()
     return reply.rcode, frozenset(reply.answer), frozenset(reply.additional), reply.tc

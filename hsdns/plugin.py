@@ -1,12 +1,11 @@
-"""Plugins: directives of the Corefile, and what they get from the server that runs them.
+"""Plugins: directives of the Corefile, and the interface that the server provides to them.
 
 Path: assemble.py sets plugins up; server/lifecycle.py starts and stops them with a Runtime; those that have a method
 handle() are the handlers of chain.py.
-Rule 1: every plugin has setup(), and start() and stop(), since most begin something; the base class does nothing in
-        these two.
-Rule 2: all else that a plugin may be is an optional capability: a runtime-checkable protocol, declared by the module
-        that looks for it, which plugins implement by having its methods.  There are
-        chain.Handler and WaitsInTask; block_choice.RequestFilter; all of answer_table/capabilities.py;
+Rule 1: every plugin has setup(), start() and stop(); the base class does nothing in start() and stop().
+Rule 2: everything else is an optional capability: a runtime-checkable protocol, declared by the module that uses it,
+        which plugins implement by having its methods.  There are chain.Handler and
+        WaitsInTask; block_choice.RequestFilter; all of answer_table/capabilities.py;
         FindsHandlers, FindsPeers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits and
         ReadsFiles here;
         ReportsReadiness, MayRelapse and MakesRemarks in readiness.py; Transferer in plugins/transfer.py;
@@ -38,11 +37,11 @@ class Running(Protocol):
     """A task that runs until it is cancelled."""
 
     def cancel(self) -> object:
-        """End it, in one of the next turns of its loop."""
+        """End it, in one of the next iterations of its loop."""
 
 
 class Runtime(Protocol):
-    """What running plugins get from the server: the only way to sockets, clocks, tasks and random numbers."""
+    """The server's interface for running plugins: their only access to sockets, clocks, tasks and random numbers."""
 
     random: Random
     metrics: Registry
@@ -51,7 +50,7 @@ class Runtime(Protocol):
 
     @property
     def queries(self) -> Waiting:
-        """What the configuration's queries wait in."""
+        """The waits of the configuration's queries."""
 
     def clock(self) -> float:
         """Monotonic seconds."""
@@ -63,20 +62,21 @@ class Runtime(Protocol):
         """Run a coroutine as a task that is cancelled when the configuration stops."""
 
     def spawn_watch(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
-        """Run a coroutine in the thread that follows clusters; it goes on when the configuration stops, for inherit().
+        """Run a coroutine in the watch thread; it continues when the configuration stops, for inherit().
 
-        It is the only writer of what it follows, and all that it calls may be called from any thread.
+        It is the only writer of its store, and it may call only functions that any thread may call.
         """
 
     def late_watch(self, now: float) -> Awaitable[None] | None:
-        """What to wait for before a store is read, if that thread has not turned for long; `now` is clock()."""
+        """Return what to wait for before a store is read, if the watch thread is blocked; `now` is clock()."""
 
     def look_every(
         self, seconds: float, look: Callable[[], Callable[[], Callable[[], None] | None] | None]
     ) -> None:
-        """Call `look` in a thread every `seconds` until the configuration stops; it changes nothing itself.
+        """Call `look` in a thread every `seconds` until the configuration stops; it must not change anything itself.
 
-        What it returns is called on the loop; what that returns is called last, once if several return the same.
+        The function that it returns is called on the loop.  The function that this returns is called last, once if
+        several return the same.
         """
 
     async def resolve(self, request: Request) -> Reply:
@@ -89,19 +89,19 @@ class Runtime(Protocol):
         """Open the control door at `host:port`, for requests with the token, or at `unix:PATH`."""
 
     def serve_dashboard(self, address: str) -> None:
-        """Show the web page at `host:port`, with what it reads of the control door, to all that can connect."""
+        """Serve the web page at `host:port`, with its pages of the control door, to everyone who can connect."""
 
     def readiness(self) -> Readiness:
         """Ask all plugins whether they are ready."""
 
     def local_addresses(self, servers: Sequence[str]) -> list[str]:
-        """Addresses on which these servers are reached: the bound ones, else all of this host but loopback."""
+        """The addresses of these servers: the bound ones, else all addresses of this host except loopback."""
 
     async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until a condition holds, at most so many seconds; return whether it does."""
+        """Wait until a condition holds, for `seconds` at most; return whether it does."""
 
     def names_answered_first_changed(self) -> None:
-        """Have names_answered_first() of all handlers asked again."""
+        """Call names_answered_first() of all handlers again."""
 
     def fail(self, reason: str) -> None:
         """End the process with status 1, after logging the reason as fatal."""
@@ -111,21 +111,21 @@ class Runtime(Protocol):
 
 
 class Block(NamedTuple):
-    """What a plugin's setup may know of its server block."""
+    """The facts about its server block that a plugin's setup may use."""
 
     zones: tuple[Name, ...]
     servers: tuple[str, ...]  # one `dns://:53` for each key
     plugins: frozenset[str]  # names of all directives in the block
     # Relative paths in the file are relative to the working directory, imports to this.
     corefile_dir: str
-    validating: bool  # -validate: open no file but those that the Corefile names
-    warn: Callable[[str], None]  # takes a sentence for the operator that does not stop the start
+    validating: bool  # -validate: open only files that the Corefile names
+    warn: Callable[[str], None]  # takes a warning for the operator, as a sentence
     root: str = ""  # the folder of relative paths, from `root`; "" is the working directory
     # The words of --source, instead of the block's own `source`.
     source: tuple[Token, ...] | None = None
 
     def path(self, text: str) -> str:
-        """A path that a directive names: relative ones are relative to the block's `root`."""
+        """Resolve a path of a directive: relative paths are relative to the block's `root`."""
         return os.path.join(self.root, text)
 
 
@@ -139,7 +139,7 @@ class Plugin:
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Read all of a block's occurrences of the directive; raise CorefileError.  No sockets, no waiting.
 
-        The base class takes neither arguments nor properties, and of several occurrences the first one.
+        The base class accepts neither arguments nor properties, and uses the first of several occurrences.
         """
         directive = one_of(directives, block.warn)
         no_arguments(directive)
@@ -147,21 +147,22 @@ class Plugin:
         return cls()
 
     async def start(self, runtime: Runtime) -> None:
-        """Begin what runs beside the queries; called once, in ORDER, before the block's sockets are read."""
+        """Start background work; called once, in ORDER, before the block's sockets are read."""
 
     async def stop(self) -> None:
-        """End it; called once, in ORDER, also when a later plugin's start failed."""
+        """End background work; called once, in ORDER, also when a later plugin's start failed."""
 
 
 @runtime_checkable
 class Inherits(Protocol):
-    """A plugin that takes over what runs from its predecessor at a reload."""
+    """A plugin that takes over running parts from its predecessor at a reload."""
 
     def inherit(self, old: Plugin) -> bool:
-        """Share what a plugin of the configuration before has running; True where that is what this one would begin.
+        """Share the running parts of a plugin of the old configuration; True if they are what this plugin would start.
 
-        Asked at a reload, before start(), of each pair with one name until one says yes.  Both may go on: the old one
-        where the new configuration does not start, the new one where it does; stop() of each gives up its share.
+        Called at a reload, before start(), for each pair of plugins with the same name until one returns True.  Either
+        may continue: the old plugin if the new configuration fails to start, else the new one; stop() of each gives up
+        its share.
         """
 
 
@@ -170,18 +171,18 @@ class ReadsFiles(Protocol):
     """A plugin with files that only a reload reads again."""
 
     def files_changed(self) -> bool:
-        """Whether one of them has changed since setup; True once for each change.  Called in a thread."""
+        """Whether one of the files has changed since setup; True once for each change.  Called in a thread."""
 
 
 def files_changed(plugins: Iterable[Plugin]) -> bool:
-    """Whether a reload is due for the files of plugins, though the Corefile is the same; all of them are asked."""
-    # Each is asked, because each tells of a change once.
+    """Whether files of plugins require a reload, though the Corefile has not changed."""
+    # All plugins are called, because each reports a change only once.
     changed = {plugin.files_changed() for plugin in plugins if has(plugin, ReadsFiles)}
     return True in changed
 
 
 def inherit_plugins(old: Iterable[Plugin], new: Iterable[Plugin]) -> None:
-    """Let the plugins of a new configuration, none of them started, inherit from those that run."""
+    """Let the plugins of a new configuration, which are not started, inherit from the running ones."""
     running: dict[str, list[Plugin]] = {}
     for known in old:
         running.setdefault(known.name, []).append(known)

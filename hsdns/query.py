@@ -26,11 +26,11 @@ from hsdns.wire.size import is_big
 
 log = logging.getLogger("hsdns.query")
 
-MAX_DEPTH: Final = 8  # lookups nested in lookups: ExternalNames that lead from block to block
+MAX_DEPTH: Final = 8  # lookups nested in lookups: ExternalNames whose targets are in other blocks
 
 
 class Tap(Protocol):
-    """Shows recent queries, while it is open."""
+    """Receives recent queries while it is open."""
 
     @property
     def is_open(self) -> bool:
@@ -45,16 +45,16 @@ class Tap(Protocol):
         began: float,
         reply: bytes | None,
     ) -> None:
-        """Take a query that came at `began` (monotonic seconds) to a listener, with its reply; None: none is sent."""
+        """Take a query that a listener received at `began` (monotonic seconds), and its reply, None if none is sent."""
 
 
 class QueryProcessor:
-    """Answers what arrives at one listener.
+    """Answers the queries of one listener.
 
     `server` is the listener as metrics name it, `blocks` chooses the chain for a query.  `any_class` lets other classes
     than IN through, as CoreDNS does as soon as one block of the listener has `chaos` or `forward`.  `writer` has the
     answer table.  `on_refused` is called with replies that no block made, `on_panic` after a handler raised.
-    `stacktrace` has the whole stack logged where a handler raised.  `tap` gets what the chain answers.
+    `stacktrace` logs the whole stack when a handler raises.  `tap` gets the queries that the chain answers.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class QueryProcessor:
 
     @property
     def lookup(self) -> Callable[..., bytes | None] | None:
-        """Step 2 for a single query: asks the table, where there is one; over UDP it is asked in batches first."""
+        """Step 2 for a single query: look it up in the table, if there is one; UDP batches are looked up earlier."""
         return None if self.writer is None else self.writer.table.lookup
 
     def flush(self) -> None:
-        """Store what has been answered in the answer table; to be called when the replies have been sent."""
+        """Store the replies in the answer table; to be called when they have been sent."""
         if self.writer is not None:
             self.writer.flush()
 
@@ -102,7 +102,7 @@ class QueryProcessor:
         now: float,
         more: Callable[[Iterator[bytes]], None] | None = None,
     ) -> Coroutine[Any, Any, bytes | None]:
-        """Answer one message that the answer table does not know; None means no reply.  `now` in monotonic seconds.
+        """Answer one message that is a miss of the answer table; None means no reply.  `now` in monotonic seconds.
 
         `more` takes the messages that follow the one returned, where it is the first of several: a zone transfer.
         """
@@ -141,7 +141,7 @@ class QueryProcessor:
             return bad.reply
         dependencies = writer.dependencies() if writer is not None else None
         request = Request(query, client, local, protocol, self.server, ROOT, now, 0, dependencies)
-        # queries that no block is asked
+        # queries that do not reach a block
         if query.qclass != RRClass.IN and not self._any_class:
             reply = self._refuse(request)
         elif query.edns is not None and query.edns.version != 0:
@@ -190,7 +190,7 @@ class QueryProcessor:
         return out
 
     async def resolve(self, request: Request) -> Reply:
-        """Ask the block that serves the name."""
+        """Answer with the chain of the block for the name."""
         try:
             chosen = self._blocks.choose(request)
         except Exception as error:  # a filter raised it
@@ -239,7 +239,7 @@ def _messages(
 
 
 def _raised(error: Exception) -> str:
-    """What was raised and where, in one line."""
+    """The exception and its position, in one line."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

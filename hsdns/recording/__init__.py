@@ -1,4 +1,4 @@
-"""Recordings: what happened in a cluster and what was asked, with times, in one file; and what replays it.
+"""Recordings: the changes of a cluster and the queries of a server, with times, in one file; and their replay.
 
 docs/record.md describes the format.
 """

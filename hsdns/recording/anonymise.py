@@ -1,10 +1,10 @@
-"""Entries without the names and addresses of a cluster, for a recording that others may read.
+"""Replaces the names and addresses of a cluster in entries, for a recording that others may read.
 
 Path: cli/record.py with -anonymise -> here -> pseudonym.py.
 Rule 1: names of objects, hostnames, external names, names of ports, labels, selectors, topology zones and addresses are
-        replaced, the same by the same.  Text that nothing needs is left out.
-Rule 2: what stays: times, sizes, types, rcodes, transports, the numbers and protocols of ports, kinds, conditions,
-        resource versions, and the zones and properties of the block.
+        replaced; equal values have equal replacements.  Unneeded text is removed.
+Rule 2: times, sizes, types, rcodes, transports, port numbers and protocols, kinds, conditions, resource versions, and
+        the zones and properties of the block are kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from hsdns.recording.reduced import OWNERS
 from hsdns.wire.name import Name
 
 FQDN: Final = "FQDN"
-HEADLESS: Final = "None"  # in place of a cluster IP
+HEADLESS: Final = "None"  # instead of a cluster IP
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 CONDITIONS: Final = (
     "Ready", "ContainersReady", "Initialized", "PodScheduled", "PodReadyToStartContainers",
@@ -48,14 +48,14 @@ CONDITIONS: Final = (
 
 
 class Anonymiser:
-    """Replaces what is in the entries of one recording; the header comes first.  `key` is random and told to none."""
+    """Anonymises the entries of one recording; the header comes first.  `key` is random and secret."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._names: Pseudonyms
 
     def __call__(self, entry: Entry) -> Entry:
-        """The entry to be recorded; raise ValueError if its object or its name cannot be read."""
+        """Return the anonymised entry; raise ValueError if its object or its name cannot be read."""
         if isinstance(entry, Header):
             return self._header(entry)
         if isinstance(entry, RecordedObject):
@@ -79,7 +79,7 @@ class Anonymiser:
         return structs.replace(header, source="", kubernetes=lines, anonymised=True)
 
     def object(self, found: Object) -> Object:
-        """The object with other names and addresses."""
+        """Return the object with replaced names and addresses."""
         found = structs.replace(found, metadata=self._metadata(found.metadata))
         if isinstance(found, Service):
             return self._service(found)

@@ -2,10 +2,9 @@
 
 Path: server/control/watch.py makes those about objects, cli/record.py those about queries -> writer.py; reader.py ->
 playback.py.  docs/record.md describes the format.
-Rule 1: `at` is in seconds: of a recording since it began, in the streams of the control door since the server began.
-Rule 2: the entry's name comes first in its line, so that lines can be passed over without being decoded.
-Rule 3: a reader passes over entries and fields that it does not know.  What an old reader would misread gets another
-        VERSION.
+Rule 1: `at` is in seconds: in a recording since its start, in the streams of the control door since the server's start.
+Rule 2: the entry's name comes first in its line, so that lines can be skipped without decoding.
+Rule 3: a reader ignores unknown entries and fields.  An incompatible change gets another VERSION.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from hsdns.cluster.objects import (
 
 FORMAT: Final = "hsdns recording"
 VERSION: Final = 1
-QUERY_LINE: Final = b'{"entry":"query"'  # what the line of a query begins with
-# The properties of a kubernetes block that shape its answers from the objects that it has selected.
+QUERY_LINE: Final = b'{"entry":"query"'  # the start of the line of a query
+# The properties of a kubernetes block that affect its answers, apart from the selection of objects.
 SHAPING: Final = (
     "pods", "endpoint_pod_names", "ttl", "noendpoints", "ignore", "explain", "fallthrough", "zonal", "multicluster",
     "namespaces",
@@ -45,11 +44,11 @@ Change = Literal["ADDED", "MODIFIED", "DELETED", "SYNCED"]
 
 
 class _Entry(msgspec.Struct, frozen=True, tag_field="entry", omit_defaults=True):
-    """What all entries have."""
+    """The base class of all entries."""
 
 
 class Header(_Entry, frozen=True, tag="header", omit_defaults=False):
-    """The first entry: which server was recorded, when (RFC 3339), and what shapes its answers.
+    """The first entry: the recorded server, the time (RFC 3339), and the settings that affect its answers.
 
     `kubernetes` are the SHAPING properties of the block in the Corefile, each a list of words.
     """
@@ -65,13 +64,13 @@ class Header(_Entry, frozen=True, tag="header", omit_defaults=False):
 
 
 class RecordedObject(_Entry, frozen=True, tag="object"):
-    """An object of the state that the next State ends."""
+    """An object of a state; a State entry ends the list of its objects."""
 
     object: msgspec.Raw
 
 
 class State(_Entry, frozen=True, tag="state", omit_defaults=False):
-    """The objects before it, since the last State or event, were all there were at this time.
+    """Marks the objects since the last State or event as the complete state at this time.
 
     `serves` tells whether the server had a state to answer from.
     """
@@ -117,7 +116,7 @@ class Share(_Entry, frozen=True, tag="share", omit_defaults=False):
 
 
 class Gap(_Entry, frozen=True, tag="gap", omit_defaults=False):
-    """So many events were not recorded; the state after them follows."""
+    """Some events were not recorded; the state after them follows."""
 
     at: float
     time: str
@@ -125,7 +124,7 @@ class Gap(_Entry, frozen=True, tag="gap", omit_defaults=False):
 
 
 class End(_Entry, frozen=True, tag="end", omit_defaults=False):
-    """The last entry of a recording that was ended, and why; one that was killed has none."""
+    """The last entry of a complete recording, with the reason for its end."""
 
     at: float
     time: str
@@ -173,7 +172,7 @@ def read_line(line: bytes) -> Entry | None:
 
 
 def to_raw(found: Object) -> msgspec.Raw:
-    """An object as JSON, with its kind and without what it has not."""
+    """Return an object as JSON, with its kind and without empty fields."""
     members = _NULL_FIRST.sub(b"", _NULL.sub(b"", _encode(found)[1:].replace(_NO_UID, b"", 1)))
     return msgspec.Raw(b'{"kind":"%b",%b' % (type(found).__name__.encode(), members))
 
@@ -190,7 +189,7 @@ def read_object(raw: msgspec.Raw) -> Object:
 
 
 def to_event(entry: ObjectEvent) -> Event:
-    """What a source delivers; raise ValueError."""
+    """Return the event that a source delivers; raise ValueError."""
     if entry.type == "SYNCED":
         return Synced()
     found = read_object(entry.object)

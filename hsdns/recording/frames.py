@@ -1,10 +1,10 @@
-"""Lines in compressed frames, and back: what of a file is whole is read, whatever has become of the rest.
+"""Compresses lines to frames, and reads them back; the intact part of a damaged file is read.
 
 Path: writer.py and reader.py.
 Rule 1: a frame has whole lines and a checksum; it ends after FRAME octets of text, and at each flush.
-Rule 2: the text of a frame is given out when its checksum was compared; one of more than HELD octets, which another
-        program made, as it is read.  So nothing is given out of a frame that was cut.
-Rule 3: a file without compression is read too, so that one can be written by hand.
+Rule 2: the text of a frame is returned after its checksum was verified, so nothing is returned from a truncated frame.
+        A frame of more than HELD octets, written by another program, is returned while it is read.
+Rule 3: an uncompressed file is read too, so that a recording can be written by hand.
 Source: RFC 8878.
 """
 
@@ -30,11 +30,11 @@ WINDOW: Final = 23  # log2 of the octets that a frame may refer back to: 8 MiB
 
 
 class Damaged(Exception):
-    """What of a file cannot be read, as the predicate of a sentence."""
+    """The damage of a file, as the predicate of a sentence."""
 
 
 class FrameWriter:
-    """Compresses lines; `write` takes the octets."""
+    """Compresses lines, and passes the octets to `write`."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
@@ -49,14 +49,14 @@ class FrameWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Have all that was added written, so that it can be read."""
+        """Write all added lines, so that they can be read."""
         if self._length:
             self._write(self._compressor.flush(ZstdCompressor.FLUSH_FRAME))
             self._length = 0
 
 
 def read_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """The whole lines of a file, without their ends; raise Damaged where no more can be read, or OSError."""
+    """Yield the whole lines of a file, without line ends; raise Damaged when no more can be read, or OSError."""
     begin = file.read(CHUNK)
     texts = _frames(file, begin) if begin[: len(MAGIC)] == MAGIC else _plain(file, begin)
     rest, octet = b"", 0
@@ -78,7 +78,7 @@ def _plain(file: IO[bytes], begin: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _frames(file: IO[bytes], chunk: bytes) -> Iterator[tuple[int, bytes]]:
-    """The texts of the frames, each with the octets of the file that were read for it."""
+    """Yield the text of each frame, with the number of octets read for it."""
     began = octet = 0  # where the frame begins, and what was read
     frame: ZstdDecompressor | None = None
     held = bytearray()

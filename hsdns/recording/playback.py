@@ -1,9 +1,9 @@
-"""The course of a replay: which changes are due, at which time.
+"""Determines which changes of a replay are due.
 
 Path: sources/replay.py, which has the clock -> here -> reader.py.
-Rule 1: `now` is monotonic seconds; a place in the recording is in seconds since it began.
-Rule 2: a change is an event, or a whole state.  Of a state only what differs from the one before is delivered.
-Rule 3: the first state is delivered as far as it is whole; a later one that was cut is not delivered at all.
+Rule 1: `now` is monotonic seconds; a place in the recording is in seconds since its start.
+Rule 2: a change is an event, or a whole state.  Of a state, only the differences from the previous one are delivered.
+Rule 3: of a truncated first state, the existing objects are delivered; a later truncated state is not delivered at all.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from hsdns.recording.entry import (
 )
 from hsdns.recording.reader import Recording
 
-BATCH: Final = 512  # changes that are delivered at once, where many are due
+BATCH: Final = 512  # changes that are delivered together, if many are due
 Key = tuple[type[Object], str, str]
 
 
 class Change(NamedTuple):
-    """An event or a state of a recording; the objects of a state are as many events."""
+    """An event or a state of a recording; each object of a state is an event."""
 
     at: float
     events: list[Event]
@@ -43,9 +43,9 @@ class Change(NamedTuple):
 
 
 class Playback:
-    """A recording that is replayed at a speed: 2 is twice as fast, 0 all at once.
+    """A recording that is replayed at a speed: 2 is twice as fast, 0 does not wait.
 
-    `objects` are those of the cluster at this place, `applied` the number of changes after the first state.
+    `objects` are the cluster's objects at the current place, `applied` is the number of changes after the first state.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Playback:
         self._is_over = False
 
     def begin(self, now: float) -> list[Event]:
-        """The first state; the time of the recording goes on from it."""
+        """Return the first state, and start the time of the recording."""
         first = self._peek()
         self._since = now
         if first is None or not first.is_state:
@@ -73,11 +73,11 @@ class Playback:
         return self._take()
 
     def resume(self, now: float) -> None:
-        """Let the time of the recording go on from now."""
+        """Restart the time of the recording from now."""
         self._since = now
 
     def is_reduced(self, found: Object) -> bool:
-        """Whether an object is as a server's store had it, which is not all that its source had."""
+        """Whether an object has only the fields of the server's store, not all fields of the source."""
         return _key(found) in self._of_states
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Playback:
         return self._peek() is None
 
     def place(self, now: float) -> float:
-        """Where the replay is; while it runs at speed 0, at the last change."""
+        """The current place; at speed 0, the place of the last change."""
         if self.is_paused or self.speed == 0 or self.is_over:
             return self._place
         return self._place + (now - self._since) * self.speed
@@ -121,15 +121,15 @@ class Playback:
         return found
 
     def pause(self, now: float) -> None:
-        """Stay at this place."""
+        """Pause at the current place."""
         self._place, self._since, self.is_paused = self.place(now), now, True
 
     def run(self, now: float) -> None:
-        """Go on from this place."""
+        """Continue from the current place."""
         self._place, self._since, self.is_paused = self.place(now), now, False
 
     def set_speed(self, speed: float, now: float) -> None:
-        """Go on at another speed, if it is not paused."""
+        """Change the speed; a paused replay stays paused."""
         self._place, self._since, self.speed = self.place(now), now, speed
 
     def step(self, count: int, now: float) -> list[Event]:
@@ -138,7 +138,7 @@ class Playback:
         return self._advance(count, inf, now)
 
     def go_to(self, place: float, now: float) -> list[Event]:
-        """Apply all changes up to a place, at once; infinite: up to the end."""
+        """Apply all changes up to a place at once; infinity: up to the end."""
         found = self._advance(None, place, now)
         if place != inf:
             self._place = max(self._place, place)
@@ -161,7 +161,7 @@ class Playback:
         return self._next
 
     def _take(self) -> list[Event]:
-        """Apply the next change; the events that it makes."""
+        """Apply the next change; return its events."""
         change, self._next = self._next, None
         assert change is not None, "peeked"
         events = self._difference(change) if change.is_state else change.events

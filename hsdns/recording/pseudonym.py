@@ -1,12 +1,12 @@
-"""Names and addresses that stand for others: the same for the same, and none that tells the other.
+"""Pseudonyms for names and addresses: equal values have equal pseudonyms, which do not reveal the original.
 
 Path: anonymise.py, for what an entry has of names and addresses -> here.
-Rule 1: a label becomes a keyed hash of itself in lower case.  The words that names of a cluster are made of (WORDS) and
-        the labels of its zones stay, so that a name is of the same form as before.
-Rule 2: an address becomes one of 10.0.0.0/8 or fd00::/8, a different one for each; a label that spells an address, and
-        a reverse name, becomes that of the other address.  What a served reverse zone has of an address stays.
-Rule 3: what has another effect for its form keeps that form: a label that is too long, an address that is not written
-        in canonical form, text that is neither a name nor an address.
+Rule 1: a label becomes a keyed hash of itself in lower case.  The fixed labels of cluster names (WORDS) and the labels
+        of the zones are kept, so that a name keeps its form.
+Rule 2: an address becomes a unique address in 10.0.0.0/8 or fd00::/8; a label that spells an address, and a reverse
+        name, change in the same way.  The part of an address that is in a served reverse zone is kept.
+Rule 3: a form that affects answers is kept: a label that is too long, an address that is not in canonical form, text
+        that is neither a name nor an address.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TRIES: Final = 4096  # for an address in a small zone
 
 
 class Pseudonyms:
-    """The pseudonyms of one recording: `key` makes them, `zones` are those that were served."""
+    """The pseudonyms of one recording: `key` is the key of the hash, `zones` are the served zones."""
 
     def __init__(self, key: bytes, zones: Iterable[Name]) -> None:
         self._key = key
@@ -49,7 +49,7 @@ class Pseudonyms:
         self._used: set[bytes] = set()
 
     def opaque(self, text: str) -> str:
-        """For text that is no part of a name."""
+        """For text that is not part of a name."""
         return self._hash(text.encode("utf-8", "surrogatepass")).decode()
 
     def text(self, text: str) -> str:
@@ -67,7 +67,7 @@ class Pseudonyms:
             return found
 
     def host(self, text: str) -> str:
-        """For an address, or for a name if it is none."""
+        """For an address or, if it is not an address, for a name."""
         return self.address(text) or self.text(text)
 
     def target(self, text: str) -> str:
@@ -96,7 +96,7 @@ class Pseudonyms:
         return found
 
     def name(self, name: Name) -> Name:
-        """For the name of a question: in a zone, outside of all, or a reverse name."""
+        """For the name of a question: inside or outside the zones, or a reverse name."""
         address = address_of(name)
         if address is not None:
             other = self._other(address)

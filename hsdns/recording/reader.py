@@ -1,9 +1,9 @@
 """Reads a recording.
 
-Path: sources/replay.py, cli/builtin.py and whatever wants the queries -> here -> frames.py, entry.py.
-Rule 1: what cannot be a recording is refused by open(); what is wrong further on ends the entries, and `problem` says
-        where: what was whole before has been given.
-Rule 2: a file is read as it is needed, whatever its length.
+Path: sources/replay.py, cli/builtin.py and users of the queries -> here -> frames.py, entry.py.
+Rule 1: open() rejects a file that is not a recording; a later error ends the entries, and `problem` says where.
+        Entries before the error are valid.
+Rule 2: a file is read on demand, so its length does not matter.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from hsdns.recording.entry import (
 )
 from hsdns.recording.frames import Damaged, read_lines
 
-WORD: Final = re.compile(r"[\w.:/*-]+", re.ASCII)  # of a header, which becomes a part of a Corefile
+WORD: Final = re.compile(r"[\w.:/*-]+", re.ASCII)  # of a header, which becomes part of a Corefile
 NO_END: Final = "its recorder was killed, or the file was cut"
 
 
 class BadRecording(ValueError):
-    """A sentence: why a file is not replayed at all."""
+    """Why a file cannot be replayed at all, as a sentence."""
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What the first line has in all versions."""
+    """The members of the first line that exist in all versions."""
 
     format: str
     version: int
@@ -47,7 +47,7 @@ class _Head(msgspec.Struct, frozen=True):
 class Recording:
     """An open recording; iterating over it gives the entries after the header.
 
-    `problem` is a sentence once they have ended early, "" if the recording is whole; `end` is then its last entry.
+    `problem` is a sentence if they have ended early, "" if the recording is complete; `end` is then its last entry.
     """
 
     def __init__(self, path: str, file: IO[bytes]) -> None:
@@ -88,11 +88,11 @@ class Recording:
         self.close()
 
     def __iter__(self) -> Iterator[Entry]:
-        """The entries that follow."""
+        """Iterate over the entries after the header."""
         return self._entries(b"")
 
     def without_queries(self) -> Iterator[Entry]:
-        """The entries that follow, but those of queries, which are passed over in a hundredth of the time."""
+        """Iterate over the entries without queries; skipping a query takes a hundredth of the time of reading it."""
         return self._entries(QUERY_LINE)
 
     def _entries(self, passed_over: bytes) -> Iterator[Entry]:
@@ -149,7 +149,7 @@ class Recording:
 
 
 def read_queries(path: str) -> Iterator[RecordedQuery]:
-    """The queries of a recording, as far as it is whole; raise BadRecording or OSError."""
+    """Read the queries of a recording up to the first error; raise BadRecording or OSError."""
     with Recording.open(path) as recording:
         for entry in recording:
             if isinstance(entry, RecordedQuery):

@@ -1,8 +1,8 @@
-"""The entries of a recording, from the streams of a control door.
+"""Turns the streams of a control door into the entries of a recording.
 
 Path: cli/record.py, which reads the streams -> here -> writer.py.
 Rule 1: the recording begins with the first whole state; queries before it are left out.
-Rule 2: what a server tells is read as strictly as a file, so that every recording can be replayed.
+Rule 2: the server's lines are validated as strictly as a file, so that every recording can be replayed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hsdns.recording.entry import (
 
 
 class Recorder:
-    """Turns the lines of the streams into entries, and counts them; `hide` changes what is not to be recorded.
+    """Turns the lines of the streams into entries, and counts them; `hide` anonymises an entry.
 
     `share` is the smallest share of the queries that was shown.
     """
@@ -38,7 +38,7 @@ class Recorder:
         self.lost = 0
         self.queries = 0
         self.share = 1.0
-        self.seconds = 0.0  # where the last entry is
+        self.seconds = 0.0  # the place of the last entry
         self._hide = hide
         self._began: float | None = None
         self._share = 1.0
@@ -57,7 +57,7 @@ class Recorder:
         return found
 
     def watched(self, line: bytes) -> Entry | None:
-        """The entry of a later line of /v1/watch, None if it is to be passed over; raise ValueError."""
+        """The entry of a later line of /v1/watch, None if it is not recorded; raise ValueError."""
         entry = read_line(line)
         if entry is None or isinstance(entry, RecordedObject):
             return None if entry is None else self._hide(entry)
@@ -70,7 +70,7 @@ class Recorder:
         return self._placed(entry)
 
     def queried(self, line: bytes) -> Entry | None:
-        """The entry of a line of /v1/queries, None if it is to be passed over; raise ValueError."""
+        """The entry of a line of /v1/queries, None if it is not recorded; raise ValueError."""
         try:
             if b'"share":' in line:
                 share = msgspec.json.decode(line, type=Share)
@@ -85,7 +85,7 @@ class Recorder:
         return found
 
     def _placed(self, entry: Entry) -> Entry | None:
-        """The entry with its place in the recording."""
+        """Return the entry with its place in the recording."""
         if self._began is None or isinstance(entry, Header | RecordedObject):
             return None
         at = round(max(entry.at - self._began, 0.0), 6)

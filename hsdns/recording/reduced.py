@@ -1,9 +1,9 @@
-"""An object with what a recording needs of it.
+"""Reduces an object to the fields that a recording needs.
 
 Path: server/control/watch.py, before an object is written -> here.
-Rule 1: the labels of slices that assign them are recorded, and the labels of pods, which selectors of Services look at.
-        What the selectors of a Corefile choose is chosen before.
-Rule 2: annotations are not recorded, but the time of the change that made a slice.
+Rule 1: the only recorded labels are the label that assigns a slice to its Service, and the labels of Pods, which
+        selectors of Services use.  The selectors of the Corefile have been applied before.
+Rule 2: the only recorded annotation is the time of the change that a slice reflects.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OWNERS: Final = (SERVICE_NAME_LABEL, IMPORT_NAME_LABEL, SOURCE_CLUSTER_LABEL)
 
 
 def reduced(found: Object) -> Object:
-    """The object without what DNS has no use for."""
+    """Return the object with only the fields that DNS needs."""
     meta = found.metadata
     labels = meta.labels if isinstance(found, Pod) else None
     annotations = None

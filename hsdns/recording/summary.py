@@ -1,4 +1,4 @@
-"""What is in a recording: read once, so that a replay can say how far it goes.
+"""Summarises a recording: it is read once, so that a replay can show its length.
 
 Path: sources/replay.py, at the start -> here -> reader.py.
 """
@@ -12,7 +12,7 @@ from hsdns.recording.reader import Recording
 
 
 class Summary(NamedTuple):
-    """When it began, where its last entry is that is no query (seconds), its changes, and the events that it lacks."""
+    """The start, the place of the last entry that is not a query (seconds), and the numbers of changes and gaps."""
 
     began: str
     seconds: float

@@ -1,8 +1,8 @@
 """Writes a recording.
 
 Path: cli/record.py -> here -> frames.py.
-Rule 1: what was added before flush() can be read, also if the process is killed.
-Rule 2: the header is in a frame of its own, so that it can be read whatever has happened to the others.
+Rule 1: entries added before flush() can be read, even if the process is killed.
+Rule 2: the header has a separate frame, so that it can be read even if other frames are damaged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RecordingWriter:
             self._frames.add(lines)
 
     def flush(self) -> None:
-        """Have all that was added in the file."""
+        """Write all added entries to the file."""
         self._frames.flush()
         self._file.flush()
 

@@ -1,6 +1,7 @@
-"""Why a question has the answer that it has: the chain that answers, observed, and what would have to be different.
+"""Explains answers: observes the chain that answers, and finds the changes that would give another answer.
 
-Path: cli/explain.py -> explain.py, which asks the chain (observed.py) and replays questions over changed objects.
-Rule: nothing here knows how a name is answered.  Where something has to be found out, an object or option is changed,
-      and the code that serves is asked again (scene.py), so that an explanation cannot disagree with the server.
+Path: cli/explain.py -> explain.py, which runs the observed chain (observed.py) and repeats queries over changed
+objects.
+Rule: nothing here reimplements how a name is answered.  To find a cause, an object or option is changed and the
+      server's code answers again (scene.py), so that an explanation cannot disagree with the server.
 """

@@ -1,4 +1,4 @@
-"""The question of somebody who wants an explanation, from text.
+"""Reads the question to explain from text.
 
 Path: cli/explain.py, server/control/explain.py -> here -> explain.py.
 """

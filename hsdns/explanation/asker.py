@@ -1,7 +1,8 @@
-"""Explains a question as a program asks it: the lookup of its resolver, and the query that decides it.
+"""Explains a program's whole lookup: the queries of its resolver, and the query that decides the result.
 
-Path: cli/explain.py, with flags that say who asks -> here -> lookups.py, asker_causes.py, explain.Explainer.
-Rule: the asker is the cause where a lookup that differs in nothing else resolves; else it is the query that decides.
+Path: cli/explain.py, with flags for the client -> here -> lookups.py, asker_causes.py, explain.Explainer.
+Rule: if changing one setting of the client makes the lookup succeed, the client is the cause; else the decisive query
+      is explained.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _outcome(shown: LookupReport, decisive: Explanation, *, is_blind: bool) -> O
 
 
 def _taken(shown: LookupReport) -> list[str]:
-    """What a result rests on that was not seen."""
+    """The facts that a result depends on, but that were not seen."""
     found: dict[str, None] = {}
     for each in shown.queries:
         if each.unseen == ASSUMED and "." in each.name:
@@ -120,7 +121,7 @@ def _own_cause(
     question: Question,
     reports: Sequence[LookupReport],
 ) -> str:
-    """The first line where the asker is not the cause; with what it makes of the answer."""
+    """The first line if the client is not the cause, with the client's use of the answer."""
     cause, asked = explained[0].cause, explained[0].name.removesuffix(".")
     if not shown.error:
         total = sum(each.type in ("A", "AAAA") for one in explained for each in one.records)
@@ -146,7 +147,7 @@ async def _explained(
     now: float,
     problems: Sequence[str],
 ) -> list[Explanation]:
-    """Each name that was asked, in turn, for the type that has an answer."""
+    """Each queried name in turn, with the type that has an answer."""
     found: dict[str, int] = {}
     for each in shown.queries:
         rrtype = type_from_text(each.type)
@@ -162,7 +163,7 @@ async def _explained(
 
 
 def _decisive(shown: LookupReport, explained: Sequence[Explanation]) -> Explanation:
-    """The query that the result comes from; of those that failed, the one that lacks least."""
+    """The query that decided the result; among failed queries, the one that needs the fewest changes."""
     if not shown.error:
         last = next(
             each for each in reversed(shown.queries) if each.answer is not None and each.answer.addresses

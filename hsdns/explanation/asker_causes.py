@@ -1,8 +1,8 @@
-"""What in the asker keeps a name from resolving: the first thing without which the same lookup does resolve.
+"""Finds the setting of a client that makes a lookup fail: with it changed, the same lookup succeeds.
 
 Path: asker.py, for a lookup that failed -> here -> lookups.py looks up again.
-Rule: a cause is told only after a lookup in which nothing but that differs has resolved, or would ask another server
-      for what it did not come to before.
+Rule: a cause is reported only after a lookup that differs only in this setting has succeeded, or would reach another
+      server that the first lookup did not reach.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NEWER: Final = {"musl-1.2.3": "musl"}
 
 
 class Asker(NamedTuple):
-    """Who asks: resolvers with a resolv.conf, of a Pod or not.
+    """The client: resolvers with a resolv.conf, of a Pod or not.
 
     `path` is NAMESPACE/NAME of the Pod, `server` the address of the cluster's DNS as the kubelet writes it, `domain`
-    the cluster's, `node` the resolv.conf of the node, and `namespaces` are those of the cluster.  `added` are lines
-    that stand in place of those of the resolv.conf.  `remarks` say what was taken from where, and what was not seen.
+    the cluster domain, `node` the resolv.conf of the node, `namespaces` the cluster's namespaces.  `added` are lines
+    that override the resolv.conf.  `remarks` name the origins of the settings, and facts that were not seen.
     """
 
     resolvers: tuple[str, ...]
@@ -43,13 +43,13 @@ class Asker(NamedTuple):
 
     @property
     def settings(self) -> list[Setting]:
-        """Those of the lookups."""
+        """The settings of the lookups."""
         servers = frozenset((self.server,)) if self.server else frozenset[str]()
         return [Setting(each, self.text, servers, self.blocked) for each in self.resolvers]
 
 
 class AskerCause(NamedTuple):
-    """A sentence, what would help, and the setting, or name, with which the lookup resolves, as `found`."""
+    """A cause as a sentence, its fix, and `found`: the setting, or name, with which the lookup succeeds."""
 
     cause: str
     needed: str
@@ -64,7 +64,7 @@ async def asker_cause(
     setting: Setting,
     failed: LookupReport,
 ) -> AskerCause | None:
-    """The first cause that a lookup proves, or None if the asker is none."""
+    """The first cause that a lookup proves, or None if the client is not the cause."""
     likely: AskerCause | None = None
     for each in _causes(asker, setting, failed, lookups.name):
         if "udp" in dict(setting.blocked):  # whatever else there may be
@@ -174,7 +174,7 @@ def _of_policy(asker: Asker, setting: Setting) -> Iterator[AskerCause]:
 
 
 def _other_server(asker: Asker, setting: Setting, failed: LookupReport) -> AskerCause | None:
-    """Where no lookup shows more: a server is asked that is not seen."""
+    """The cause for a client that uses another server, whose answers are not seen."""
     last = failed.queries[-1] if failed.queries else None
     if last is None or setting.is_seen(last.nameserver):
         return None
@@ -188,7 +188,7 @@ def _other_server(asker: Asker, setting: Setting, failed: LookupReport) -> Asker
 
 
 def _suffixes(asker: Asker, failed: LookupReport) -> Iterator[str]:
-    """Search domains of the cluster that are not in the list, that of the Pod's namespace first."""
+    """The cluster's search domains that are not in the list, first the domain of the Pod's namespace."""
     domain = asker.domain
     if not domain:
         return
@@ -216,7 +216,7 @@ def _with_search(setting: Setting, search: Sequence[str], dots: int | None = Non
 
 
 def _shortened(text: str) -> str:
-    """The resolv.conf with search lines over several that are read: each with as many domains as it has room for."""
+    """Split the search list of a resolv.conf over several lines that are short enough to be read."""
     lines = []
     for line in text.splitlines():
         words = line.split()

@@ -1,7 +1,7 @@
-"""Who asks, in the words of flags or of the parameters of a page: what is looked up, and by which resolvers.
+"""The client's flags, or parameters of a page: the name to look up, and the resolvers.
 
-Path: cli/asker_flags.py, server/control/explain.py -> here -> asking_pod.py makes an Asker of it.
-Rule: this is cheap to import: a command that has a server explain needs no more.
+Path: cli/asker_flags.py, server/control/explain.py -> here -> asking_pod.py creates an Asker from it.
+Rule: this is cheap to import, because a command that uses a server's explanation needs only this.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hsdns.wire.name import Name
 TYPES: Final = (RRType.A, RRType.AAAA)
 
 
-# Parameters of /v1/explain, each with the field of Asking that it has; they are called as the flags are.
+# Parameters of /v1/explain, each with its field of Asking; they have the names of the flags.
 PARAMETERS: Final = {
     "from": "pod",
     "resolver": "resolvers",
@@ -30,15 +30,16 @@ MOST_NDOTS: Final = 15  # resolv.conf(5)
 
 
 class AskingError(ValueError):
-    """What keeps a lookup from being explained, as a sentence for the operator."""
+    """Why a lookup cannot be explained, as a sentence for the operator."""
 
 
 class Asking(NamedTuple):
     """A lookup of a program.
 
     `pod` is NAMESPACE/NAME, or empty; `resolv_conf` is the text of the program's file, or with a pod that of its node.
-    `search` (by commas) and `ndots` stand in place of what is in there.  `cluster_dns` is the address of the cluster's
-    DNS as the kubelet writes it, empty for that of the Service.
+    `search` (comma-separated) and `ndots` override its settings.  `cluster_dns` is the address of the cluster's DNS as
+    the
+    kubelet writes it, empty for the address of the Service.
     """
 
     name: str
@@ -52,11 +53,11 @@ class Asking(NamedTuple):
 
     @property
     def added(self) -> str:
-        """Lines that stand in place of those of the resolv.conf: for all resolvers, the last line counts."""
+        """Lines that override the resolv.conf: all resolvers use the last line of a kind."""
         return overridden("", self.search, self.ndots)
 
     def parameters(self) -> dict[str, str]:
-        """Those of /v1/explain."""
+        """The parameters of /v1/explain."""
         chosen = self.resolvers[0] if len(self.resolvers) == 1 else ""
         fields = {**self._asdict(), "resolvers": chosen}
         found = {name: str(fields[field]) for name, field in PARAMETERS.items() if fields[field]}
@@ -65,7 +66,7 @@ class Asking(NamedTuple):
 
 
 def from_parameters(given: Mapping[str, str]) -> Asking:
-    """The lookup of some parameters; raise ValueError with a sentence."""
+    """Read the lookup from parameters; raise ValueError with a sentence."""
     ndots = given.get("ndots", "")
     if ndots and not (ndots.isascii() and ndots.isdigit() and int(ndots) <= MOST_NDOTS):
         raise ValueError(f'ndots is a number from 0 to {MOST_NDOTS}, found "{ndots}"')
@@ -81,7 +82,7 @@ def from_parameters(given: Mapping[str, str]) -> Asking:
 
 
 def overridden(text: str, search: str, ndots: str) -> str:
-    """A resolv.conf with lines for other search domains and ndots, where these are not empty."""
+    """Add lines for other search domains and ndots to a resolv.conf, unless these are empty."""
     lines = [text.rstrip("\n")]
     if search:
         lines.append("search " + " ".join(search.split(",")))
@@ -110,7 +111,7 @@ def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
 
 
 def read_resolvers(chosen: str) -> tuple[str, ...]:
-    """The resolvers of a word, those in use if it is empty; raise ValueError with a sentence."""
+    """The resolvers with a name, the usual ones if it is empty; raise ValueError with a sentence."""
     if chosen and chosen not in MODELS:
         hint = did_you_mean(chosen, MODELS) or f"; there are {', '.join(MODELS)}"
         raise ValueError(f'there is no model of a resolver "{chosen}"{hint}')

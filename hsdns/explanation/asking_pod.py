@@ -1,8 +1,8 @@
-"""Who asks, with the pod: its DNS settings, its address, and the address of the cluster's DNS as its kubelet writes it.
+"""The client's Pod: its DNS settings, its address, and the address of the cluster's DNS as its kubelet writes it.
 
 Path: server/explaining.py, cli/resolve.py -> here -> the source's read_pod() (cluster/pod_reading.py).
-Rule: what a kubelet was started with is not in the API.  The cluster's DNS is the one that is given, else the cluster
-      IP of the Service kube-system/kube-dns; which of these it was is told.  The domain is the first zone of the block.
+Rule: the kubelet's settings are not in the API.  The cluster's DNS is the given address, else the cluster IP of the
+      Service kube-system/kube-dns; a remark says which.  The domain is the first zone of the block.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _KUBE_DNS: Final = (pack_label("kube-system"), pack_label("kube-dns"))
 
 
 class AskingPod(NamedTuple):
-    """A pod; `address` is empty if it has none, `domain` is that of its cluster, `server` the address of its DNS.
+    """A Pod; `address` is empty if it has none, `domain` is the cluster domain, `server` the address of its DNS.
 
-    `denied` has the transports over which it cannot reach the cluster's DNS, each with a sentence.  `remarks` say what
-    was taken from where, and what was not seen.
+    `denied` has the transports over which it cannot reach the cluster's DNS, each with a sentence.  `remarks` name the
+    origins of the settings, and facts that were not seen.
     """
 
     dns: PodDns
@@ -89,7 +89,7 @@ async def find_pod(
 
 
 async def _tried(source: ApiServer | Manifests, namespace: str, name: str) -> Tried:
-    """The error is a result: a task that fails is one for the log."""
+    """Return an error as a result, because a failed task would be logged."""
     try:
         return await source.read_pod(namespace, name)
     except PodUnreadable as error:
@@ -97,7 +97,7 @@ async def _tried(source: ApiServer | Manifests, namespace: str, name: str) -> Tr
 
 
 async def asker_of(configuration: Configuration, asking: Asking, in_watch: InWatch) -> Asker:
-    """Who asks, once the cluster has been read; raise AskingError."""
+    """The client, once the cluster has been read; raise AskingError."""
     node, added = asking.resolv_conf, asking.added
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
     names = sorted({name for each in blocks for name in each.store.namespaces.copy()})
@@ -126,7 +126,7 @@ async def asker_of(configuration: Configuration, asking: Asking, in_watch: InWat
 
 
 def _cluster_dns(block: Kubernetes, given: str) -> tuple[str, str]:
-    """The address of the cluster's DNS, and where it is from; raise AskingError if nothing says it."""
+    """The address of the cluster's DNS, and its origin; raise AskingError if it is not known."""
     if given:
         try:
             return str(ip_address(given)), "as given"

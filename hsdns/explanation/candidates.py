@@ -1,7 +1,7 @@
-"""The changes that may be missing where a name of a Service, an endpoint or a pod does not exist, likely ones first.
+"""The changes that may make a missing name of a Service, an endpoint or a Pod exist, likely ones first.
 
 Path: explain.py -> here -> changes.py tries them.
-Rule: a candidate is a guess from the fields of the objects; whether it helps is found out by asking again.
+Rule: a candidate is a guess from the fields of the objects; changes.py repeats the query to test it.
 """
 
 from __future__ import annotations

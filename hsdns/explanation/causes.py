@@ -1,4 +1,4 @@
-"""The first line of an explanation where a name exists: what its records are, or why there are none of the type.
+"""The first line of the explanation of an existing name: its records, or why it has none of the type.
 
 Path: explain.py -> here.
 """
@@ -23,7 +23,7 @@ def cause_of(
     service: ServiceReport | None,
     owners: str,
 ) -> str:
-    """Why a name of the cluster that exists has its records, without the rcode; `owners` are those of an address."""
+    """Why an existing name of the cluster has its records, without the rcode; `owners` have the queried address."""
     if isinstance(found, bytes):
         if not reply.answer:
             return f"the address in the name has no {type_to_text(qtype)} record"
@@ -67,7 +67,7 @@ def _share(endpoints: Sequence[EndpointReport]) -> str:
 
 
 def _notable(endpoints: Sequence[EndpointReport]) -> str:
-    """The endpoints that are left out, and those that are answered though something is wrong, with the first reason."""
+    """The endpoints that are left out, and the suspicious endpoints in the answer, with the first reason."""
     found = ""
     odd = [each for each in endpoints if each.fate == "answered" and each.why]
     if odd:

@@ -1,9 +1,9 @@
-"""What would have to be true for a name to exist: the smallest set of changes that makes the server's own code find it.
+"""Finds the smallest set of changes with which the server's own code finds a missing name.
 
-Path: explain.py, for a name that does not exist -> here -> scene.py asks.
-Rule 1: every change that could be missing is a candidate (candidates.py); only a set that makes the name exist is told.
-Rule 2: of the sets that do, the smallest is told, and of those of one size the one whose changes come first.  Of larger
-        sets than MOST_TOGETHER it is one that can do without none of its changes.
+Path: explain.py, for a name that does not exist -> here -> scene.py answers.
+Rule 1: every possible change is a candidate (candidates.py); only a set that makes the name exist is reported.
+Rule 2: the smallest such set is reported, and among sets of equal size the one with the first candidates.  A set larger
+        than MOST_TOGETHER is only minimal: it needs each of its changes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 from hsdns.explanation.scene import Replay, Scene
 from hsdns.wire.name import Name
 
-MOST_TOGETHER: Final = 3  # changes, of which all sets are tried
+MOST_TOGETHER: Final = 3  # changes; all sets up to this size are tried
 
 
 class Change(NamedTuple):
-    """One thing that may be missing: `place` is an object or the Corefile, `make` changes it in a scene."""
+    """One possible change: `place` is an object or the Corefile, `make` changes it in a scene."""
 
     place: str
     cause: str
@@ -28,7 +28,7 @@ class Change(NamedTuple):
 
 
 class Lacking(NamedTuple):
-    """What a missing name lacks: the changes, and the scene that they are made in."""
+    """The changes that a missing name needs, and the scene that they apply to."""
 
     scene: Scene
     changes: tuple[Change, ...] = ()
@@ -55,7 +55,7 @@ async def smallest(
 ) -> tuple[Change, ...]:
     """The smallest set of changes with which the name exists; empty if there is none.
 
-    `pause` is awaited between two trials, and where the options have None.
+    `pause` is awaited between two trials, and for each None in the options.
     """
     candidates: list[Change] = []
     for option in options:

@@ -1,4 +1,4 @@
-"""Changes of options of the kubernetes block that leave out objects of more than one kind.
+"""Changes of options of the kubernetes block that exclude objects of more than one kind.
 
 Path: candidates.py, endpoint_candidates.py and import_candidates.py -> here -> changes.Change.
 """
@@ -9,7 +9,7 @@ from hsdns.explanation.changes import Change
 
 
 def without_labels(place: str) -> Change:
-    """Have `labels` leave out nothing."""
+    """Remove the restriction by `labels`."""
     return Change(
         "Corefile",
         f"`labels` of the kubernetes block leaves out {place}",
@@ -19,7 +19,7 @@ def without_labels(place: str) -> Change:
 
 
 def without_namespace_labels(place: str) -> Change:
-    """Have `namespace_labels` leave out nothing."""
+    """Remove the restriction by `namespace_labels`."""
     return Change(
         "Corefile",
         f"`namespace_labels` of the kubernetes block leaves out {place}",
@@ -29,7 +29,7 @@ def without_namespace_labels(place: str) -> Change:
 
 
 def without_ignore(place: str) -> Change:
-    """Have Services without a ready endpoint exist."""
+    """Remove `ignore`, so that Services without a ready endpoint exist."""
     return Change(
         "Corefile",
         f"`ignore empty_service` hides {place}, because it has no ready endpoint",

@@ -1,4 +1,4 @@
-"""What explanations need of where they are made: a command, or a server that runs.
+"""The interface of explanations to their surroundings: a command, or a running server.
 
 Path: explain.py -> here.
 """
@@ -31,11 +31,12 @@ def _nothing(server: str, query: bytes, now: float) -> Peeked | None:
 
 
 class Edges(NamedTuple):
-    """What explanations in a running server need: whether other servers are asked, how a chain runs, when to pause.
+    """The surroundings of explanations: whether other servers are queried, how a chain runs, when to pause.
 
-    `run` steps what may wait, `spawn` runs handlers in tasks, `pause` lets others run, `clock` is monotonic seconds.
-    `counters` are those of the answer tables, None where there are none.  `peek` looks into the table of a server, as
-    metrics name it, for the octets of a query at a time in monotonic seconds.
+    `run` runs a coroutine that may wait, `spawn` runs handlers in tasks, `pause` lets other work run, `clock` is
+    monotonic seconds.  `counters` are the counters of the answer tables, None if there are none.  `peek` looks a
+    query's octets up in the table of a server, as metrics name it, at a time in monotonic seconds, without changing the
+    table.
     """
 
     spawn: Spawn

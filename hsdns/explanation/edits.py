@@ -1,7 +1,7 @@
-"""The changes of a scene that candidates make, and the words that they use for ports and labels.
+"""The changes of a scene for candidates, and their words for ports and labels.
 
 Path: candidates.py and endpoint_candidates.py -> here -> Scene.
-Rule: what is added has names and addresses that no cluster has (RFC 5737, RFC 6761).
+Rule: added objects have names and addresses that no cluster has (RFC 5737, RFC 6761).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def text(label: bytes) -> str:
 
 
 def printable(sentence: str) -> str:
-    """A sentence that does nothing to a terminal: clients and objects choose what names consist of."""
+    """Make a sentence safe for a terminal, because clients and objects control the names in it."""
     if sentence.isprintable():
         return sentence
     return "".join(each if each.isprintable() else f"\\{ord(each):03}" for each in sentence)
@@ -48,7 +48,7 @@ def headless_spec(parsed: ParsedName) -> ServiceSpec:
 
 
 def with_service(service: Service, scene: Scene, **fields: object) -> Scene:
-    """Change fields of a Service's spec, whatever was changed in it before."""
+    """Change fields of a Service's spec, in addition to earlier changes."""
     now = next((each for each in scene.services if each.metadata == service.metadata), service)
     return scene.with_objects(structs.replace(now, spec=structs.replace(now.spec, **fields)))
 
@@ -61,12 +61,12 @@ def as_headless(service: Service, scene: Scene) -> Scene:
 
 
 def service_port(parsed: ParsedName) -> ServicePort:
-    """The port that a name asks for."""
+    """The port in a name, as a port of a Service."""
     return ServicePort(80, text(parsed.port) or None, text(parsed.protocol).upper() or "TCP")
 
 
 def asked_port(parsed: ParsedName) -> str:
-    """The port that a name asks for, in words."""
+    """The port in a name, in words."""
     port = f"port named {text(parsed.port)}" if parsed.port else "port"
     return port + (f" of protocol {text(parsed.protocol).upper()}" if parsed.protocol else "")
 

@@ -1,8 +1,8 @@
-"""What a server answers for a question, held against what the objects say.
+"""Compares another server's answer with the answer from the objects.
 
-Path: cli/explain_server.py asks -> here -> report.ServerReport.
+Path: cli/explain_server.py queries the server -> here -> report.ServerReport.
 Rule 1: records are compared without TTLs and SRV weights, and in any order.
-Rule 2: nothing is said to differ where the explanation could not tell the answer.
+Rule 2: no difference is reported if the explanation does not know the answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Record(NamedTuple):
 
 
 class ServerAnswer(NamedTuple):
-    """A reply; `zone` and `negative_ttl` are of the SOA record of one that denies.  `error`: why there is none."""
+    """A reply; `zone` and `negative_ttl` are from the SOA record of a denial.  `error`: why there is no reply."""
 
     rcode: str = ""
     records: tuple[Record, ...] = ()
@@ -35,7 +35,7 @@ class ServerAnswer(NamedTuple):
 
 
 def compare(found: Explanation, address: str, answer: ServerAnswer) -> ServerReport:
-    """What a server at an address answers, and where that differs from an explanation."""
+    """The answer of the server at an address, and its differences from an explanation."""
     shown = [f"{each.owner} {each.ttl} {each.type} {each.rdata}" for each in answer.records]
     if answer.error:
         return ServerReport(address, "", shown, [answer.error])
@@ -71,7 +71,7 @@ def _denied(answer: ServerAnswer) -> str:
 
 
 def _from(found: Explanation, answer: ServerAnswer) -> str:
-    """Which zone a denial is of, where it is another one."""
+    """The zone of a denial, if it is another one."""
     zone = found.reading.get("zone", "")
     if answer.zone and zone and answer.zone.lower() != zone.lower():
         return f"; its SOA record is of {answer.zone}, so it asked in another zone than {zone}"

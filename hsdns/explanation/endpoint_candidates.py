@@ -1,7 +1,7 @@
-"""The changes of endpoints that may be missing where a name does not exist, likely ones first.
+"""The changes of endpoints that may make a missing name exist, likely ones first.
 
-Path: candidates.py, for a name whose records are those of endpoints, and explain.py, for an address -> here.
-Rule: what looks at each endpoint yields None where others may run: a Service may have thousands.
+Path: candidates.py, for a name with the records of endpoints, and explain.py, for an address -> here.
+Rule: loops over endpoints yield None where other work may run, because a Service may have thousands of endpoints.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _slice_place(found: EndpointSlice) -> str:
 
 
 def _labels(part: EndpointSlice, endpoint: Endpoint, replay: Replay) -> set[bytes]:
-    """The labels that the server gives an endpoint, were it ready."""
+    """The labels that the server would give an endpoint if it were ready."""
     alone = structs.replace(part, endpoints=[structs.replace(endpoint, conditions=None)])
     packed = pack_slice(
         alone,
@@ -147,7 +147,7 @@ def _cluster(part: EndpointSlice, parsed: ParsedName) -> bytes:
 def _near_labels(
     parsed: ParsedName, known: Sequence[tuple[bytes, str]]
 ) -> Generator[None, None, str]:
-    """The names nearest to the one asked among those of all endpoints, each with its cluster."""
+    """The endpoint names nearest to the queried one, each with its cluster."""
     own = sorted({label for cluster, label in known if cluster == parsed.cluster})
     elsewhere = {
         f"{label}{_in_cluster(cluster)}" for cluster, label in known if cluster != parsed.cluster
@@ -185,7 +185,7 @@ def _of_hostname(
     kept: ClusterObjects,
     owner: Owner,
 ) -> Iterator[Change]:
-    """Candidates for an endpoint name of a pod that is there, but is not named so below this Service."""
+    """Candidates for an endpoint name of an existing Pod that does not have this name below this Service."""
     label, name = text(parsed.endpoint), owner.metadata.name
     pods = {each.metadata.name: each for each in kept.pods(parsed.namespace)}
     for part, endpoint in listed:

@@ -1,8 +1,8 @@
-"""Explains one question: asks the observed chain, then finds out what the answer rests on, or what it lacks.
+"""Explains one question: runs the observed chain, then finds the origin of the answer, or the missing changes.
 
 Path: cli/explain.py -> here -> observed.py (the answer), fate.py, changes.py, nearest.py -> report.Explanation.
-Rule 1: the answer that is explained is the reply of the chain.
-Rule 2: where the cluster could not be seen, that is the cause, never that there is nothing.
+Rule 1: the explained answer is the reply of the chain.
+Rule 2: if the cluster could not be read, this is reported as the cause, never that objects do not exist.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ CLIENT: Final = Endpoint("127.0.0.1", 0)
 
 
 class Explainer:
-    """Explains questions to the server blocks of a configuration, whose kubernetes blocks have started.
+    """Explains answers of the server blocks of a configuration, whose kubernetes blocks have started.
 
-    `seeing` finds the objects of each kubernetes block by id().  `lacking` is what the last name lacks.
+    `seeing` finds the objects of each kubernetes block by id().  `lacking` has the changes that the last name needs.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Explainer:
     async def explain(
         self, qname: Name, qtype: int, now: float, problems: Sequence[str] = ()
     ) -> Explanation:
-        """Explain one question; `now` in monotonic seconds, `problems` are those of reading the cluster."""
+        """Explain one question; `now` in monotonic seconds, `problems` are errors of reading the cluster."""
         edges, listener = self._edges, self._listener(qname)
         server = listener.listen.server
         visits: list[Visit] = []
@@ -118,9 +118,9 @@ class Explainer:
     async def ask(
         self, wire: bytes, client: Endpoint, transport: str, now: float
     ) -> tuple[bytes | None, str]:
-        """The reply to a message of a resolver, and what would be asked for it if that is another server.
+        """The reply to a resolver's message, and the other servers that would be queried for it.
 
-        It goes to the first listen address for plain DNS; `now` in monotonic seconds.
+        The message goes to the first listen address for plain DNS; `now` in monotonic seconds.
         """
         listeners = self._configuration.listeners
         listener = next(each for each in listeners if each.listen.scheme == "dns")
@@ -130,7 +130,7 @@ class Explainer:
         return reply, next((each.whom for each in visits if each.whom), "")
 
     async def _processor(self, listener: ServedAddress, visits: list[Visit]) -> QueryProcessor:
-        """What answers at an address as the server does, and notes the visits."""
+        """A processor that answers at an address as the server does, and notes the visits."""
         edges = self._edges
         observation = Observation(visits, edges.asks, edges.clock)
         chains = {
@@ -148,7 +148,7 @@ class Explainer:
         return processor
 
     def _listener(self, qname: Name) -> ServedAddress:
-        """The address whose zones have the longest one of the name; the first of several."""
+        """The address with the longest zone of the name; the first of several."""
         listeners = self._configuration.listeners
 
         def length(listener: ServedAddress) -> int:
@@ -158,7 +158,7 @@ class Explainer:
         return max(listeners, key=length)
 
     def _servers(self, listener: ServedAddress, qname: Name) -> list[str]:
-        """The server of an address, and those of others that serve the name by the same zone."""
+        """The server of an address, and other servers that serve the name with the same zone."""
         zone = qname.longest_of(listener.zones)
         same = [
             each for each in self._configuration.listeners if qname.longest_of(each.zones) == zone
@@ -168,7 +168,7 @@ class Explainer:
     def _block(
         self, listener: ServedAddress, qname: Name, visits: Sequence[Visit]
     ) -> tuple[str, str]:
-        """The server block that answered, and why that one."""
+        """The server block that answered, and why it was chosen."""
         zones = list(listener.zones)
         port = listener.listen.port
         matching = [zone for zone in zones if qname.is_at_or_below(zone)]
@@ -185,7 +185,7 @@ class Explainer:
 
 
 class _Question:
-    """One question with its reply, and what is found out about them."""
+    """One question with its reply, and the findings about them."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class _Question:
 
     @property
     def lead(self) -> Lead:
-        """What the question leads to."""
+        """The lead from the question to its objects."""
         replay, parsed = self.replay, self.parsed
         address = address_of(self.asked) if is_reverse(self.asked) else None
         if address is not None:
@@ -241,7 +241,7 @@ class _Question:
         return lead._replace(services=keys, shared=shared)
 
     def look(self, block: Kubernetes, seen: Seen) -> None:
-        """Take the objects that the lead has led to."""
+        """Read the objects of the lead."""
         self.seen = seen
         address = address_of(self.asked) if is_reverse(self.asked) else None
         if address is not None:
@@ -392,7 +392,7 @@ class _Question:
         return outcome, f"plugin {made.handler.name} answered {summary(reply)}"
 
     def _lacks(self, needed: Sequence[Change]) -> str:
-        """Why the cluster does not have the name."""
+        """Explain why the cluster does not have the name."""
         if self.seen.behind and self._exists_now:
             return f"{self.seen.behind[0]}; with that the name exists"
         if needed:
@@ -421,7 +421,7 @@ class _Question:
         return f"no object of the cluster has the name {self.asked.to_text()}"
 
     def _owners(self) -> str:
-        """What has the address of a reverse name."""
+        """The objects that have the address of a reverse name."""
         address = address_of(self.asked) if is_reverse(self.asked) else None
         if address is None:
             return ""

@@ -1,8 +1,8 @@
-"""What became of each endpoint: whether it is in the answer, and why not if it is left out.
+"""Finds for each endpoint whether it is in the answer, and if not, why.
 
 Path: explain.py -> here -> report.py.
-Rule: each endpoint is put alone into a scene and the question is asked again; its fate is what that answer says.  What
-      it lacks is what has to be changed for it to be answered.
+Rule: the query is repeated over a scene with only this endpoint.  If the answer does not have it, the changes that
+      would put it into the answer are the reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OTHER: Final = {RRType.A: RRType.AAAA, RRType.AAAA: RRType.A}
 
 
 class Fates:
-    """The fates of a Service's endpoints for one question; `answered` are the records of the real answer."""
+    """Examines a Service's endpoints for one question; `answered` are the records of the real answer."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Fates:
 
     @cached_property
     def _uses_endpoints(self) -> bool:
-        """Whether the name's records are those of endpoints: without any, the answer is another one."""
+        """Whether the name's records come from endpoints: without endpoints, the answer is different."""
         # `ignore empty_service` hides a Service without endpoints, whatever its records are.
         shown = self._without_slices.with_options(ignore=False)
         bare = self._replay.records(shown, self._qname, self._qtype)
@@ -159,7 +159,7 @@ class Fates:
         qname: Name | None = None,
         qtype: int | None = None,
     ) -> list[tuple[int, bytes]]:
-        """What the answer would be if this were the only endpoint."""
+        """The answer if this were the only endpoint."""
         alone = structs.replace(part, endpoints=[endpoint])
         records = self._trial.records_with(alone, qname or self._qname, qtype or self._qtype)
         return [_content(each) for each in records]

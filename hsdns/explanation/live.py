@@ -1,9 +1,9 @@
-"""The objects behind a question, read when it is asked, and what cannot be seen of them.
+"""Reads the objects of a question for an explanation, and reports objects that cannot be read.
 
-Path: explain.py, once the chain has answered -> here -> the source's read(), or the store where that fails.
-Rule 1: objects are read where the source is watched: `in_watch` runs a coroutine there.
-Rule 2: what cannot be read is told, and taken from the store as far as that has it.
-Rule 3: where the source has an object in another version than the store, that is told: the answer is the store's.
+Path: explain.py, once the chain has answered -> here -> the source's read(), or the store if that fails.
+Rule 1: objects are read in the watch thread: `in_watch` runs a coroutine there.
+Rule 2: objects that cannot be read are reported, and taken from the store if it has them.
+Rule 3: an object whose version differs between source and store is reported, because the answer comes from the store.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ InWatch = Callable[[Coroutine[Any, Any, Reading]], Awaitable[Reading]]
 
 
 class Seen(NamedTuple):
-    """The objects behind a question; `remarks` say what could not be seen, `is_partial` that this may be the cause.
+    """The objects of a question; `remarks` report what could not be read, `is_partial` says that this may be the cause.
 
     `behind` says which objects the server has in another version.
     """
@@ -39,20 +39,20 @@ class Seen(NamedTuple):
 
 
 class SeesObjects(Protocol):
-    """What finds the objects behind a question."""
+    """Finds the objects of a question."""
 
     async def see(self, lead: Lead) -> Seen:
         """Find them."""
 
 
 class KnownObjects:
-    """Objects that are all known."""
+    """A set of objects that is complete."""
 
     def __init__(self, objects: Iterable[Object]) -> None:
         self._seen = Seen(ClusterObjects(objects))
 
     async def see(self, lead: Lead) -> Seen:
-        """All of them, whatever the question."""
+        """Return all objects, for any question."""
         return self._seen
 
 
@@ -94,7 +94,7 @@ class LiveObjects:
             return Reading((), (Fault("the objects could not be read: the watch is busy"),))
 
     def _behind(self, objects: list[Object], versions: Versions, lead: Lead) -> list[str]:
-        """What the server has in another version than the source, as sentences."""
+        """The objects whose version differs between server and source, as sentences."""
         found = {identity(each): each.metadata.resource_version for each in objects}
         told = []
         for key, version in versions.items():
@@ -113,13 +113,13 @@ class LiveObjects:
         return told[:MOST_TOLD]
 
     def _misses(self, service: Service) -> bool:
-        """Whether the store should have a Service, and has not."""
+        """Whether the store lacks a Service that it should have."""
         labels = self._block.options["labels"]
         is_selected = labels is None or labels.matches(service.metadata.labels)
         return is_selected and pack_key(service.metadata) not in self._block.store.services.values
 
     def _with_address(self, lead: Lead) -> tuple[tuple[bytes, bytes], ...]:
-        """The Services of the lead and those that the store has with its address."""
+        """The Services of the lead, and the store's Services with its address."""
         packed = pack_address(lead.address)
         if packed is None:
             return lead.services

@@ -1,9 +1,9 @@
 """Whole lookups of resolvers, with answers of the observed chain.
 
 Path: asker.py -> here -> resolver/ (the models), explain.Explainer.ask (the answers) -> resolver.report.LookupReport.
-Rule 1: the clock is virtual, and no server is asked; what another server would answer is not seen.
-Rule 2: of a name that this server would ask another one for it is taken that it does not exist, so that the lookup goes
-        on; what fails then ends as UNSEEN.  What is asked of a nameserver that is not this one ends so at once.
+Rule 1: the clock is virtual, and no server is queried; answers of other servers are not seen.
+Rule 2: a name that this server would forward counts as NXDOMAIN, so that the lookup continues; if it then fails, its
+        result is UNSEEN.  A query to another nameserver is UNSEEN at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Ask = Callable[[bytes, str, float], Awaitable[tuple[bytes | None, str]]]
 
 
 class Setting(NamedTuple):
-    """What a lookup depends on but the name: the model, its resolv.conf, and the way to the servers.
+    """The settings of a lookup, apart from the name: the model, its resolv.conf, and the reachable servers.
 
     `servers` are the addresses of this server; other nameservers are not seen.  Without them all nameservers are this
     server.  `blocked` has the transports that a NetworkPolicy denies, each with a sentence.
@@ -38,7 +38,7 @@ class Setting(NamedTuple):
 
     @property
     def nameservers(self) -> str:
-        """Those of the resolv.conf, in words."""
+        """The nameservers of the resolv.conf, in words."""
         words = [line.split() for line in self.text.splitlines()]
         found = [each[1] for each in words if each[:1] == ["nameserver"] and len(each) > 1]
         return " and ".join(found) if found else "the nameservers of its node"
@@ -51,7 +51,7 @@ class Setting(NamedTuple):
 class Lookups:
     """Lookups of one name; `ask` gets a message, "udp" or "tcp", and seconds since the start.
 
-    It returns the reply, and the servers that would have been asked for it.
+    It returns the reply, and the servers that would have been queried for it.
     """
 
     def __init__(self, ask: Ask, name: str, types: Sequence[int]) -> None:
@@ -60,7 +60,7 @@ class Lookups:
         self._known: dict[tuple[object, ...], tuple[Fate, str]] = {}
 
     async def look_up(self, setting: Setting, name: str = "") -> LookupReport:
-        """One lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
+        """Run a lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
         model = MODELS[setting.resolver](setting.text, Random(0))
         running = exchange(model, name or self.name, self.types)
         taken: list[Step] = []

@@ -1,7 +1,7 @@
-"""Names that exist and are near to one that does not: misspelt, elsewhere, or of another form.
+"""Finds existing names near to a missing one: misspelt, in another place, or in another form.
 
-Path: explain.py, for a name that does not exist -> here; every name that is told has been asked for.
-Rule: a name is told only if the server has it for the same type.
+Path: explain.py, for a name that does not exist -> here; every reported name has been queried.
+Rule: a name is reported only if the server has records of the same type for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Guess = tuple[tuple[bytes, ...], str]  # labels below the zone, and how they dif
 async def nearest(
     block: Kubernetes, qname: Name, qtype: int, pause: Callable[[], Awaitable[None]]
 ) -> list[NearName]:
-    """Names of the block that exist for this type and are near to the one asked, the likeliest first."""
+    """Existing names of the block for this type that are near to the queried one, the likeliest first."""
     zone = qname.longest_of(block.zones)
     home = zone or next(each for each in block.zones if not is_reverse(each))
     if not qname.labels or is_reverse(home) or qtype in (RRType.AXFR, RRType.IXFR):
@@ -79,7 +79,7 @@ def _of_other_domain(qname: Name, home: Name) -> Iterator[Guess]:
 
 
 def _short(block: Kubernetes, qname: Name, home: Name) -> Iterator[Guess]:
-    """What a name of one label may stand for: a Service, which only a search list finds by that."""
+    """The Services that a name of one label may mean; such names need a search list."""
     if len(qname.labels) == 1:
         name, values = qname.labels[0].lower(), block.answers.lookup.values(home)
         for place in sorted(block.store.namespaces.copy()):
@@ -91,7 +91,7 @@ def _short(block: Kubernetes, qname: Name, home: Name) -> Iterator[Guess]:
 
 
 def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterator[Guess | None]:
-    """Guesses, and None where others may run."""
+    """Yield guesses, and None where other work may run."""
     values = block.answers.lookup.values(zone)
     if not labels:
         return

@@ -1,12 +1,12 @@
-"""A server block's chain, built of its own handlers with an observer around each.
+"""A server block's chain, linked from its own handlers with an observer around each.
 
 Path: explain.py -> here -> QueryProcessor.resolve() -> the handlers of the block.
-Rule 1: the chain that serves knows nothing of observers, so nobody pays for them; an observed chain is linked anew.
-Rule 2: plugins that neither make nor change a reply, but write logs and metrics of queries, are left out.  `cache` is
-        looked into, and stores and counts nothing.  Rules of `fault` say what they would do, and what is explained is
-        the answer without them.  So an explanation is no query of the server's own statistics.
-Rule 3: without `asks` an explanation sends nothing to anybody: a plugin that asks another server says whom it would
-        have asked.  With it the server is asked, as for a client.
+Rule 1: the serving chain has no observers, so they cost queries nothing; an observed chain is linked separately.
+Rule 2: plugins that only write logs and metrics of queries are left out.  `cache` is read, but neither stores nor
+        counts.  Rules of `fault` only describe their effect; the answer without them is explained.  So an explanation
+        does not count as a query in the server's statistics.
+Rule 3: without `asks`, an explanation sends no queries: a plugin that would query another server names it instead.
+        With it, the plugin queries the server, as for a client.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UPSTREAM: Final = "forward/upstream"  # metadata of `forward`
 
 
 class Visit:
-    """What one handler did with a query: what it passed on, what came back from below, and its own reply."""
+    """The actions of one handler: the query that it passed on, the reply that it got, and its own reply."""
 
     def __init__(self, handler: Handler, request: Request) -> None:
         self.handler, self.request = handler, request
@@ -49,7 +49,7 @@ class Visit:
 
     @property
     def would_ask(self) -> str:
-        """That it would ask another server, in some words; empty if it would not."""
+        """A description of the other server that it would query, "" if it would not."""
         if self.is_loop:
             return (
                 f"asks {self.whom}, a loopback address: in a Pod that is the Pod itself, so the query comes back to "
@@ -59,7 +59,7 @@ class Visit:
 
     @property
     def did(self) -> str:
-        """What it did, in some words."""
+        """A description of what it did."""
         if self.would_ask:
             return self.would_ask
         if self.foreseen is not None:
@@ -122,7 +122,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 class Observation(NamedTuple):
-    """How a chain is observed: the visits so far, whether other servers are asked, monotonic seconds."""
+    """The state of an observation: the visits so far, whether other servers are queried, monotonic seconds."""
 
     visits: list[Visit]
     asks: bool = False
@@ -130,7 +130,7 @@ class Observation(NamedTuple):
 
 
 class _Observer:
-    """A handler in the place of another one, which it calls."""
+    """A wrapper around a handler."""
 
     def __init__(self, handler: Handler, observation: Observation) -> None:
         self.name = handler.name
@@ -174,7 +174,7 @@ class _Observer:
 
 
 def _server_asked(handler: Handler, request: Request) -> tuple[str, bool]:
-    """The servers that a plugin would ask, empty if it asks none, and whether they are all on this host."""
+    """The servers that a plugin would query, if any, and whether they are all on this host."""
     qname = request.query.qname
     if isinstance(handler, Forward):
         for route in handler.routes:
@@ -194,7 +194,7 @@ def _is_loopback(target: Target | HostTarget) -> bool:
 
 
 def observed_chain(handlers: Sequence[Handler], observation: Observation, spawn: Spawn) -> Next:
-    """Link the handlers of a block when it is first asked; each notes in the visits what it did."""
+    """Link the handlers of a block when it is first used; each adds its visit to the visits."""
 
     def ask(request: Request) -> Awaitable[Reply]:
         observers = [_Observer(each, observation) for each in handlers if each.name not in LEFT_OUT]

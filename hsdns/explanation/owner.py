@@ -1,7 +1,7 @@
-"""The object that a name leads to, a Service or a ServiceImport, as far as its endpoints are concerned.
+"""The owner of the endpoints of a name: a Service or a ServiceImport.
 
 Path: candidates.py and import_candidates.py -> here -> endpoint_candidates.py.
-Rule: what is added to a scene has labels that the selectors of the block match, so that the block reads it.
+Rule: objects added to a scene have labels that the selectors of the block match, so that the block reads them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hsdns.explanation.scene import Scene
 
 
 class Owner(NamedTuple):
-    """A Service or ServiceImport; `published` says what decides whether endpoints that are not ready are answered."""
+    """A Service or ServiceImport; `published` names the field that puts endpoints that are not ready into answers."""
 
     metadata: ObjectMeta
     place: str
@@ -85,7 +85,7 @@ class Owner(NamedTuple):
 
 
 def selected(selector: Selector | None, labels: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Labels with what a selector wants added to them."""
+    """Labels, extended so that a selector matches them."""
     found = dict(labels or {})
     for each in selector.requirements if selector is not None else ():
         if each.wanted and not each.matches(found):

@@ -1,7 +1,7 @@
-"""The last changes behind a name, as a server remembers them.
+"""The last changes of a name, from the history of a server.
 
 Path: explain.py -> here -> cluster/history.py.
-Rule: of a name below a Service only what has its label is told; a change without any is none of that name.
+Rule: for a name below a Service, only changes with its label are reported.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from hsdns.cluster.programming import read_time
 from hsdns.cluster.reading import Lead
 from hsdns.explanation.report import ChangeReport
 
-MOST: Final = 20  # changes that are told
+MOST: Final = 20  # changes that are reported
 MOST_LOOKED_AT: Final = 200  # changes of a Service, for those of one of its endpoints
 MOST_FACTS: Final = 20  # of one change
 
 
 def past(history: History, lead: Lead, endpoint: bytes) -> list[ChangeReport]:
-    """The last changes of what a question leads to, the newest first."""
+    """The last changes of the objects of a question, the newest first."""
     noted = [each for key in lead.services for each in history.of(key, MOST_LOOKED_AT)]
     noted.sort(key=lambda each: each.served, reverse=True)
     found: list[ChangeReport] = []

@@ -1,8 +1,8 @@
-"""The rule behind each field of each record of an answer.
+"""The origin of each field of each record of an answer.
 
 Path: explain.py -> here -> report.RecordReport.
-Rule: what a plugin changed is seen by comparing its reply with the one from below it; the numbers of entries are those
-      of the node that the server's lookup found.
+Rule: a plugin's changes are found by comparing its reply with the reply of the next plugin; the numbers of entries come
+      from the node that the server's lookup found.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _source(visits: Sequence[Visit]) -> Visit | None:
 
 
 class _Ttls:
-    """Where the TTL of each record is from, by what the handlers have answered, which is read once."""
+    """The origin of each record's TTL, found from the replies of the handlers, which are read once."""
 
     def __init__(self, visits: Sequence[Visit], source: Visit | None) -> None:
         self._visits, self._source = visits, source
@@ -99,7 +99,7 @@ class _Ttls:
 
     @cached_property
     def _passed(self) -> list[tuple[Visit, dict[bytes, set[int]], dict[bytes, set[int]]]]:
-        """What came from below each handler, and what it made of it, the last handler first."""
+        """The reply that each handler got, and the reply that it returned, the last handler first."""
         return [
             (visit, _by_rdata(visit.below), _by_rdata(visit.reply))
             for visit in reversed(self._visits)
@@ -107,7 +107,7 @@ class _Ttls:
         ]
 
     def rules(self, record: RR) -> list[str]:
-        """The rule behind the TTL of a record, if the handler that made it is known."""
+        """The origin of a record's TTL, if the handler that created it is known."""
         if self._source is None:
             return []
         handler, own = self._source.handler, self._made.get(record.rdata)

@@ -1,6 +1,6 @@
-"""What an explanation says, as data: `hsdns explain -o json` writes it, docs/explain.schema.json describes it.
+"""The content of an explanation as data: `hsdns explain -o json` writes it, docs/explain.schema.json describes it.
 
-Path: explain.py makes it, text.py and cli/explain.py write it.
+Path: explain.py creates it, text.py and cli/explain.py write it.
 Rule: fields are only added while VERSION stays; a field that does not apply is empty, not absent.
 """
 
@@ -25,7 +25,7 @@ class PluginStep(msgspec.Struct, frozen=True):
 
 
 class EndpointReport(msgspec.Struct, frozen=True):
-    """One endpoint of an EndpointSlice; `why` says why it is left out, or what is odd about one that is answered."""
+    """One endpoint of an EndpointSlice; `why` says why it is left out, or why an answered one is suspicious."""
 
     addresses: list[str]
     fate: Fate
@@ -61,7 +61,7 @@ class ServiceReport(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RecordReport(msgspec.Struct, frozen=True):
-    """One record of the answer, and the rule behind each of its fields."""
+    """One record of the answer, and the origin of each of its fields."""
 
     owner: str
     ttl: int
@@ -71,7 +71,7 @@ class RecordReport(msgspec.Struct, frozen=True):
 
 
 class NeededChange(msgspec.Struct, frozen=True):
-    """Something that would have to be true for the name to exist; `place` is an object or the Corefile."""
+    """A condition for the name to exist; `place` is an object or the Corefile."""
 
     place: str
     cause: str
@@ -79,17 +79,17 @@ class NeededChange(msgspec.Struct, frozen=True):
 
 
 class NearName(msgspec.Struct, frozen=True):
-    """A name that exists, and how it differs from the one that was asked."""
+    """An existing name, and how it differs from the queried one."""
 
     name: str
     why: str
 
 
 class AskerReport(msgspec.Struct, frozen=True, rename="camel"):
-    """Who asked, and the whole lookup of each resolver.
+    """The client, and the whole lookup of each resolver.
 
-    `decisive` is the query that the rest of the explanation is about, `cause` says what in the asker keeps the name
-    from resolving, and is empty where nothing does.  `remarks` say what was taken from where, and what was not seen.
+    `decisive` is the query that the rest of the explanation is about.  `cause` is the setting of the client that makes
+    the lookup fail, "" if there is none.  `remarks` name the origins of the settings, and facts that were not seen.
     """
 
     pod: str
@@ -120,7 +120,7 @@ class ChangeReport(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ServerReport(msgspec.Struct, frozen=True):
-    """What a server that was asked too answers, and where that differs from what the objects say."""
+    """The answer of another server, and its differences from the objects."""
 
     address: str
     rcode: str
@@ -129,10 +129,10 @@ class ServerReport(msgspec.Struct, frozen=True):
 
 
 class TableState(msgspec.Struct, frozen=True, rename="camel"):
-    """What the answer table of a server has now: `forms` are the kinds of queries that it would answer.
+    """The entries of a server's answer table now: `forms` are the kinds of queries that it would answer.
 
-    `isDenial` says that it answers them as it does for all names of the zone that do not exist.  `age` and `left` are
-    those of a reply of `cache` in seconds, null for other replies, which have no time: they stay until an event.
+    `isDenial` says that it answers them from the template for nonexistent names of the zone.  `age` and `left` are the
+    age and the remaining time of a reply of `cache` in seconds, null for other replies, which are valid until an event.
     """
 
     forms: list[str]
@@ -142,15 +142,14 @@ class TableState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
-    """Why a question has the answer that it has.
+    """The explanation of an answer.
 
-    `cause` is the first line; `blind` says what could not be seen.  `needed` is the smallest set of changes that make a
-    missing name exist, empty where no change does.  `reading` has the parts of the name by what they stand for.
-    `history` has the last changes behind the name, the newest first; only a server that runs remembers any.  `asked` is
-    the server of `-server`.  `table` says whether the answer table stores the reply and has it now; empty without
-    a server.  `inTable` is what it has now, null without a server.
-    `keepSeconds` is how long a cache elsewhere may go on with the reply after it has changed here.
-    `asker` is there where a lookup of a program was explained; `name` is then what the program looked up.
+    `cause` is the first line; `blind` says what could not be read.  `needed` is the smallest set of changes with which
+    a missing name exists, empty if there is none.  `reading` has the parts of the name by their meaning.  `history` has
+    the last changes of the name, the newest first; only a running server has any.  `asked` is the server of `-server`.
+    `table` says whether the answer table stores the reply and has it now; empty without a server.  `inTable` has its
+    entries now, null without a server.  `keepSeconds` is how long other caches may still send the reply after a change.
+    `asker` is set if a program's lookup was explained; `name` is then the name that the program looked up.
     """
 
     version: int

@@ -1,8 +1,8 @@
-"""The objects and options that an answer depends on, to be changed, and asked about with the code that serves.
+"""The objects and options that an answer depends on; copies are changed, and answered by the server's code.
 
-Path: live.py -> ClusterObjects -> Scene -> changes.py and fate.py change it -> Replay asks.
-Rule 1: the objects are those of the source: a store keeps no endpoint that is not ready.
-Rule 2: a scene has only the objects that can touch the name, so that a question costs the same in a large cluster.
+Path: live.py -> ClusterObjects -> Scene -> changes.py and fate.py change it -> Replay answers.
+Rule 1: the objects come from the source, because a store has no endpoints that are not ready.
+Rule 2: a scene has only the objects that can affect the name, so that the cost does not grow with the cluster.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ Identity = tuple[type[Object], str, str]  # kind, namespace, name
 
 
 def identity(found: Object) -> Identity:
-    """What makes two objects the same one."""
+    """The identity of an object."""
     return type(found), found.metadata.namespace, found.metadata.name
 
 
 class ClusterObjects:
-    """The objects that a question leads to, or all of a small cluster."""
+    """The objects of a question, or all objects of a small cluster."""
 
     def __init__(self, objects: Iterable[Object] = ()) -> None:
         self._objects: dict[Identity, Object] = {identity(each): each for each in objects}
@@ -117,7 +117,7 @@ class ClusterObjects:
 
 
 class Scene(NamedTuple):
-    """Objects, and options and store settings other than those of the Corefile."""
+    """Objects, with options and store settings that may differ from the Corefile."""
 
     objects: Mapping[Identity, Object]
     options: Mapping[str, Any] = {}
@@ -162,20 +162,20 @@ class Scene(NamedTuple):
 
 
 class Replay:
-    """Asks one kubernetes block's code about the names of a zone in any scene."""
+    """Answers queries for the names of a zone over any scene, with one kubernetes block's code."""
 
     def __init__(self, block: Kubernetes, zone: Name) -> None:
         self.block, self.zone = block, zone
 
     def trial(self, scene: Scene) -> Trial:
-        """A store with the scene's objects, to be asked with one slice after another."""
+        """A store with the scene's objects, for queries with one slice after another."""
         settings = self.block.state.settings._replace(**scene.settings)
         store = Store(settings, wall=lambda: 0.0, warn=lambda sentence: None)
         store.apply([*(Upserted(each) for each in scene.objects.values()), Synced()])
         return Trial(store, self.block.answers_over(store, **scene.options), self.zone)
 
     def answers(self, scene: Scene) -> ClusterAnswers:
-        """What answers over a store with the scene's objects."""
+        """The code that answers over a store with the scene's objects."""
         return self.trial(scene).answers
 
     def exists(self, scene: Scene, qname: Name, qtype: int) -> bool:
@@ -188,7 +188,7 @@ class Replay:
 
 
 class Trial:
-    """A store of its own, and what answers over it about the names of a zone."""
+    """A separate store, and the code that answers over it for the names of a zone."""
 
     def __init__(self, store: Store, answers: ClusterAnswers, zone: Name) -> None:
         self.answers, self._store, self._zone = answers, store, zone
@@ -208,9 +208,9 @@ class Trial:
             return ()
 
     def records_with(self, part: EndpointSlice, qname: Name, qtype: int) -> tuple[RR, ...]:
-        """The same with a slice that the scene does not have, in place of that of the call before."""
+        """The same with an additional slice, which replaces the slice of the previous call."""
         before = self._part
-        # A store takes an object for known that has the version of the one before.
+        # A store ignores an object with the version of the previous one.
         self._part = part = structs.replace(
             part, metadata=structs.replace(part.metadata, resource_version="")
         )

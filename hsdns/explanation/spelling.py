@@ -1,9 +1,10 @@
-"""Words that are near to a misspelt one, at a cost that does not grow with the number of words.
+"""Finds words near to a misspelt one, at a cost that does not grow with the number of words.
 
 Path: nearest.py -> here.
-Rule 1: all words that are one letter away are found, among any number, by making each of those and looking it up.
-Rule 2: of words that differ more, FIRST are looked at, MOST that begin or end alike are compared letter by letter, and
-        the FEW that agree in most letters with care, as long as they may be nearer than those found before.
+Rule 1: words that differ in one letter are found by generating all such words and looking them up.
+Rule 2: of words that differ more, FIRST are considered; MOST of them that begin or end alike are compared by their
+        letters, and the FEW with most letters in common are compared exactly, as long as they may be nearer than
+        earlier ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the answer table of a server does with a reply: whether it stores it, and whether it has it now.
+"""Whether the answer table of a server stores a reply, and whether it has it now.
 
-Path: explain.py -> here -> the policy that decides for queries as well, and the table, which is only looked into.
-Rule: entries differ by whether a query has EDNS and DO, so all these forms of the question are looked for.
+Path: explain.py -> here -> the policy that also decides for queries, and the table, which is not changed.
+Rule: entries differ by whether a query has EDNS and DO, so all these forms of the question are looked up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.message import Query, Reply
 
-_PAYLOAD: Final = 1232  # it makes no other entry
+_PAYLOAD: Final = 1232  # no other forms have entries
 FORMS: Final = {
     "without EDNS": None,
     "with EDNS": Edns(_PAYLOAD),
@@ -37,7 +37,7 @@ def table_use(
     reply: Reply,
     dependencies: Dependencies,
 ) -> str:
-    """What becomes of a reply, in a phrase."""
+    """Whether a reply is stored, as a phrase."""
     first = visits[0]
     (block, *_) = [
         each for each in listener.served[first.request.zone] if first.handler in each.handlers
@@ -63,7 +63,7 @@ def _use(
 
 
 def table_state(peek: Peek, servers: Iterable[str], query: Query, now: float) -> TableState:
-    """What the tables of some servers, as metrics name them, have for a question at `now`, in monotonic seconds."""
+    """The entries for a question in the tables of servers, as metrics name them; `now` in monotonic seconds."""
     found: dict[str, Peeked] = {}
     wires = {
         form: encode_query(Query.ask(query.qname, query.qtype, edns=edns), 0)
@@ -86,7 +86,7 @@ def table_state(peek: Peek, servers: Iterable[str], query: Query, now: float) ->
 
 
 def table_text(use: str, state: TableState) -> str:
-    """What becomes of a reply, and what the table has."""
+    """Whether a reply is stored, and the table's entry, as text."""
     if not state.forms:
         return use if use.startswith("not ") else f"{use}; it does not have it now"
     if state.is_denial:

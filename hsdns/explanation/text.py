@@ -1,8 +1,8 @@
 """An explanation as a tree of lines for a terminal.
 
 Path: cli/explain.py, for an explanation -> here -> standard output.
-Rule 1: the first line is the cause; what takes more than WIDTH columns is wrapped, below its own indentation.
-Rule 2: of many endpoints the first ones are shown, of each slice those that are left out before the others.
+Rule 1: the first line is the cause; lines of more than WIDTH columns are wrapped with their own indentation.
+Rule 2: of many endpoints the first ones are shown, for each slice first those that are left out.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def lines(found: Explanation, *, colour: bool = False, with_history: bool = Fals
 
 
 def _lookups(asker: AskerReport, name: str) -> Iterator[str]:
-    """The lookup that failed, or one that did not, query by query; and a table of all, if there are several."""
+    """A failed lookup, else a successful one, query by query; and a table of all lookups, if there are several."""
     if asker.pod:
         yield f"Pod {asker.pod}, dnsPolicy {asker.dns_policy}"
         for sentence in asker.remarks:
@@ -76,7 +76,7 @@ def _lookups(asker: AskerReport, name: str) -> Iterator[str]:
 
 
 def _wrapped(sentence: str, width: int) -> list[str]:
-    """Names are not broken: they are there to be copied."""
+    """Wrap a line without breaking names, so that they can be copied."""
     return wrap(printable(sentence), width, break_long_words=False, break_on_hyphens=False)
 
 

@@ -1,9 +1,9 @@
-"""Models of the stub resolvers that ask a server: the ones of glibc, musl, Go and c-ares.
+"""Models of stub resolvers: glibc, musl, Go and c-ares.
 
 Path: cli/resolve.py -> here; nothing of the path of a query uses it.
-Rule 1: no sockets and no clocks: a model hands out packets and takes answers, and the time is an argument.
-Rule 2: a model sends what the library was measured to send (tests/resolver/test_traces.py); what was not measured is
-        listed in docs/resolve.md.
+Rule 1: no sockets and no clocks: a model returns packets and takes answers, and the time is an argument.
+Rule 2: a model sends the packets that the library was measured to send (tests/resolver/test_traces.py); docs/resolve.md
+        lists behaviour that was not measured.
 """
 
 from __future__ import annotations
@@ -19,4 +19,4 @@ from hsdns.resolver.musl import Musl, OldMusl
 MODELS: Final[dict[str, type[Model]]] = {
     model.name: model for model in (Glibc, Musl, OldMusl, Go, CAres)
 }
-USUAL: Final = ("glibc", "musl", "go", "c-ares")  # those that are shown where none is chosen
+USUAL: Final = ("glibc", "musl", "go", "c-ares")  # the default

@@ -4,7 +4,8 @@ Path: model.steps() -> here.
 Source: measured with 2.36; glibc resolv/res_send.c, res_query.c and nss_dns/dns-host.c, as of that version.
 Rule 1: A and AAAA leave together from one socket.  If only one is answered, both are sent again, one after the other;
         if that fails too, from a socket each.  The process stays in these modes.
-Rule 2: a result that does not fit its buffer is thrown away, and the whole lookup is made again with twice the buffer.
+Rule 2: a result that does not fit its buffer is discarded, and the whole lookup is repeated with a buffer of twice the
+        size.
 """
 
 from __future__ import annotations

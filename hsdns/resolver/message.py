@@ -1,4 +1,4 @@
-"""A model's packets as DNS messages, and replies as what the models read of them.
+"""Converts a model's packets to DNS messages, and replies to the models' answers.
 
 Path: cli/resolve_chain.py, cli/resolve_server.py -> here -> wire/.
 """
@@ -31,7 +31,7 @@ def wire_of(packet: Packet, query_id: int, cookie: bytes = bytes(8)) -> bytes:
 
 
 def answer_of(wire: bytes, packet: Packet) -> Answer:
-    """What a model reads of a reply; raise BadReply."""
+    """The answer of a reply for a model; raise BadReply."""
     reply = decode_reply(wire, query_of(packet))
     ttls = [record.ttl for record in reply.answer] or [
         min(record.ttl, int.from_bytes(record.rdata[-4:], "big"))

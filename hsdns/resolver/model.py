@@ -1,9 +1,9 @@
-"""What all models have in common: packets out, answers in, and the loop that gives them a virtual clock.
+"""The common part of all models: packets out, answers in, and the loop with their virtual clock.
 
 Path: cli/resolve.py -> steps() -> a model's lookup() -> packets, whose answers the caller brings.
 Rule 1: lookup() is a generator.  It yields the time until which it waits, None for no end, and is resumed with an
         arrival, or with None when that time has come.  What it sends in between is in `outbox`.
-Rule 2: a model keeps what its library keeps from lookup to lookup: modes, counters, caches.
+Rule 2: a model keeps the state that its library keeps between lookups: modes, counters, caches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FAILURES = (Rcode.SERVFAIL, Rcode.NOTIMP, Rcode.REFUSED)
 
 
 class Packet(NamedTuple):
-    """A query on its way: `at` in seconds, `server` counts the nameservers from 0.
+    """A query in flight: `at` in seconds, `server` is the number of the nameserver, from 0.
 
     `port` names the socket, such as "u1" or "t1", and `qid` the query ID: numbers in the order of their first use.
     `edns` is the UDP size that it offers, 0 without EDNS.
@@ -42,7 +42,7 @@ class Packet(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a model reads of a reply; `is_closed` is a TCP connection that ends without one.
+    """The parts of a reply that models use; `is_closed` is a TCP connection that ends without a reply.
 
     `is_lame` is NOERROR without records, AA and RA; `ttl` is the least of the answer, or of the SOA record, in seconds.
     """
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What the program gets: addresses, or the error as its library words it; `why` is a sentence."""
+    """The program's result: addresses, or the error in the words of its library; `why` is a sentence."""
 
     addresses: tuple[str, ...]
     error: str
@@ -69,7 +69,7 @@ class Result(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A query leaves."""
+    """A query is sent."""
 
     packet: Packet
 
@@ -97,7 +97,7 @@ Ask = Callable[[Packet], Fate]
 
 
 class Model(ABC):
-    """One resolver, with what it keeps between lookups; `random` is for what its library chooses by chance."""
+    """One resolver, with its state between lookups; `random` is for the random choices of its library."""
 
     name: ClassVar[str]
     checks_question: ClassVar[bool] = True  # of a reply, and not its ID alone
@@ -174,7 +174,7 @@ def steps(
 def exchange(
     model: Model, name: str, types: Sequence[int], at: float = 0.0
 ) -> Generator[Step, Fate, None]:
-    """The same for a caller that may have to wait for answers: it sends the fate of each packet that is Sent."""
+    """The same for a caller that may wait for answers: it sends the answer to each Sent packet into the generator."""
     model.now = at
     lookup = model.lookup(name, types)
     arriving: list[tuple[float, int, Packet, Answer]] = []

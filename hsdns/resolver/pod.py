@@ -19,7 +19,7 @@ POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 
 
 class PodDns(NamedTuple):
-    """What a pod's spec says about DNS; `options` without a value have an empty one."""
+    """The DNS settings of a pod's spec; `options` without a value have an empty one."""
 
     namespace: str
     policy: str = "ClusterFirst"
@@ -30,7 +30,7 @@ class PodDns(NamedTuple):
 
     @property
     def asks_cluster(self) -> bool:
-        """Whether the cluster's DNS is its nameserver by its policy."""
+        """Whether its policy makes the cluster's DNS its nameserver."""
         is_plain = self.policy == "ClusterFirst" and not self.on_host_network
         return is_plain or self.policy == "ClusterFirstWithHostNet"
 
@@ -52,7 +52,7 @@ def pod_resolv_conf(pod: PodDns, cluster_dns: str, domain: str, node: str) -> st
 
 
 def search_list(pod: PodDns, domain: str, node: str) -> list[str]:
-    """All search domains, also those that the kubelet has no room for."""
+    """All search domains, including those beyond the kubelet's limits."""
     searches = _of_node(node)[1] if pod.policy != "None" else []
     if pod.asks_cluster:
         searches = [f"{pod.namespace}.svc.{domain}", f"svc.{domain}", domain, *searches]

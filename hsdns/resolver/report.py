@@ -1,4 +1,4 @@
-"""A lookup as data: what `hsdns resolve -o json` and `hsdns explain -from ... -o json` write.
+"""A lookup as data, for `hsdns resolve -o json` and `hsdns explain -from ... -o json`.
 
 Path: the steps of a model -> here -> resolver/text.py, explanation/report.py.
 Rule: fields are only added; a time is in seconds since the start of the lookup.
@@ -39,7 +39,7 @@ class QueryReport(msgspec.Struct, frozen=True):
 
 
 class LookupReport(msgspec.Struct, frozen=True):
-    """A whole lookup; `error` is what the program gets in place of addresses, as its library words it."""
+    """A whole lookup; `error` is the program's error if it gets no addresses, in the words of its library."""
 
     resolver: str
     search: list[str]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class ResolvConf(NamedTuple):
-    """What one library takes from the file; `timeout` in seconds.  `remarks` are sentences on what it does not take."""
+    """One library's view of the file; `timeout` in seconds.  `remarks` are sentences on settings that it ignores."""
 
     nameservers: tuple[str, ...]
     search: tuple[str, ...]
@@ -29,7 +29,7 @@ class ResolvConf(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """What differs between libraries: caps, the switches that they know, and the longest line, without its end."""
+    """The differences between libraries: caps, known switches, and the longest line, without its end."""
 
     library: str
     flags: Mapping[str, str]  # the option, and the one that it is the same as

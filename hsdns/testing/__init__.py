@@ -1,9 +1,9 @@
-"""A cluster's DNS for tests: Kubernetes objects in Python, a server on loopback, and the queries that it was asked.
+"""A cluster's DNS for tests: Kubernetes objects in Python, a server on loopback, and its recorded queries.
 
     with Cluster() as cluster:
         web = cluster.service("web", headless=True, ports={"http": 8080}).endpoints("10.0.0.1")
 
-`hsdns_cluster` is the same as a pytest fixture (hsdns/pytest_plugin.py).  docs/testing.md has the whole of it.
+`hsdns_cluster` is the same as a pytest fixture (hsdns/pytest_plugin.py).  See docs/testing.md.
 
     cluster.py    Cluster: what a test starts and asks
     handles.py    Service, Endpoint and StatefulSet: how a test changes them

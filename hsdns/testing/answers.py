@@ -1,4 +1,4 @@
-"""What the server of a test's cluster answers now, for waits; these queries are not noted.
+"""Waits for answers of the server of a test's cluster; these queries are not recorded.
 
 Path: cluster.py -> here -> server.py.
 """
@@ -17,7 +17,7 @@ from hsdns.wire.iana import Rcode, RRType, rcode_to_text
 
 __tracebackhide__ = hides
 
-POLL: Final = 0.001  # seconds between two looks
+POLL: Final = 0.001  # seconds between two queries
 
 
 def wait_answer(
@@ -28,7 +28,7 @@ def wait_answer(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Return when `name` has these addresses, in any order; raise AssertionError if it has not `within` seconds."""
+    """Wait until `name` has these addresses, in any order; raise AssertionError after `within` seconds."""
     __tracebackhide__ = True  # pytest shows the line of the test
     for each in addresses:
         if not is_address(each):

@@ -1,8 +1,8 @@
 """Cluster: the DNS of a Kubernetes cluster, for one test or several.
 
-Path: a test, or pytest_plugin.py -> here -> objects.py (what is served), server.py (what serves it).
-Rule 1: a change is answered when the call that made it returns; calls of several threads follow each other.
-Rule 2: a cluster that has ended says so, whatever it is asked.
+Path: a test, or pytest_plugin.py -> here -> objects.py (the objects), server.py (the server).
+Rule 1: when a call returns, answers show its change; calls of several threads are serialised.
+Rule 2: every call on a cluster that has ended raises ClusterError.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ RESOLVERS: Final = ("system",)
 
 
 class Cluster:
-    """A context manager: within it the names of the cluster are served on `address` and `port`, over UDP and TCP.
+    """A context manager that serves the names of the cluster on `address` and `port`, over UDP and TCP.
 
     `manifests` are files and folders of YAML or JSON; with `demo` the objects of `hsdns serve` are there too.
-    `ttl` is that of all records, in seconds.
+    `ttl` is the TTL of all records, in seconds.
     """
 
     @checks_keywords
@@ -73,7 +73,7 @@ class Cluster:
         return f"<Cluster on {self.address}:{self.port}>"
 
     def __enter__(self) -> Self:
-        """Begin to serve; raise ClusterError if it was started before."""
+        """Start serving; raise ClusterError if it was started before."""
         if self._ended or self._thread is not None:
             raise ClusterError("a cluster starts once; make another one with Cluster()")
         thread = ServerThread(self._objects.take_events(), self._queries.note, self._ttl)
@@ -101,7 +101,7 @@ class Cluster:
 
     @property
     def queries(self) -> Queries:
-        """The queries that came."""
+        """The recorded queries."""
         return self._queries
 
     # what there is
@@ -161,7 +161,7 @@ class Cluster:
     ) -> StatefulSet:
         """Add a StatefulSet with its pods; raise ClusterError if there is one of that name.
 
-        Its headless Service is made with it, under the same name and with `ports`; `service` names one that is there.
+        It gets a headless Service with the same name and with `ports`, unless `service` names an existing one.
         """
         with self.changing() as objects:
             if objects.has("StatefulSet", namespace, name):
@@ -223,7 +223,7 @@ class Cluster:
 
     @checks_keywords
     def wait_answer(self, name: str, addresses: Sequence[str], *, within: float = 0.05) -> None:
-        """Return when `name` has these addresses and no others; raise AssertionError if not `within` seconds.
+        """Wait until `name` has these addresses and no others; raise AssertionError after `within` seconds.
 
         A name is written as in a pod of the namespace default; [] waits until it has none.
         """
@@ -234,7 +234,7 @@ class Cluster:
     def pod(
         self, name: str | None = None, *, namespace: str = NAMESPACE, resolver: str = "system"
     ) -> Pod:
-        """A pod to run commands in, as a context manager; its resolver is the one that each command has."""
+        """A pod to run commands in, as a context manager; commands use the resolver of their own C library."""
         if resolver not in RESOLVERS:
             raise unknown("a pod has no resolver", resolver, RESOLVERS)
         chosen = name or f"pod-{next(self._numbers)}"
@@ -247,9 +247,9 @@ class Cluster:
     def patch(
         self, *, namespace: str = NAMESPACE, resolver: str = "glibc"
     ) -> AbstractContextManager[None]:
-        """Lead socket.getaddrinfo and what uses it to the cluster, as in a pod of a namespace.
+        """Make socket.getaddrinfo and its users query the cluster, as in a pod of a namespace.
 
-        `resolver` is the C library that the lookups are as of: glibc or musl.
+        `resolver` is the C library whose lookups are simulated: glibc or musl.
         """
         self._server  # noqa: B018 - it raises
         return patched(PodResolver(lambda: (self.address, self.port), namespace, resolver))
@@ -274,11 +274,11 @@ class Cluster:
         seed: int | None = None,
         named: str | None = None,
     ) -> Fault:
-        """DNS that misbehaves, within `with cluster.fault(...) as fault:`; raise ClusterError.
+        """Make DNS misbehave within `with cluster.fault(...) as fault:`; raise ClusterError.
 
         `rule` is an action such as "drop" or "delay 200ms", or a whole rule such as "drop type AAAA share 0.5".  The
-        keywords are its selectors and options; they are asked in the order that they have here.  `after` and `before`
-        in seconds, or as text.  A name is written as in assert_asked().
+        keywords are its selectors and options; selectors are evaluated in the order of the parameters.  `after` and
+        `before` in seconds, or as text.  A name is written as in assert_asked().
         """
         self._server  # noqa: B018 - it raises
         keywords = Keywords(
@@ -290,10 +290,10 @@ class Cluster:
 
     @checks_keywords
     def scenario(self, name: str, *, about: str | None = None) -> Scenario:
-        """A DNS failure that people have met, within `with cluster.scenario(NAME) as scenario:`; raise ClusterError.
+        """Run a fault scenario within `with cluster.scenario(NAME) as scenario:`; raise ClusterError.
 
-        `name` is one of `hsdns fault scenarios`, or the path of a file.  It has names of its own, with their objects,
-        or is about the name `about` of this cluster.
+        `name` is one of `hsdns fault scenarios`, or the path of a file.  The scenario uses its own names and objects,
+        or the name `about` of this cluster.
         """
         self._server  # noqa: B018 - it raises
         return find_scenario(name, about, lambda file: Scenario(file, self))
@@ -308,5 +308,5 @@ class Cluster:
         return self._thread
 
     def _settle(self) -> None:
-        if self._thread is not None:  # what came before the end can be asserted after it
+        if self._thread is not None:  # queries received before the end can be asserted after it
             self._thread.settle()

@@ -1,9 +1,9 @@
-"""What is wrong with a call: exceptions with a sentence for the author of a test, and the check of keywords.
+"""Exceptions for invalid calls, with a sentence for the author of a test, and the check of keywords.
 
 Path: all of testing/ raises them.
 Rule 1: a sentence names the nearest word that exists.
-Rule 2: where a call is wrong, pytest shows the line of the test and not those of this package: each module that raises
-        a ClusterError has `__tracebackhide__ = hides`.
+Rule 2: for an invalid call, pytest shows the line of the test and not the lines of this package: each module that
+        raises a ClusterError has `__tracebackhide__ = hides`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class ClusterError(Exception):
 
 
 class NoNamespaces(ClusterError, SkipTest):
-    """This machine refuses what a pod needs; pytest and unittest skip the test and show the reason."""
+    """This machine does not allow the namespaces of a pod; pytest and unittest skip the test and show the reason."""
 
 
 def hides(raised: Any) -> bool:
-    """Whether pytest leaves a module out of the traceback of what was raised (a pytest.ExceptionInfo)."""
+    """Whether pytest hides a module in the traceback of an exception (a pytest.ExceptionInfo)."""
     return isinstance(raised.value, ClusterError)
 
 
 def unknown(what: str, word: str, known: Iterable[str]) -> ClusterError:
-    """The error for a word that is not there, with the nearest one, or all of them."""
+    """The error for an unknown word, with the nearest known word, or all known words."""
     words = sorted(known)
     listed = f"; there is {', '.join(words)}" if words else "; there is none yet"
     return ClusterError(f'{what} "{word}"{did_you_mean(word, words) or listed}')

@@ -1,9 +1,9 @@
-"""A fault: DNS that misbehaves by a rule, as long as a `with` lasts.
+"""A fault: a rule that is active within a `with`.
 
-Path: cluster.fault() -> here -> server.py, which has the rule stand; hsdns/faults/ has what it does.
-Rule 1: it stands when the `with` begins, and nothing of it is left when the `with` ends; its hits stay readable.
-Rule 2: hits are counted before they are read: what has arrived is taken first.
-Rule 3: a failed assertion about hits shows the rule, and the queries that came while it stood.
+Path: cluster.fault() -> here -> server.py, which activates the rule; hsdns/faults/ implements it.
+Rule 1: the rule is active from the beginning of the `with` to its end; its hits can be read after that.
+Rule 2: before hits are read, the server handles all queries that have arrived.
+Rule 3: a failed assertion about hits shows the rule, and the queries received while it was active.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from hsdns.testing.queries import Query
 __tracebackhide__ = hides
 
 SHOWN: Final = 10  # queries in a failure
-COUNTED: Final = {  # what hits are of, for rules that are not about queries
+COUNTED: Final = {  # the objects of hits, for rules that are not about queries
     "connection": ("connection", "connections"),
     "process": ("restart", "restarts"),
 }
 
 
 class TakesFaults(Protocol):
-    """What rules stand in: the server."""
+    """The server, which has the active rules."""
 
     def add_fault(self, words: Sequence[str]) -> Rule:
-        """Have a rule stand; raise RuleError."""
+        """Activate a rule; raise RuleError."""
 
     def remove_fault(self, rule: Rule) -> None:
-        """End a rule, if it stands."""
+        """End a rule, if it is active."""
 
 
 class Followed(Protocol):
-    """The queries that come."""
+    """The queries that the server receives."""
 
     def followed(self, note: Callable[[Query], None]) -> AbstractContextManager[None]:
         """Within it, call `note` with each."""
 
     def settle(self) -> None:
-        """Return when those that have arrived are noted."""
+        """Return when the queries that have arrived are recorded."""
 
 
 class Hits(int):
@@ -59,7 +59,7 @@ class Hits(int):
 
 
 class Fault:
-    """A context manager: within it the rule stands."""
+    """A context manager: within it the rule is active."""
 
     def __init__(
         self, words: Sequence[str], find_server: Callable[[], TakesFaults], queries: Followed
@@ -78,7 +78,7 @@ class Fault:
         return f'<Fault "{self._rule.what}": {self._hit_text()}>'
 
     def __enter__(self) -> Self:
-        """Have the rule stand; raise ClusterError."""
+        """Activate the rule; raise ClusterError."""
         if self._rule is not None:
             raise ClusterError(f"{self!r} starts once; make another one with cluster.fault()")
         server = self._find_server()
@@ -105,20 +105,20 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How many queries it did something to, so far."""
+        """The number of hits so far."""
         rule = self._stood()
         self._settle()
         return Hits(rule.hits, self)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what it did to which queries, in order: equal if two runs were the same."""
+        """SHA-256 of the hits in order: equal for two runs with the same hits."""
         rule = self._stood()
         self._settle()
         return rule.digest
 
     def assert_hits(self, times: int | None = None) -> None:
-        """Fail unless it did something, to `times` queries if that is given."""
+        """Fail unless it had hits, `times` of them if this is given."""
         __tracebackhide__ = True  # pytest shows the line of the test
         hits = self.hits
         if not hits if times is None else hits != times:
@@ -126,14 +126,14 @@ class Fault:
             raise AssertionError("\n".join([f"{int(hits)} hits{expected}", *self.report()]))
 
     def report(self) -> list[str]:
-        """Lines for a failure: the rule, and what came in while it stood."""
+        """Lines for a failure: the rule, and the queries received while it was active."""
         lines = [f"the fault hit {self._hit_text()}: {self._stood().what}"]
         if self._count > SHOWN:
             lines.append(f"  the last {SHOWN}:")
         return lines + [f"  {each}" for each in self._last]
 
     def grow_older(self, seconds: float) -> None:
-        """Have the rule stand since an earlier time, for conditions about time; a scenario advances so."""
+        """Increase the age of the rule, for conditions on time; scenarios use this to advance."""
         rule = self._stood()
         rule.begun -= seconds
 

@@ -1,10 +1,10 @@
 """A fault as a test writes it: a rule as text, or its action with keywords -> the words of a rule.
 
 Path: cluster.fault() -> here -> hsdns/faults/words.py -> fault.py.
-Rule 1: the order of the keywords is that in which the server asks them: chance last, so that `share=0.5` is half of
-        what all the others leave.
-Rule 2: a name is meant as a program in a pod would write it (names.py), unless the rule is text.
-Rule 3: a rule that says nothing of a seed gets one by its number in the cluster: a test is the same each time.
+Rule 1: the server evaluates the keywords in this order, `share` last, so that `share=0.5` is half of the queries that
+        all other keywords match.
+Rule 2: a name is written as in a pod (names.py), unless the rule is text.
+Rule 3: a rule without a seed gets its number in the cluster as seed, so that every run of a test is the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __tracebackhide__ = hides
 
 
 class Keywords(TypedDict):
-    """The keywords of cluster.fault(), in the order in which they are asked; None for those that are not given."""
+    """The keywords of cluster.fault(), in the order of evaluation; None if not given."""
 
     client: str | None
     pod: Pod | str | None
@@ -45,13 +45,13 @@ OPTIONS: Final = ("times", "seed", "named")
 AS_TEXT: Final = {
     "qtype": "type",
     "below": "name below",
-}  # keywords that a rule has another word for
+}  # keywords that have another word in a rule
 
 
 def rule_words(
     rule: str, keywords: Keywords, pods: Mapping[str, PodIdentity], seed: int
 ) -> list[str]:
-    """The words of a rule that can be read; raise ClusterError.  `pods` are those that ask, `seed` the default one."""
+    """The words of a valid rule; raise ClusterError.  `pods` are the client pods, `seed` is the default seed."""
     if not isinstance(rule, str):
         raise ClusterError(f'a fault begins with what it does, such as "drop"; {rule!r} is no text')
     words = rule.split()

@@ -1,7 +1,7 @@
-"""What a test holds of an object of its cluster: Service, Endpoint, StatefulSet.
+"""Handles of a test for the objects of its cluster: Service, Endpoint, StatefulSet.
 
-Path: cluster.py makes them -> here -> objects.py; each method returns when the server answers by the change.
-Rule 1: they hold names only; what they tell is the state that is served.
+Path: cluster.py creates them -> here -> objects.py; when a method returns, answers show its change.
+Rule 1: they hold names only; their properties show the served state.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Ports = Mapping[str, int | str]  # name -> number, or "NUMBER/PROTOCOL"
 
 
 class Changes(Protocol):
-    """The cluster, as its objects see it."""
+    """The interface of the cluster for its handles."""
 
     @property
     def objects(self) -> Objects:
         """The objects; raise ClusterError if the cluster has ended."""
 
     def changing(self) -> AbstractContextManager[Objects]:
-        """Change the objects; at the end the server answers by them.  One thread at a time."""
+        """Change the objects; at the end, answers show the changes.  One thread at a time."""
 
 
 class Service:
@@ -69,7 +69,7 @@ class Service:
 
     @checks_keywords
     def endpoint(self, address: str, *, hostname: str | None = None, ready: bool = True) -> Self:
-        """Add an endpoint; with a hostname it has a name of its own below that of the Service."""
+        """Add an endpoint; with a hostname it has its own name below the name of the Service."""
         with self._changes.changing() as objects:
             self._add({"addresses": [str(address)], **({"hostname": hostname} if hostname else {})})
             objects.set_endpoint_ready((self.namespace, self.name, address), ready)
@@ -109,7 +109,7 @@ class Service:
         return self
 
     def _add(self, *added: Mapping[str, Any]) -> None:
-        """Add endpoints to those that the test has written, or replace them; all or none."""
+        """Add endpoints to the endpoints written by the test, or replace them; all or none."""
         objects = self._objects
         service = objects.service(self.namespace, self.name)
         if service is not None and service.spec.selector:
@@ -121,7 +121,7 @@ class Service:
         self._write([*written, *added])
 
     def _written(self) -> list[Mapping[str, Any]]:
-        """The endpoints that the test has written."""
+        """The endpoints written by the test."""
         objects = self._objects
         return [each for family in FAMILIES for each in objects.endpoints_in(self._slice(family))]
 
@@ -156,11 +156,11 @@ class Endpoint:
         self._changes = changes
 
     def ready(self) -> Self:
-        """Make it ready; its pod, if it has one, in each Service that selects the pod."""
+        """Make it ready; if it is a pod, in each Service that selects the pod."""
         return self._set_ready(True)
 
     def not_ready(self) -> Self:
-        """Make it not ready; its pod, if it has one, as above."""
+        """Make it not ready; if it is a pod, in each Service that selects the pod."""
         return self._set_ready(False)
 
     def delete(self) -> None:

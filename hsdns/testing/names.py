@@ -1,8 +1,8 @@
 """The names of a test's cluster, as a program in a pod writes them.
 
 Path: cluster.py, queries.py, answers.py, pod.py and patch.py use it.
-Rule 1: with a final dot, or within the cluster's zones, a name is that name alone; any other may be completed by the
-        search list of the namespace.
+Rule 1: a name with a trailing dot, or in the cluster's zones, is complete; any other may be completed by the search
+        list of the namespace.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ ZONE: Final = "cluster.local"
 ZONES: Final = (ZONE, "in-addr.arpa", "ip6.arpa")
 NAMESPACE: Final = "default"
 CLUSTER_DNS: Final = "10.96.0.10"  # as in kubeadm's clusters
-POD_NETWORK: Final = "10.245.0.0/16"  # of pods that ask; those of workloads are in 10.244.0.0/16
+POD_NETWORK: Final = "10.245.0.0/16"  # of client pods; pods of workloads are in 10.244.0.0/16
 
 
 class PodIdentity(NamedTuple):
-    """A pod that asks; `address` is what rules of faults know it by."""
+    """A client pod; fault rules identify it by its `address`."""
 
     name: str
     namespace: str
@@ -33,7 +33,7 @@ def resolv_conf(namespace: str) -> str:
 
 
 def forms(name: str, namespace: str) -> tuple[str, ...]:
-    """The names that may be asked for this one, without final dots, in lower case."""
+    """The names that may be queried for this name, without trailing dots, in lower case."""
     bare = name.lower().removesuffix(".")
     if name.endswith(".") or any(bare == zone or bare.endswith(f".{zone}") for zone in ZONES):
         return (bare,)

@@ -1,11 +1,11 @@
-"""The objects of a test's cluster: documents in, events out; the part of the controllers is simulated.
+"""The objects of a test's cluster: documents in, events out; the controllers are simulated.
 
 Path: handles.py and cluster.py change documents -> here, cluster/controllers -> events -> server.py delivers them.
-Rule 1: what is wrong raises ClusterError with the sentences of the API server's checks, and changes nothing.
-Rule 2: readiness that a test sets is applied to what the controllers make: to a pod, so that every Service that selects
-        it sees it, or to an endpoint that has no pod.  It goes with the object that it is about.
-Rule 3: no API server takes an endpoint on a loopback address, but a test has there what its client connects to.  So
-        endpoints that are written in Python may be there, and those of manifests may not.
+Rule 1: invalid input raises ClusterError with the messages of the API server's validation, and changes nothing.
+Rule 2: readiness set by a test is applied to the objects that the controllers create: to a pod, so that it affects
+        every Service that selects the pod, or to an endpoint without a pod.  It is removed with its object.
+Rule 3: an API server rejects endpoints on loopback addresses, but the servers of a test listen there.  So endpoints
+        written in Python may have such addresses, and endpoints of manifests may not.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _State = tuple[dict[tuple[str, str, str], Document], dict[PodKey, bool], dict[En
 
 
 class Objects:
-    """All objects; `warn` takes sentences about what is surely not meant.  take_events() tells what has changed."""
+    """All objects; `warn` takes sentences about obvious mistakes.  take_events() returns the changes."""
 
     def __init__(self, warn: Callable[[str], None] = lambda sentence: None) -> None:
         self._warn = warn
@@ -58,22 +58,22 @@ class Objects:
         self._current: dict[_Key, Object] = {}
 
     def state(self) -> _State:
-        """What restore() needs to undo all that comes now."""
+        """The state for restore(), to undo the changes that follow."""
         return dict(self._documents), dict(self._ready_pods), dict(self._ready_endpoints)
 
     def restore(self, state: _State) -> None:
-        """Undo what has come since state()."""
+        """Undo the changes since state()."""
         self._documents, self._ready_pods, self._ready_endpoints = state
 
     def apply_objects(self, where: str, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Add or replace objects that are written as in a manifest; `where` names the call in an error."""
+        """Add or replace objects in the form of a manifest; `where` names the call in an error."""
         documents: list[Document] = []
         for fields in objects:
             documents += _read(json.dumps(fields).encode(), where, self._warn, is_one=True)
         self._add(documents)
 
     def apply_slices(self, where: str, slices: Iterable[Mapping[str, Any]]) -> None:
-        """Add or replace EndpointSlices whose endpoints have one address each, of this machine too (Rule 3)."""
+        """Add or replace EndpointSlices with one address for each endpoint, loopback addresses too (Rule 3)."""
         documents: list[Document] = []
         for fields in slices:
             written = [each["addresses"] for each in fields["endpoints"]]
@@ -114,7 +114,7 @@ class Objects:
         self._add(documents)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """Remove an object, if it is there, and what belongs to it: a Service's EndpointSlices."""
+        """Remove an object, if it exists, and for a Service its EndpointSlices."""
         self._documents.pop((kind, namespace, name), None)
         if kind != "Service":
             return
@@ -131,7 +131,7 @@ class Objects:
         return (kind, namespace, name) in self._documents
 
     def endpoints_in(self, key: tuple[str, str, str]) -> list[dict[str, Any]]:
-        """The endpoints of an EndpointSlice that was written, as in a manifest."""
+        """The endpoints of an EndpointSlice that was written by the test, in the form of a manifest."""
         document = self._documents.get(key)
         if document is None or not isinstance(document.object, EndpointSlice):
             return []
@@ -139,7 +139,7 @@ class Objects:
         return found
 
     def service(self, namespace: str, name: str) -> Service | None:
-        """A Service as the controllers have made it."""
+        """A Service with the fields that the controllers set."""
         found = self._current.get((Service, namespace, name))
         return found if isinstance(found, Service) else None
 
@@ -168,7 +168,7 @@ class Objects:
         self._ready_pods[key] = ready
 
     def set_endpoint_ready(self, key: EndpointKey, ready: bool) -> None:
-        """Make an endpoint ready or not: its pod where it has one."""
+        """Make an endpoint, or its pod if it has one, ready or not."""
         namespace, service, address = key
         for found, endpoint in self.endpoints(namespace, service):
             pod = endpoint.target_ref
@@ -180,7 +180,7 @@ class Objects:
         self._ready_endpoints[key] = ready
 
     def take_events(self) -> list[Event]:
-        """What has changed since the last call."""
+        """The events since the last call."""
         documents = dict(self._documents)
         if self._ready_pods:
             pods = self.pods()
@@ -205,7 +205,7 @@ class Objects:
         self._documents.update((each.key, each) for each in documents)
 
     def _forget_endpoints(self, made: Iterable[Object]) -> None:
-        """Forget the readiness of endpoints that are not there any more."""
+        """Forget the readiness of endpoints that no longer exist."""
         there = {
             (*_service_of(each), address)
             for each in made
@@ -218,7 +218,7 @@ class Objects:
         }
 
     def _with_endpoints(self, made: Object) -> Object:
-        """An EndpointSlice with the readiness that the test has set."""
+        """An EndpointSlice with the readiness set by the test."""
         if not isinstance(made, EndpointSlice):
             return made
         service = _service_of(made)
@@ -241,7 +241,7 @@ class Objects:
 def _read(
     content: bytes, where: str, warn: Callable[[str], None], *, is_one: bool = False
 ) -> list[Document]:
-    """The documents of a text; raise ClusterError with all that is wrong.  One object has no lines to name."""
+    """The documents of a text; raise ClusterError with all errors.  Errors of a single mapping have no line numbers."""
     found = read_manifest_file(content, where)
     if found.problems:
         place = f"{where}:1: "
@@ -255,7 +255,7 @@ def _read(
 
 
 def _with_readiness(pod: RunningPod, ready: bool) -> Document:
-    """A pod's manifest that replaces the one that its workload makes, or the one that was given."""
+    """A pod's manifest with readiness, which replaces the generated or the given one."""
     manifest, meta = pod.manifest, pod.manifest.metadata
     status = manifest.status
     if status.phase is not None or status.conditions is not None:  # it was read from a cluster

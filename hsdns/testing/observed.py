@@ -1,8 +1,8 @@
-"""Answers as another processor does, and notes each query that can be read, with the faults that did something to it.
+"""Wraps a processor, and records each query that can be decoded, with the faults that affected it.
 
-Path: server.py puts it between a listener and the processor that answers there -> queries.py.
-Rule 1: a query is noted before it is answered, its rcode before the reply leaves.
-Rule 2: a pod has an address of its own, whatever address its processes send from: every network of a pod has the same.
+Path: server.py puts it between a listener and its processor -> queries.py.
+Rule 1: a query is recorded before it is answered, its rcode before the reply is sent.
+Rule 2: each pod has its own address in the recorded queries, because the networks of all pods use the same address.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Note = Callable[[Query], None]
 
 
 class Asking:
-    """The query that is answered now, for the faults that it meets."""
+    """The current query, to record the faults that affect it."""
 
     def __init__(self) -> None:
         self.query: Query | None = None
 
     def note(self, bite: Bite) -> None:
-        """Note a fault with the query that it does something to; rules decide before anything is waited for."""
+        """Record a fault with the query that it affects; rules are evaluated before any wait."""
         query = self.query
         if query is not None and bite.line.get("name") == f"{query.name}.":
             query.faults = (*query.faults, bite.rule.name)
 
 
 class ObservedProcessor(QueryProcessor):
-    """Answers with `answering`; all its clients are `pod`, if that is given."""
+    """Answers with `answering`; all its clients are `pod`, if it is given."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ObservedProcessor(QueryProcessor):
     async def answer(
         self, wire: bytes, client: Endpoint, local: Endpoint, protocol: str, *rest: Any
     ) -> bytes | None:
-        """Note a query, then answer it."""
+        """Record a query, then answer it."""
         who = client.address
         if self._pod is not None:
             who, client = self._pod.name, client._replace(address=self._pod.address)

@@ -1,12 +1,11 @@
-"""Python's own resolver, led to a test's cluster: socket.getaddrinfo and what is made of it.
+"""Makes Python's own resolver query a test's cluster: socket.getaddrinfo and related functions.
 
 Path: cluster.patch() -> here -> a model of resolver/, whose packets cli/resolve_server.py sends to the server.
-Rule 1: addresses, `localhost` and this machine's name are left to the machine, as a pod's /etc/hosts has them; all else
-        is looked up with the search list of a pod.
-Rule 2: asyncio's loop, trio and aiohttp's ThreadedResolver call socket.getaddrinfo, so they follow; aiohttp's
-        AsyncResolver, which has a resolver of its own, is replaced too.  A loop of uvloop looks up in compiled code:
-        it needs a pod.
-Rule 3: at the end each function is what it was before.
+Rule 1: the machine still resolves addresses, `localhost` and its own name, which are in a pod's /etc/hosts; all other
+        names are looked up with the search list of a pod.
+Rule 2: asyncio's loop, trio and aiohttp's ThreadedResolver call socket.getaddrinfo, so they need no change; aiohttp's
+        AsyncResolver has its own resolver and is replaced too.  uvloop resolves names in compiled code: it needs a pod.
+Rule 3: at the end, all functions are restored.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from hsdns.testing.errors import hides, unknown
 from hsdns.testing.names import is_address, resolv_conf
 from hsdns.wire.iana import RRType
 
-# A lookup fails as that of the C library does: with no line of the resolver.
+# A failed lookup has a traceback without lines of this module, like a failure of the C library.
 __tracebackhide__ = lambda raised: hides(raised) or isinstance(raised.value, socket.gaierror)  # noqa: E731 - a value
 
-# The names of the machine itself, and those that no resolver asks a server for.
+# The machine's own names, and names that resolvers never query.
 LOCAL: Final = ("", "localhost", "localhost.localdomain", "ip6-localhost")
 FAMILIES: Final = {socket.AF_INET: (RRType.A,), socket.AF_INET6: (RRType.AAAA,)}
-# Those that have a getaddrinfo, which Python's calls.
+# The C libraries, whose getaddrinfo Python calls.
 MODELS: Final[dict[str, type[Model]]] = {each.name: each for each in (glibc.Glibc, musl.Musl)}
 CODES: Final = {
     glibc.AGAIN: socket.EAI_AGAIN,
@@ -45,7 +44,7 @@ _Host = bytes | str | None
 
 
 class PodResolver:
-    """Looks up names as a program in a pod does; `find_server` gives the address and port to ask."""
+    """Looks up names as a program in a pod does; `find_server` returns the server's address and port."""
 
     def __init__(
         self, find_server: Callable[[], tuple[str, int]], namespace: str, resolver: str
@@ -99,7 +98,7 @@ class PodResolver:
     def _look_up(self, name: str, types: tuple[int, ...]) -> tuple[str, ...]:
         result = Result((), glibc.NONAME, "")
         model = self._model(self._conf, Random())
-        with suppress(ValueError):  # no query can ask for the name
+        with suppress(ValueError):  # the name cannot be in a query
             for step in server_steps(model, name, types, self._find_server(), Random()):
                 if isinstance(step, Ended):
                     result = step.result
@@ -110,7 +109,7 @@ class PodResolver:
 
 @contextmanager
 def patched(resolver: PodResolver) -> Iterator[None]:
-    """Lead the process's lookups to a resolver."""
+    """Use a resolver for all lookups of the process."""
     names = ("getaddrinfo", "gethostbyname", "gethostbyname_ex")
     with replaced.multiple(socket, **{name: getattr(resolver, name) for name in names}):
         # Without aiodns aiohttp has only the resolver that calls getaddrinfo, and may not be loaded at all.

@@ -1,9 +1,9 @@
 """A pod: commands in a user, mount and network namespace, with the resolv.conf and port 53 of a pod.
 
 Path: cluster.pod() -> here -> pod_process.py in the namespaces; its sockets of port 53 are read by server.py.
-Rule 1: no root, no container: the namespaces are those that any user may make.  Where they are refused, NoNamespaces
-        skips the test and says why.
-Rule 2: what uses the sockets of a pod is the pod, whatever address it sends from.
+Rule 1: no root, no container: user namespaces need no privileges.  If the kernel does not allow them, NoNamespaces
+        skips the test and gives the reason.
+Rule 2: all queries over the sockets of a pod belong to the pod, whatever their source address is.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ FILES: Final = {
     "hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
-RUN_TIMEOUT: Final = 60.0  # seconds for a command, where the test gives none
+RUN_TIMEOUT: Final = 60.0  # seconds for a command, if the test gives none
 
 
 class AnswersPods(Protocol):
-    """What answers at a pod's sockets: the server."""
+    """The server, which answers at a pod's sockets."""
 
     def add_pod(self, pod: PodIdentity, udp: socket.socket, tcp: socket.socket) -> None:
         """Answer at these sockets."""
@@ -43,10 +43,9 @@ class AnswersPods(Protocol):
 
 
 class Pod:
-    """A context manager: within it the namespaces are there.
+    """A context manager: within it the namespaces exist.
 
-    `name` is what queries are from, `namespace` the one whose search list it has, `address` what rules of faults know
-    it by.
+    `name` is the client of its queries, `namespace` determines its search list, fault rules identify it by `address`.
     """
 
     def __init__(self, find_server: Callable[[], AnswersPods], identity: PodIdentity) -> None:
@@ -63,7 +62,7 @@ class Pod:
         return f"<Pod {self.name}>"
 
     def __enter__(self) -> Self:
-        """Make the namespaces; raise NoNamespaces, which skips a test, where they are refused."""
+        """Create the namespaces; raise NoNamespaces, which skips a test, if the kernel does not allow them."""
         if self._holder is not None:
             raise ClusterError(f"{self!r} is used twice at the same time; make another one")
         server = self._find_server()
@@ -77,7 +76,7 @@ class Pod:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End the namespaces; what still runs in them keeps them, but has no DNS any more."""
+        """Release the namespaces; processes that still run in them keep them, but have no DNS."""
         try:
             if self._server is not None:
                 self._server.remove_pod(self._identity)
@@ -85,7 +84,7 @@ class Pod:
             self._close()
 
     def command(self, words: Sequence[str | os.PathLike[str]]) -> list[str]:
-        """The command that runs another one in the pod, for subprocess.Popen or asyncio; raise ClusterError."""
+        """The command line that runs a command in the pod, for subprocess.Popen or asyncio; raise ClusterError."""
         self._find_server()
         if self._holder is None:
             raise ClusterError(f"{self!r} does not run; use it in `with cluster.pod() as pod:`")
@@ -120,7 +119,7 @@ class Pod:
         timeout: float = RUN_TIMEOUT,
         check: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end, with its output as text; raise what subprocess.run() raises."""
+        """Run a command to its end, with its output as text; raise the exceptions of subprocess.run()."""
         __tracebackhide__ = True  # pytest shows the line of the test
         streams: dict[str, Any] = (
             {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
@@ -144,7 +143,7 @@ class Pod:
         return done
 
     def _open(self) -> tuple[socket.socket, socket.socket]:
-        """Start the process in its namespaces; return its UDP and TCP socket."""
+        """Start the process that creates the namespaces; return its UDP and TCP socket."""
         if sys.platform != "linux":
             raise NoNamespaces(f"a pod needs the namespaces of Linux, and this is {sys.platform}")
         if shutil.which("nsenter") is None:
@@ -175,7 +174,7 @@ class Pod:
         return udp, tcp
 
     def _close(self) -> None:
-        """End the process, which ends with its connection."""
+        """End the process by closing its connection."""
         holder, self._holder = self._holder, None
         self._server = None
         if self._connection is not None:

@@ -1,14 +1,14 @@
 """The namespaces of a pod: a network with nothing but its DNS server's address, and /etc as in a pod.
 
 Path: pod.py starts this file as a program, without the packages of hsdns -> the sockets of port 53 go back to pod.py.
-Rule 1: the standard library alone: it is a start that every pod waits for.
-Rule 2: the user stays who they are; nothing outside of the namespaces is changed, and all of it ends with the program,
+Rule 1: it imports only the standard library, because every pod waits for its start.
+Rule 2: the user does not change; nothing outside the namespaces is changed, and the namespaces end with the program,
         which ends with its input.
 
     python -I -S pod_process.py FOLDER ADDRESS < a Unix socket
 
-FOLDER has the files to lay over those of /etc; ADDRESS is the IPv4 address to answer at.  What is sent back is "ready"
-with the UDP and the TCP socket, or a sentence.
+FOLDER has the files to mount over files in /etc; ADDRESS is the IPv4 address of the DNS server.  The program sends back
+"ready" with the UDP and the TCP socket, or an error as a sentence.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MS_PRIVATE: Final = 1 << 18
 SIOCSIFFLAGS: Final = 0x8914
 SIOCSIFADDR: Final = 0x8916
 IFF_UP: Final = 1
-NAME_CACHES: Final = ("/run/nscd", "/var/run/nscd")  # which would be asked in place of DNS
+NAME_CACHES: Final = ("/run/nscd", "/var/run/nscd")  # which would be used instead of DNS
 PORT: Final = 53
 
 
 class Refused(Exception):
-    """What the kernel refuses, as a sentence."""
+    """An operation that the kernel does not allow, as a sentence."""
 
 
 def enter(folder: str, address: str) -> tuple[socket.socket, socket.socket]:

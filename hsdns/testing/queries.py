@@ -1,9 +1,9 @@
-"""The queries that a cluster was asked, and assertions about them.
+"""The recorded queries of a cluster, and assertions about them.
 
-Path: server.py notes each query as it arrives, before its reply leaves -> here -> the test.
-Rule 1: an assertion first waits until the server has taken what had arrived when it was called.
-Rule 2: a failed assertion shows the nearest query that did come, and the latest ones.
-Rule 3: a name is meant as a program in a pod would write it (names.py).
+Path: server.py records each query when it arrives, before its reply is sent -> here -> the test.
+Rule 1: an assertion first waits until the server has handled all queries that had arrived.
+Rule 2: a failed assertion shows the most similar recorded query, and the latest ones.
+Rule 3: a name is written as in a pod (names.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hsdns.wire.iana import RRType, type_from_text
 
 __tracebackhide__ = hides
 
-MOST: Final = 100_000  # queries that are noted, some 30 MB
+MOST: Final = 100_000  # recorded queries, some 30 MB
 SHOWN: Final = 10  # in a failure
 _NOT_ASKED: Final = frozenset({"OPT", "TSIG"})  # types of records that no question has
 TYPES: Final = tuple(each for each in vars(RRType) if each.isupper() and each not in _NOT_ASKED)
@@ -34,7 +34,7 @@ class Query:
     """One query: `time` in seconds since the cluster started, `name` in lower case without a final dot.
 
     `client` is the name of a pod, or an address; `transport` is udp or tcp; `rcode` is None until it is answered.
-    `faults` are the names of the rules that did something to it.
+    `faults` are the names of the rules that affected it.
     """
 
     time: float
@@ -56,7 +56,7 @@ class Queries(Sequence[Query]):
     """All queries since the start, or since clear(), in the order in which they came."""
 
     def __init__(self, settle: Callable[[], None], clients: Callable[[], Sequence[str]]) -> None:
-        self.settle = settle  # returns when what has arrived is noted
+        self.settle = settle  # returns when all queries that have arrived are recorded
         self._clients = clients  # the names of the pods
         self._noted: deque[Query] = deque(maxlen=MOST)
         self._count = 0
@@ -85,7 +85,7 @@ class Queries(Sequence[Query]):
 
     @contextmanager
     def followed(self, note: Callable[[Query], None]) -> Iterator[None]:
-        """Within it, call `note` with each query that comes, in the server's thread."""
+        """A context manager that calls `note` for each query, in the server's thread."""
         self.settle()
         self._followed = [*self._followed, note]
         try:
@@ -95,7 +95,7 @@ class Queries(Sequence[Query]):
             self._followed = [each for each in self._followed if each is not note]
 
     def clear(self) -> None:
-        """Forget those that have come."""
+        """Delete the recorded queries."""
         self.settle()
         self._noted.clear()
         self._count = 0
@@ -109,7 +109,7 @@ class Queries(Sequence[Query]):
         from_: Pod | str | None = None,
         times: int | None = None,
     ) -> None:
-        """Fail unless this was asked, `times` times if that is given; any type without `type`."""
+        """Fail unless this query was received, `times` times if this is given; without `type`, of any type."""
         __tracebackhide__ = True  # pytest shows the line of the test
         wanted = self._wanted(name, type, from_)
         found = [each for each in self._taken() if wanted.describes(each)]
@@ -129,7 +129,7 @@ class Queries(Sequence[Query]):
         *,
         from_: Pod | str | None = None,
     ) -> None:
-        """Fail if this was asked."""
+        """Fail if this query was received."""
         __tracebackhide__ = True
         wanted = self._wanted(name, type, from_)
         found = [each for each in self._taken() if wanted.describes(each)]
@@ -181,7 +181,7 @@ class Queries(Sequence[Query]):
             )
 
     def _shown(self, wanted: _Wanted) -> str:
-        """The nearest query, and the latest ones, as lines."""
+        """The most similar query, and the latest ones, as lines."""
         noted = [*self._noted]
         if not noted:
             return "; no query came at all"
@@ -194,7 +194,7 @@ class Queries(Sequence[Query]):
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What an assertion is about; `forms` are the names that may have been asked for it."""
+    """The query of an assertion; `forms` are the names that may have been queried for it."""
 
     name: str
     forms: tuple[str, ...]
@@ -214,7 +214,7 @@ class _Wanted:
         )
 
     def likeness(self, query: Query) -> float:
-        """How near a query is, for failures."""
+        """The similarity of a query, for failures."""
         name = max(SequenceMatcher(None, form, query.name).ratio() for form in self.forms)
         return (
             name

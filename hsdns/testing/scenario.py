@@ -1,10 +1,11 @@
-"""A fault scenario in a test: a DNS failure that people have met, step by step, as the test advances its time.
+"""A fault scenario in a test: a known DNS failure, step by step, as the test advances its time.
 
 Path: cluster.scenario() -> here -> fault.py for its rules; hsdns/fault_scenarios/ has the files.
-Rule 1: what happens at second 0 is done when the `with` begins; later steps are done when the test advances to them, so
-        that no test waits for minutes.  Conditions of rules about time advance with it.
-Rule 2: at the end of the `with` all rules end; one that stood and was never hit fails the test, if nothing else did.
-Rule 3: what a cluster of a test cannot play is refused, with the reason.
+Rule 1: the steps of second 0 are done at the beginning of the `with`, later steps when the test advances to them, so
+        that no test waits for minutes.  The age of the rules advances with it.
+Rule 2: at the end of the `with` all rules end; the test fails if a rule was active but had no hits, and nothing else
+        failed.
+Rule 3: a scenario that cannot run in a test's cluster is rejected, with the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __tracebackhide__ = hides
 
 
 class Plays(Protocol):
-    """What a scenario is played in: a cluster."""
+    """The cluster that a scenario runs in."""
 
     def fault(self, rule: str) -> Fault:
         """A rule; raise ClusterError."""
@@ -36,9 +37,9 @@ class Plays(Protocol):
 
 
 class Scenario:
-    """A context manager: within it the scenario is played; `host` is the name that clients look up in it.
+    """A context manager that runs a scenario; `host` is the name that clients look up in it.
 
-    `faults` has its rules by their names, once they stood; `time` is the second that it has come to, of `seconds`.
+    `faults` has the rules that are or were active, by name; `time` is the current second, `seconds` the last one.
     """
 
     def __init__(self, file: File, cluster: Plays) -> None:
@@ -50,11 +51,11 @@ class Scenario:
         self._steps: list[Step] | None = None
 
     def __repr__(self) -> str:
-        """Show where it is."""
+        """Show the current second."""
         return f"<Scenario {self.name} at second {self.time:g} of {self.seconds:g}>"
 
     def __enter__(self) -> Self:
-        """Add its objects, and do the steps of second 0; raise ClusterError."""
+        """Add its objects, and run the steps of second 0; raise ClusterError."""
         if self._steps is not None:
             raise ClusterError(f"{self!r} starts once; make another one with cluster.scenario()")
         self._steps = list(self._file.steps)
@@ -69,7 +70,7 @@ class Scenario:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        """End all rules; raise AssertionError if one was never hit."""
+        """End all rules; raise AssertionError if a rule had no hits."""
         __tracebackhide__ = True  # pytest shows the line of the test
         self._end()
         if kind is None:
@@ -79,7 +80,7 @@ class Scenario:
                     raise AssertionError("\n".join([sentence, *fault.report()]))
 
     def advance(self, seconds: float) -> None:
-        """Go so many seconds on, at once: do the steps of that time, and have its rules be so much older."""
+        """Advance by some seconds at once: run the steps of that time, and increase the age of the rules."""
         if self._steps is None:
             raise ClusterError(f"{self!r} has not begun; use it in `with cluster.scenario(...)`")
         if seconds < 0 or self.time + seconds > self.seconds:
@@ -139,7 +140,7 @@ def find(name: str, about: str | None, make: Callable[[File], Scenario]) -> Scen
 
 
 def _abouts(file: File) -> set[str]:
-    """What its rules are about: queries, connections and so on."""
+    """The kinds of its rules: on queries, connections and so on."""
     return {read_rule(rule.split()).action.about for step in file.steps for rule in step.add}
 
 

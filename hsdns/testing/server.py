@@ -1,12 +1,12 @@
-"""The server of a test's cluster: a whole hsdns in a thread of its own, on a free port of loopback.
+"""The server of a test's cluster: a whole hsdns in a separate thread, on a free port of loopback.
 
-Path: cluster.py starts it, hands it events and adds the sockets of pods -> server/lifecycle.py.
-Rule 1: every query goes through the chain and is noted before its reply leaves: there is no answer table.
-Rule 2: events are applied in the thread that answers, so that each query sees all of a change or nothing of it; the
+Path: cluster.py starts it, delivers events and adds the sockets of pods -> server/lifecycle.py.
+Rule 1: every query goes through the chain and is recorded before its reply is sent: there is no answer table.
+Rule 2: events are applied in the thread that answers, so that each query sees a change completely or not at all; the
         call that delivers them returns after that.
 Rule 3: it ends at once, and leaves no socket and no thread behind.
-Rule 4: rules of faults come and go in the thread that answers.  They stand when the call returns: what is to be killed
-        is dead, and what is to start again serves.
+Rule 4: fault rules are added and removed in the thread that answers.  When the call returns, the rule is active: a
+        process to be killed is dead, and a process to be restarted serves.
 """
 
 from __future__ import annotations
@@ -48,14 +48,13 @@ from hsdns.testing.observed import Asking, Note, ObservedProcessor
 T = TypeVar("T")
 
 LOOPBACK: Final = "127.0.0.1"
-TIMEOUT: Final = 10.0  # seconds for the thread to do what it is asked; it takes milliseconds
-POLL: Final = 0.001  # seconds between two looks at a process that restarts
+TIMEOUT: Final = 10.0  # seconds for a call in the thread; it takes milliseconds
+POLL: Final = 0.001  # seconds between two checks of a process that restarts
 SETTLING_TURNS: Final = (
     3  # of the loop: one that sees what has arrived, one that reads it, one that answers
 )
-# Names outside of the cluster do not exist, as behind an upstream that does not know them: programs take the REFUSED
-# of a server without an upstream for a failure that passes.  The source that it names is never read: _build() puts the
-# test's in its place.
+# Names outside the cluster do not exist.  Without this, they would be REFUSED, which programs treat as a temporary
+# failure.  The named source is never read: _build() replaces it with the test's.
 COREFILE: Final = """\
 {zones} {{
     bind {address}
@@ -84,7 +83,7 @@ class LoopOpener(Opener):
         return 1
 
     def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
-        """Make what reads UDP."""
+        """Create the reader of UDP."""
         return UdpServer(sockets[0], processor, self._spawn, self.clock)
 
 
@@ -111,7 +110,7 @@ class ServerThread:
         self._spawn: eager.Spawn
 
     def start(self) -> None:
-        """Start it, and wait until it serves; raise what keeps it from that."""
+        """Start it, and wait until it serves; raise the error that prevents this."""
         self._thread.start()
         self._started.result(TIMEOUT)
 
@@ -122,7 +121,7 @@ class ServerThread:
             self._thread.join(TIMEOUT)
 
     def deliver(self, events: Sequence[Event]) -> None:
-        """Have the objects changed; return when the next query is answered by it."""
+        """Deliver events; return when the next answer shows them."""
         self._call(self._deliver(events))
 
     def settle(self) -> None:
@@ -130,7 +129,7 @@ class ServerThread:
         self._call(self._settle())
 
     def ask(self, wire: bytes) -> bytes | None:
-        """The reply to a query that is not noted and meets no fault, without a limit of size."""
+        """The reply to a query that is not recorded and not affected by faults, without a size limit."""
         return self._call(self._ask(wire))
 
     def add_pod(self, pod: PodIdentity, udp: socket.socket, tcp: socket.socket) -> None:
@@ -142,7 +141,7 @@ class ServerThread:
         self._call(self._remove_pod(pod))
 
     def add_fault(self, words: Sequence[str]) -> Rule:
-        """Have a rule stand until remove_fault(); raise RuleError."""
+        """Activate a rule until remove_fault(); raise RuleError."""
         return self._call(self._add_fault(words))
 
     def remove_fault(self, rule: Rule) -> None:
@@ -267,5 +266,5 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 
 async def _at_once(function: Callable[..., T], *args: Any) -> T:
-    """Stands in for asyncio.to_thread: there is nothing that may not wait here."""
+    """Replaces asyncio.to_thread, because nothing else runs in this loop that must not wait."""
     return function(*args)

@@ -1,8 +1,8 @@
-"""Opens the control door, through which programs look into the server while it runs.
+"""Opens the control door, the HTTP API for inspecting the running server.
 
-Path: beside the queries; server/control/ makes the pages, server/http.py answers with them.
-Rule 1: who may read it is decided here: the owner of a Unix socket, or on a loopback address who has the token.
-        Other addresses are for `hsdns serve` alone (cli/control_path.py), whose names are those of a test.
+Path: beside the queries; server/control/ creates the pages, server/http.py serves them.
+Rule 1: access is limited to the owner of a Unix socket, or on a loopback address to clients with the token.  Only
+        `hsdns serve`, which is for tests, may use other addresses (cli/control_path.py).
 Rule 2: the token is read at setup, so that each reload reads it again.
 """
 
@@ -34,7 +34,7 @@ class Control(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `control PATH` and `control ADDRESS TOKENFILE`; all of a block take effect."""
+        """Read `control PATH` and `control ADDRESS TOKENFILE`; all directives of a block take effect."""
         read_properties(directives, cls.PROPERTIES)
         return cls([_read(directive, block) for directive in directives])
 
@@ -76,7 +76,7 @@ def is_token(text: str) -> bool:
 
 
 def _read_token(word: Token, block: Block) -> str:
-    """The token in a file that nobody else can read; raise CorefileError."""
+    """Read the token of a file that only its owner can access; raise CorefileError."""
     path = Path(block.path(word.text))
     try:
         with path.open(encoding="ascii", errors="replace") as file:

@@ -1,7 +1,7 @@
-"""Shows the server as a web page: what fails now and why, and the explanation of a name.
+"""Serves a web page: the names that fail now and why, and the explanation of a name.
 
 Path: beside the queries; server/control/page.py has the page, server/http.py answers with it.
-Rule: unlike `control` it may be on any address and has no token, so it has only pages that read.
+Rule: unlike `control` it may use any address and has no token, so its pages are read-only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Dashboard(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `dashboard ADDRESS`; all of a block take effect."""
+        """Read `dashboard ADDRESS`; all directives of a block take effect."""
         read_properties(directives, cls.PROPERTIES)
         for directive in directives:
             if not directive.args:

@@ -1,9 +1,10 @@
-"""Makes DNS misbehave on purpose, by rules: one on each line, beside those that come through the control door.
+"""Makes DNS misbehave by rules, one on each line, in addition to the rules of the control door.
 
-Path: step 5, after what counts and logs, before all that answers, `cache` included; faults/ has the rules.
-Rule 1: a rule of the Corefile stands as long as the Corefile; one for a time is added with `hsdns fault add`.
-Rule 2: a reload begins anew: counts, chance and age of the rules.
-Cacheable: only if all rules are about the API server; for the others each query must be seen.
+Path: step 5, after the plugins that count and log, before all plugins that answer, including `cache`; faults/ has the
+rules.
+Rule 1: a rule in the Corefile is active as long as the Corefile; `hsdns fault add` adds rules for a limited time.
+Rule 2: a reload resets the counts, random choices and ages of the rules.
+Cacheable: only if all rules are about the API server; the others must see each query.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ NO_POD: Final = (
 
 
 class Fault(Plugin):
-    """The rules of a block; `wanted` has them with their directives, `zones` are those of its listeners."""
+    """The rules of a block; `wanted` has them with their directives, `zones` are the zones of its listeners."""
 
     name: ClassVar[str] = "fault"
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {}
@@ -49,7 +50,8 @@ class Fault(Plugin):
         self._wanted = tuple(wanted)
         self._handlers: tuple[Handler, ...] = ()
         self._pod_of = NO_PODS
-        # Until start(), for what asks without serving: its rules bite as those that start() makes, but for chance.
+        # Until start(), for explanations without a server: these rules match like those of start(), except for random
+        # choices.
         self.rules = Rules(Random(0), hits_metric(Registry()))
         for rule in self._make(0.0):
             self.rules.standing[rule.name] = rule
@@ -85,7 +87,7 @@ class Fault(Plugin):
         return cls(found, zones)
 
     def find_handlers(self, handlers: Sequence[Handler]) -> None:
-        """Find what knows the pods of clients, and the cluster."""
+        """Find the kubernetes blocks, for the Pods of clients and the state of the cluster."""
         self._handlers = tuple(handlers)
         for directive, wanted in self._wanted:
             if why := why_never(wanted, handlers) or self._misses_cluster(wanted):
@@ -99,7 +101,7 @@ class Fault(Plugin):
                 raise directive.error(NO_POD)
 
     async def start(self, runtime: Runtime) -> None:
-        """Begin to decide."""
+        """Activate the rules."""
         self.rules = Rules(runtime.random, hits_metric(runtime.metrics))
         for rule in self._make(runtime.clock()):
             self.rules.add(rule)
@@ -107,19 +109,19 @@ class Fault(Plugin):
         self._handle = FaultHandler(self.rules, sleep, runtime.resolve, self._pod_of)
 
     async def stop(self) -> None:
-        """End what the rules do to the cluster."""
+        """End the effects of the rules on the cluster."""
         release(self, self._handlers)
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Do what the rules decide."""
+        """Apply the rules."""
         return await self._handle.handle(request, next)
 
     def foresee(self, request: Request) -> str:
-        """What the rules would do to a query, in some words; changes nothing."""
+        """Describe what the rules would do to a query; changes nothing."""
         return self._handle.foresee(request)
 
     def _misses_cluster(self, wanted: Wanted) -> str:
-        """Why a rule about the state of the cluster is about no name of it."""
+        """Why a rule about the state of the cluster matches no name of the cluster."""
         if not isinstance(wanted.action, StateAction):
             return ""
         zones = [each for zone in self._zones for each in cluster_zones(zone, self._handlers)]
@@ -134,7 +136,7 @@ class Fault(Plugin):
 
 
 def pod_finder(plugins: Iterable[object]) -> PodOf | None:
-    """What finds the pod of an address; None where no kubernetes block knows pods."""
+    """A function that finds the Pod of an address; None if no kubernetes block has Pods."""
     blocks = [each for each in plugins if isinstance(each, Kubernetes) and each.knows_pods]
     if not blocks:
         return None
@@ -147,7 +149,7 @@ def pod_finder(plugins: Iterable[object]) -> PodOf | None:
 
 
 def needs_pods(wanted: Wanted) -> bool:
-    """Whether a rule is about pods."""
+    """Whether a rule has a `pod` selector."""
     return any(isinstance(part, PodIs) for part in wanted.selector.parts())
 
 

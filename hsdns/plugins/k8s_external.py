@@ -131,7 +131,7 @@ class K8sExternal(Plugin):
         return self._finish(request, nxdomain(self._soa(request, zone)))
 
     def transfer(self, zone: Name) -> ZoneTransfer | None:
-        """All of one of its forward zones; LookupError before the cluster has been read."""
+        """All records of one of its forward zones; LookupError before the cluster has been read."""
         if zone not in self.zones or not has_records(zone):
             return None
         if not self.kubernetes.store.serves:
@@ -256,7 +256,7 @@ class K8sExternal(Plugin):
         return Reply(answer=answer, aa=True)
 
     def _answers(self, request: Request | None) -> ClusterAnswers:
-        """What answers a request, or a transfer."""
+        """The code that answers a request, or a transfer."""
         block = self.kubernetes
         return block.answers if request is None else block.answers_for(request)
 

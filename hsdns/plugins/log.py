@@ -5,7 +5,7 @@ Source: CoreDNS 1.14.7 plugin/log, plugin/pkg/replacer, plugin/pkg/response.
 Rule 1: the first rule whose name contains the queried name applies; its classes decide whether a line is logged.
 Rule 2: a format is compiled once, at setup; a line costs one call per placeholder.
 Cacheable: unless a format contains {local} or metadata.  Hits of the answer table are logged slightly later; if there
-        are more than can be written, the rest is counted.
+are more than can be written, the rest is counted.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _CLASSES: Final = {
     "denial": frozenset({Outcome.NXDOMAIN, Outcome.NODATA}),
     "error": frozenset({Outcome.SERVER_ERROR, Outcome.META, Outcome.OTHER_ERROR}),
 }
-# The outcome of a hit of the answer table without an answer, by rcode; it stores no reply of which this is not true.
+# The class of a hit without an answer, by rcode; the answer table stores no reply for which this is wrong.
 _WITHOUT_ANSWER: Final[dict[int, Outcome]] = {
     Rcode.NOERROR: Outcome.NODATA,
     Rcode.SERVFAIL: Outcome.SERVER_ERROR,
     Rcode.NXDOMAIN: Outcome.NXDOMAIN,
     Rcode.NOTIMP: Outcome.SERVER_ERROR,
 }
-# Stands for any line, of which the filter of cli/launch.py reads nothing.
+# Stands for any line; the filter of cli/launch.py does not read the text.
 _ANY: Final = logging.LogRecord(LOGGER, logging.INFO, "", 0, "", (), None)
 # Values of the labels log/class and log/type, as in CoreDNS.
 _CLASS_OF: Final = {
@@ -72,7 +72,7 @@ _TYPES: Final = {
 class Exchange(NamedTuple):
     """A query and its reply, `seconds` later; `reply` is None if none is sent.
 
-    Where the answer table has sent the reply, it is `hit` that tells about it.
+    If the answer table has sent the reply, `hit` describes it.
     """
 
     request: Request
@@ -92,12 +92,12 @@ class _Line(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Which queries are logged, and how."""
+    """A selection of queries to log, and their format."""
 
     zone: Name
     outcomes: frozenset[Outcome]
     line: Callable[[Exchange], str]
-    cacheable: bool = True  # whether a hit of the answer table has all that the line shows
+    cacheable: bool = True  # whether a hit of the answer table has all values of the line
 
 
 class Log(Plugin):
@@ -127,7 +127,7 @@ class Log(Plugin):
             outcomes = frozenset().union(*(_CLASSES[word] for word in classes or ["all"]))
             names, form = _names_and_format(directive, block)
             line = compile_format(form)
-            # What was asked over which address is not told by the answer table, and nothing about the client.
+            # The answer table does not report the server's address, nor metadata about the client.
             cacheable = "{local}" not in form and (
                 "{/" not in form or "metadata" not in block.plugins
             )

@@ -1,8 +1,8 @@
 """Counts the queries and replies that UDP sockets drop under load, as CoreDNS's plugin of this name does.
 
 Path: beside the queries: server/processors.py looks for it at each address, server/answer_tables.py counts.
-Source: CoreDNS 1.14.7 plugin/shed, which gives each socket one writer and bounds what waits for it.  Here that holds
-without it: server/udp_listener.py bounds the queries that wait, and a reply that the kernel does not take is dropped.
+Source: CoreDNS 1.14.7 plugin/shed, which gives each socket one writer with a bounded queue.  hsdns has bounds without
+it: server/udp_listener.py bounds the waiting queries, and a reply that the kernel does not accept is dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Shed(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Accept neither arguments nor properties, and plain DNS only: the others have no UDP."""
+        """Accept neither arguments nor properties, and plain DNS only, because other schemes have no UDP."""
         directive = only_once(directives)
         no_arguments(directive)
         no_body(directive)

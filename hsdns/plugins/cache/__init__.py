@@ -6,13 +6,13 @@ Rule 1: _store() alone decides which replies are stored, and in which half.
 Rule 2: all records of a reply have one TTL, the lowest of them limited to the floor and the maximum, already in the
         first reply.
 Rule 3: a `fresh` reply (computed from the newest state of the cluster) is counted like others but not stored.  A marker
-        takes its place and `next` is asked every time, so its TTL does not decrease, a TTL of 0 stays 0, and prefetch,
-        serve_stale and keepttl do not apply.
+        is stored instead, and every query goes to `next`, so its TTL does not decrease, a TTL of 0 stays 0, and
+        prefetch, serve_stale and keepttl do not apply.
 Rule 4: one query at a time refreshes an entry.  The new reply is stored; SERVFAIL, REFUSED or no reply leave the stale
         entry in place.
 Rule 5: cacheable: the answer table counts the `fresh` replies that it stores as this plugin would.
-Rule 6: the answer table also stores replies from entries, until more than answering is due: the entry expires, or is to
-        be refreshed.  A new entry in place of one that was lent so makes the stored replies stale.
+Rule 6: the answer table also stores replies from entries (they are lent), until the entry expires or must be refreshed.
+        A new entry for the same key invalidates the stored replies.
 """
 
 from __future__ import annotations
@@ -137,18 +137,18 @@ class Cache(Plugin):
         return self.success.store.octets + self.denial.store.octets
 
     def mark(self, query: Query, reply: Reply) -> tuple[str, int] | None:
-        """How a `fresh` reply is counted: its type, and for how many seconds it is a hit; None if it is not."""
+        """How a `fresh` reply is counted: its type, and for how many seconds it is a hit; None if it is not counted."""
         if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
             return None
         judgement = judge(query, reply, self._runtime.wall)
         return self._half(judgement).mark(query, reply, judgement.kind)
 
     def denial_kind(self, zone: Name) -> str | None:
-        """The kind as which it counts names of a zone that do not exist; None where it does not see that zone."""
+        """The kind under which it counts nonexistent names of a zone; None if it does not cover the zone."""
         return DENIAL if self._covers(zone) else None
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """Names in a zone that it counts one by one: all where it stores denials of the zone."""
+        """The names in a zone that it counts individually: all names if it stores denials of the zone."""
         if self._covers(zone):
             return () if self.denial.is_disabled(zone) else None
         return tuple(own for own in self.zones if own.is_at_or_below(zone))
@@ -181,7 +181,7 @@ class Cache(Plugin):
                 # The server writes it for the query of the client, not for one that a later plugin has changed.
                 return reply if reply.rd is None else reply.replace(rd=None)
             if request.earlier is not None and reply.still_holds is not None:
-                # Whether it holds is told by the newest state of the cluster, not by the one that it is from.
+                # Its validity depends on the newest state of the cluster, not on the state that it was computed from.
                 return for_client(
                     self._with_ttl(reply, judge(query, reply, self._runtime.wall))[0], query
                 )
@@ -195,7 +195,7 @@ class Cache(Plugin):
         return for_client(reply, query)
 
     async def recompute(self, request: Request, next: Next) -> Reply:  # noqa: A002 - as above
-        """The reply of the cluster as handle() passes it on; counts and stores nothing."""
+        """Return the cluster's reply as handle() would return it, without counting or storing."""
         query = request.query
         if not self._covers(query.qname):
             return await next(request)
@@ -210,7 +210,7 @@ class Cache(Plugin):
         return for_client(reply, query)
 
     async def look(self, request: Request, next: Next) -> tuple[Reply, str]:  # noqa: A002 - as above
-        """The reply of handle(), and a phrase where it is that of an entry; counts, stores and refreshes nothing."""
+        """The reply of handle(), and a phrase if it is from an entry; does not count, store or refresh."""
         query, now = request.query, request.now
         if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
             return await next(request), ""
@@ -280,7 +280,7 @@ class Cache(Plugin):
         return shown
 
     def _lend(self, request: Request, key: Key, half: str, entry: Entry) -> None:
-        """Let the answer table send a reply, until this plugin has more to do than to send it."""
+        """Let the answer table send a reply until the entry expires or must be refreshed."""
         frame, dependencies, now = entry.frame, request.dependencies, request.now
         if dependencies is None or frame is None or entry.counters is None:
             return
@@ -289,7 +289,7 @@ class Cache(Plugin):
         if amount:
             if entry.hits < amount:
                 return
-            # Hits must be seen often enough to tell whether they are less than `gap` apart.
+            # This plugin must see hits often enough to know whether they are less than `gap` apart.
             expires = min(
                 expires - math.ceil(entry.full_ttl * percent / 100), now + min(1.0, gap / 2)
             )

@@ -1,8 +1,9 @@
-"""Which entries the answer table may be sending.
+"""The entries that the answer table may be sending.
 
-Path: plugins/cache lends an entry to the answer table when it answers with it, and makes what is lent stale when it
-stores another entry for the same question.
-Rule: entries are known by their counter alone.  Those that share one are made stale together, which costs a lookup.
+Path: plugins/cache lends an entry to the answer table when it answers with it, and invalidates it there when it stores
+another entry for the same question.
+Rule: entries are identified by their counter only.  Entries with the same counter are invalidated together, which costs
+      a lookup.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _NUMBER_LEN: Final = 8
 
 
 class LentEntries:
-    """Until when the answer table may send an entry, by the entry's counter; monotonic seconds."""
+    """The time until which the answer table may send an entry, by the entry's counter; monotonic seconds."""
 
     def __init__(self) -> None:
         # Pages of it take memory when they are written to first.

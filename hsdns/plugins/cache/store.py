@@ -4,9 +4,10 @@ Path: plugins/cache has two: for positive replies and for denials.
 Source: CoreDNS 1.14.7 plugin/pkg/cache (256 shards of at least 4 entries each) and plugin/cache/item.go.
 Rule 1: entries do not expire.  As in CoreDNS an entry stays until its key is stored again or it is evicted;
         otherwise coredns_cache_entries would have another meaning.
-Rule 2: if there are too many entries, a random one is evicted, as in CoreDNS.  If they have too many octets, the oldest
-        of the biggest ones are: of replies of 64 KB a few hundred are stored, and they do not evict ordinary ones.
-Rule 3: octets are those of memory, within a factor that the test allows: the records are packed, the rest is constant.
+Rule 2: if there are too many entries, a random one is evicted, as in CoreDNS.  If they use too much memory, the oldest
+        of the biggest ones are evicted: a few hundred replies of 64 KB are stored, and they do not evict ordinary ones.
+Rule 3: octets are an estimate of the memory, within the factor of its test: the records are packed, the rest is
+        constant.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Entry:
 
     @property
     def octets(self) -> int:
-        """The memory of the entry with its key, but for the name in the key."""
+        """The memory of the entry with its key, without the name in the key."""
         packed = len(self._packed)
         found = ENTRY_OCTETS + packed * (1 + SHOWN_FACTOR * (packed <= SMALL))
         return found if self.last_good is None else found + self.last_good.octets
@@ -103,12 +104,12 @@ class Entry:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the name now exists in the cluster, which did not have it when the reply was made."""
+        """Whether the name now exists in the cluster, but did not when the reply was computed."""
         frame = self.frame
         return frame is not None and frame.still_holds is not None and not frame.still_holds()
 
     def show(self, ttl: int) -> Reply | None:
-        """The reply with a TTL; a small one is made again only if the TTL differs from the last one."""
+        """The reply with a TTL; a small reply is rebuilt only if the TTL differs from the last one."""
         if self.frame is None:
             return None
         if self._shown is not None and self._shown_ttl == ttl:
@@ -126,7 +127,7 @@ class Entry:
 
     @property
     def hits(self) -> int:
-        """How many hits less than `gap` seconds apart hit() has counted."""
+        """The number of hits less than `gap` seconds apart, as counted by hit()."""
         return self._hits
 
     def take_hits(self, other: Entry, now: float) -> None:

@@ -4,11 +4,12 @@ Path: step 5, after cache and hosts, before forward; names outside its zones and
 Rule 1: a query is answered from one Service value; it only waits for an ExternalName that points outside the zone.
 Rule 2: a missing name falls through even before the cluster has been read (CoreDNS handler.go); without fallthrough
         it is SERVFAIL until then and NXDOMAIN afterwards.
-Rule 3: events are applied in another thread.  A reply that was computed while one changed what it depends on is
-        computed again, so that it does not mix the states of several objects.
-Rule 4: blocks over the same API server share a watch of it, and at a reload blocks with the same configuration take it
-        over (watch.py).
-Rule 5: a request with `earlier` is answered from the state of that time, and compared with what the newest one has.
+Rule 3: events are applied in another thread.  A reply is computed again if an event changed its dependencies meanwhile,
+        so that it does not mix the states of several objects.
+Rule 4: blocks with the same API server share a watch, and at a reload blocks with the same configuration take it over
+        (watch.py).
+Rule 5: a request with `earlier` is answered from the state of that time, and compared with the answer of the current
+        state.
 Cacheable: yes, its replies depend only on the question and the store, and the store's counters tell when it changes.
         Negative replies of a `multicluster` zone are not cacheable: the answer table would write another zone's serial.
 """
@@ -76,7 +77,7 @@ from hsdns.wire.name import ROOT, Name
 
 log = logging.getLogger("hsdns.plugin.kubernetes")
 
-MAX_ATTEMPTS: Final = 3  # to compute a reply from a state that does not change meanwhile
+MAX_ATTEMPTS: Final = 3  # attempts to compute a reply from a state that does not change meanwhile
 DEFAULT_TTL: Final = 5  # seconds; kubeadm's Corefile says 30
 NO_CLUSTER: Final = (
     '{}; to serve a cluster from files add "source manifests PATH" to the kubernetes block, or start with '
@@ -88,7 +89,7 @@ _SVC: Final = Name.from_text("svc.")
 class Kubernetes(Plugin):
     """Answers from the store of a cluster; `watch` keeps it up to date, start() makes `answers`.
 
-    `show_changes`, set before start(), gets what each batch changes in DNS, as lines, in the thread of the watch.
+    `show_changes`, set before start(), gets the DNS changes of each batch, as lines, in the watch thread.
     """
 
     name = "kubernetes"
@@ -183,7 +184,7 @@ class Kubernetes(Plugin):
 
     @property
     def source(self) -> Source:
-        """Where the cluster's objects come from."""
+        """The source of the cluster's objects."""
         return self.watch.source
 
     @property
@@ -291,7 +292,7 @@ class Kubernetes(Plugin):
         return await self._handle(request, zone, next)
 
     async def recompute(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """What handle() returns; the writer of the store itself need not catch up."""
+        """Return what handle() returns; the writer of the store does not have to catch up."""
         zone = request.query.qname.longest_of(self.zones)
         if zone is None:
             return await next(request)
@@ -369,7 +370,7 @@ class Kubernetes(Plugin):
         return found
 
     async def catch_up(self, request: Request) -> None:
-        """Before the store is read: if its writer has not turned for long, wait for that."""
+        """Wait, before the store is read, if the watch thread is blocked."""
         late = self._runtime.late_watch(request.now) if self._runtime is not None else None
         if late is not None:
             await late
@@ -380,7 +381,7 @@ class Kubernetes(Plugin):
         return await self._runtime.resolve(request.nested(qname, qtype))
 
     def answers_for(self, request: Request) -> ClusterAnswers:
-        """What answers a request: from the newest state, or from an earlier one where it is about that and differs."""
+        """The code that answers a request, from the current state or the earlier one that the request selects."""
         if request.earlier is None or not is_other(self.store, request.earlier):
             return self.answers
         return self.answers_over(EarlierStore(self.store, request.earlier.time))
@@ -410,13 +411,15 @@ class Kubernetes(Plugin):
                     errors = errors_of_absence(answers.lookup.store, absent)
             if dependencies is None or dependencies.hold:
                 break
-            dependencies = dependencies.again()  # those of the request are stale: it is not stored
+            dependencies = (
+                dependencies.again()
+            )  # the counters of the request are stale, so the reply is not stored
         if request.earlier is not None and answers is not self.answers:
             await compare(request.earlier, self.answers, query, zone, resolve, reply)
         return reply, errors
 
     def answers_over(self, store: ClusterView, **changed: Any) -> ClusterAnswers:
-        """What it answers from a state; `changed` are options other than those of the Corefile.  Only after start()."""
+        """The code that answers from a state, with `changed` options of the Corefile.  Only after start()."""
         options = self._options | changed
         lookup = NameLookup(
             store,

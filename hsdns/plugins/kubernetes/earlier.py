@@ -1,8 +1,8 @@
-"""Answers from an earlier state of the cluster, for requests that rules of `fault` hold back from the newest one.
+"""Answers from an earlier state of the cluster, for requests that match rules of `fault`.
 
 Path: the kubernetes plugin, or k8s_external, for a request with `earlier` -> here -> cluster/earlier.py.
 Rule 1: a request is compared with the newest state only if something has changed since the earlier one.
-Rule 2: for both answers together, each name outside of the zone is looked up once.
+Rule 2: each name outside the zone is looked up only once for both answers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def compare(
     resolve: ResolveOutside,
     reply: Reply | None,
 ) -> None:
-    """Compare a reply, None for a name that does not exist, with that of the newest state."""
+    """Compare a reply, None for a nonexistent name, with the reply of the current state."""
     try:
         other = await newest.answer(query.qname, query.qtype, zone, resolve)
     except NoSuchName:

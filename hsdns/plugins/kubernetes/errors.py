@@ -1,8 +1,8 @@
 """The Extended DNS Errors of replies about the cluster, with `explain` (RFC 8914).
 
 Path: the kubernetes plugin, after each answer -> here -> Reply.extended_errors.
-Rule 1: they are made right after the answer, from what the counters of the reply cover.
-Rule 2: a reply that is made from an old state of the cluster says so, after its own reason if it has one.
+Rule 1: they are computed right after the answer, from state that the counters of the reply cover.
+Rule 2: a reply from an outdated state of the cluster says so, after its own reason if it has one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What rules of `fault` need of kubernetes blocks: earlier states are kept, obstacles are put before API servers.
+"""Applies rules of `fault` to kubernetes blocks: earlier states are kept, requests to API servers fail.
 
-Path: plugins/fault.py and server/faults.py, whenever rules come or go -> here -> cluster/replaced.py and
+Path: plugins/fault.py and server/faults.py, when rules are added or end -> here -> cluster/replaced.py and
 apiserver/obstacle.py of the blocks; server/behind.py measures.
-Rule 1: a rule that no block can make true is refused with a sentence.
-Rule 2: `holder` is the part of the program that has the rules; what another part needs stays as it is.
+Rule 1: a rule that no block can apply is rejected with a sentence.
+Rule 2: `holder` is the part of the program that has the rules; the needs of other parts do not change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def blocks_of(plugins: Iterable[object]) -> list[Kubernetes]:
 
 
 def why_never(wanted: Wanted, plugins: Sequence[object]) -> str:
-    """Why a rule about the state or the watch of a cluster cannot do anything, empty if it can or is about neither."""
+    """Why a rule about the state or the watch of a cluster has no effect, "" if it has one or is about neither."""
     action, blocks = wanted.action, blocks_of(plugins)
     if isinstance(action, StateAction):
         return "" if blocks else "there is no kubernetes block, whose state it could be about"
@@ -63,7 +63,7 @@ def cluster_zones(zone: Zone, plugins: Iterable[object]) -> list[Zone]:
 def hold(
     holder: object, rules: Rules, plugins: Iterable[object], clock: Callable[[], float]
 ) -> None:
-    """Have the blocks keep the states that the rules that stand ask for, and stop the requests that they stop."""
+    """Make the blocks keep the states that the active rules need, and let the rules stop requests."""
     kept = needs(rules.about("query"))
     obstacles = [_RuleObstacle(rules, rule, clock) for rule in rules.about("watch")]
     for block in blocks_of(plugins):
@@ -73,7 +73,7 @@ def hold(
 
 
 def release(holder: object, plugins: Iterable[object]) -> None:
-    """End what hold() has begun."""
+    """Undo hold()."""
     for block in blocks_of(plugins):
         block.state.replaced.keep(holder, ())
         if isinstance(block.source, ApiServer):
@@ -81,7 +81,7 @@ def release(holder: object, plugins: Iterable[object]) -> None:
 
 
 def behind(rule: Rule, plugins: Iterable[object], now: float) -> float | None:
-    """How long ago the first change came that a rule holds back, 0 for none; None if it is not about the state."""
+    """The age of the oldest change that a rule withholds, 0 for none; None if the rule is not about the state."""
     if not isinstance(rule.action, StateAction):
         return None
     moment = rule.action.moment(rule.begun, now)
@@ -92,7 +92,7 @@ def behind(rule: Rule, plugins: Iterable[object], now: float) -> float | None:
 
 
 class _RuleObstacle:
-    """A rule in the way of requests to an API server."""
+    """Makes requests to an API server fail by a rule."""
 
     def __init__(self, rules: Rules, rule: Rule, clock: Callable[[], float]) -> None:
         assert isinstance(rule.action, WatchAction), "about a watch"

@@ -53,7 +53,7 @@ def check_together(
 
 
 def named_source(line: Line | None, block: Block) -> Source | None:
-    """The source that the command line or the block selects; with -validate, warn of what it lacks."""
+    """The source of the command line or the block; with -validate, warn of missing files."""
     words, base_dir = block.source, "."
     if words is None and line is not None:
         words, base_dir = line.args, block.corefile_dir
@@ -68,7 +68,7 @@ def named_source(line: Line | None, block: Block) -> Source | None:
 
 
 def api_server(directive: Directive, options: dict[str, Any], block: Block) -> Source:
-    """The API server that the block configures; warn of what it lacks."""
+    """The API server of the block; warn of missing files."""
     connection = ConnectionOptions(options["kubeconfig"], options["endpoint"], options["tls"])
     try:
         access = ApiAccess(connection)

@@ -21,7 +21,7 @@ log = logging.getLogger("hsdns.plugin.kubernetes")
 
 
 class ClusterState:
-    """A store that begin() makes, from the `snapshot` if there is one; `replaced` is that of the store."""
+    """A store that begin() creates, from the `snapshot` if there is one; `replaced` has the replaced values."""
 
     def __init__(self, settings: StoreSettings, snapshot: SnapshotFile | None = None) -> None:
         self.settings = settings
@@ -43,12 +43,12 @@ class ClusterState:
         return self._store is not None and self._store.serves
 
     def is_like(self, other: ClusterState) -> bool:
-        """Whether one of the two can stand for both."""
+        """Whether both have the same settings, so that one state is enough."""
         paths = [None if each.snapshot is None else each.snapshot.path for each in (self, other)]
         return self.settings == other.settings and paths[0] == paths[1]
 
     def begin(self, runtime: Runtime, report: Report) -> None:
-        """Make the store."""
+        """Create the store."""
         self._metrics = runtime.metrics
         self.replaced.clock = runtime.clock
         self._store = Store(

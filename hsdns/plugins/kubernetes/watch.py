@@ -1,13 +1,13 @@
 """The watch of one cluster: its source, its states, and the tasks that keep them up to date.
 
-Path: the kubernetes plugin makes a watch, or shares that of another block, or takes over that of the instance before a
+Path: the kubernetes plugin creates a watch, shares another block's, or takes over the watch of the instance before a
 reload; source -> ClusterState.apply.
-Rule 1: all blocks over the same API server share a watch, so that no client sees them go back in time.  Blocks with the
+Rule 1: all blocks with the same API server share a watch, so that no client sees them go back in time.  Blocks with the
         same settings share a state; other states get each event in the same call.
 Rule 2: all plugin instances with the same configuration share a watch.  The first start() begins it, the last stop()
         ends it; reloads in between neither end it nor list anything again.
-Rule 3: its tasks run in a thread of their own (server/watch_loop.py), the only one that writes the stores.
-Rule 4: of the runtime that began it, it only keeps what belongs to the process: clocks, randomness, metrics, counters.
+Rule 3: its tasks run in the watch thread (server/watch_loop.py), the only one that writes the stores.
+Rule 4: it keeps only the parts of its first runtime that belong to the process: clocks, randomness, metrics, counters.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ClusterWatch:
 
     `words` are the configurations of the blocks that share it, in the order of the Corefile.  `on_delivered`, if it is
     set, is called after each batch, in the thread of the watch.
-    With `reads_only` it neither saves snapshots nor checks stores, for a command that only looks at the names.
+    With `reads_only` it neither saves snapshots nor checks stores, for a command that only reads the names.
     """
 
     def __init__(self, source: Source, state: ClusterState, words: tuple[object, ...] = ()) -> None:

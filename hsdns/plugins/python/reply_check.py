@@ -1,7 +1,7 @@
-"""Finds what is wrong with a user's reply, before the server fails to write it where its handler is not known.
+"""Finds errors in a user's reply, because the part of the server that writes it does not know the handler.
 
 Path: plugins/python, with the result of handle().
-Rule: only what cannot be sent is refused, and addresses of a wrong length, which no client can read.
+Rule: it rejects only replies that cannot be sent, and addresses of a wrong length, which no client can read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LENGTHS: Final[dict[int, int]] = {RRType.A: 4, RRType.AAAA: 16}
 
 
 def fault(result: object) -> str:
-    """Return what is wrong with the result of a handler, as the end of a sentence; "" if nothing is."""
+    """Return the error in the result of a handler, as the end of a sentence; "" if there is none."""
     if not isinstance(result, Reply):
         return f"returned {type(result).__name__}, not a Reply"
     if not _is_number(result.rcode, MAX_RCODE):
@@ -40,7 +40,7 @@ def fault(result: object) -> str:
 
 
 def ttl_fault(ttl: object) -> str:
-    """Return what is wrong with a TTL, "" if nothing is."""
+    """Return the error in a TTL, "" if there is none."""
     if _is_number(ttl, MAX_TTL):
         return ""
     return f"has TTL {ttl!r}; a TTL is a whole number of seconds from 0 to {MAX_TTL}"

@@ -1,7 +1,7 @@
-"""How long a handler holds the event loop at once: its turns, without those of the plugins after it.
+"""Measures how long a handler blocks the event loop: its turns, without the time of the plugins after it.
 
 Path: plugins/python awaits a handler through it.
-Rule: a turn is the time between two places where the handler waits; meanwhile the loop answers no other query.
+Rule: a turn is the time between two waits of the handler; meanwhile the loop answers no other query.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Turns:
         return _step(call, self._clock, self._begin, self._end)
 
     def elsewhere(self, call: Awaitable[Any]) -> Awaitable[Any]:
-        """Await what the handler asks for, whose turns are not its own."""
+        """Await `next` for the handler, without counting its turns."""
         return _step(call, self._clock, lambda: None, self._exclude)
 
     def _begin(self) -> None:

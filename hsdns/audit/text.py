@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hsdns.audit.report import AuditReport, Finding, ServerReport
+from hsdns.load.figures import us_to_text
 from hsdns.load.judge import STALE
-from hsdns.load.words import us_to_text
 
 MOST_LINES: Final = 10  # findings of a server that are told
 MOST_RECORDS: Final = 3

@@ -31,7 +31,7 @@ from hsdns.cli.load_knee import find_knee
 from hsdns.cli.load_part import Generator, find_generator
 from hsdns.cli.load_termination import Termination
 from hsdns.corefile.tree import CorefileError
-from hsdns.load.errors import LoadError
+from hsdns.load.errors import LoadError, sentence_of
 
 if TYPE_CHECKING:
     from hsdns.cli.load_cluster import LoadCluster
@@ -81,7 +81,7 @@ def _load_and_tell(words: list[str], termination: Termination) -> int:
         generator = find_generator(settings.portion, settings.start_at, settings.job)
         report, results = _run(settings, flags, metrics, generator, termination)
     except (FlagError, LoadError, CorefileError, CannotTell, OSError) as error:
-        print(error, file=sys.stderr)
+        print(sentence_of(error), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted before the load began", file=sys.stderr)
@@ -94,7 +94,7 @@ def _load_and_tell(words: list[str], termination: Termination) -> int:
         metrics.finish(results, report)
         write_for_ci(report, str(flags.get("junit", "")), summary=bool(flags.get("github")))
     except (LoadError, OSError) as error:
-        print(error, file=sys.stderr)
+        print(sentence_of(error), file=sys.stderr)
         return 2
     return status
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, usage
-from hsdns.load.errors import LoadError
+from hsdns.load.errors import LoadError, sentence_of
 
 if TYPE_CHECKING:
     from hsdns.load.report import Report
@@ -46,7 +46,7 @@ def run(words: list[str]) -> int:
         if "html" in flags:
             Path(str(flags["html"])).write_text(comparison_page(servers))
     except (FlagError, LoadError, OSError) as error:
-        print(error, file=sys.stderr)
+        print(sentence_of(error), file=sys.stderr)
         return 2
     return 0
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from hsdns.cli.flags import FlagError
+from hsdns.load.figures import us_to_text
 from hsdns.load.histogram import Histogram
 from hsdns.load.judge import RIGHT, UNDECIDED
 from hsdns.load.results import Results
-from hsdns.load.words import us_to_text
 from hsdns.wire.iana import rcode_to_text
 
 LINE: Final = "line"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, usage
-from hsdns.load.errors import LoadError
+from hsdns.load.errors import LoadError, sentence_of
 
 if TYPE_CHECKING:
     from hsdns.load.report import Report
@@ -53,7 +53,7 @@ def run(words: list[str]) -> int:
         status = tell(report, flags, output)
         write_for_ci(report, str(flags.get("junit", "")), summary=bool(flags.get("github")))
     except (FlagError, LoadError, OSError) as error:
-        print(error, file=sys.stderr)
+        print(sentence_of(error), file=sys.stderr)
         return 2
     return status
 

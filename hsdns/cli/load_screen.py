@@ -18,11 +18,17 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from hsdns.load.figures import Figure, all_sent, latency_figures, lateness_figures, name_of
+from hsdns.load.figures import (
+    Figure,
+    all_sent,
+    latency_figures,
+    lateness_figures,
+    name_of,
+    us_to_text,
+)
 from hsdns.load.histogram import highest_in
 from hsdns.load.judge import RIGHT, UNDECIDED
 from hsdns.load.results import Results, Second
-from hsdns.load.words import us_to_text
 from hsdns.wire.iana import Rcode, rcode_to_text
 
 SHOWN: Final = 3  # seconds that figures are of

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from hsdns.load.figures import us_to_text
 from hsdns.load.measured import limit_counts, measured_of
 from hsdns.load.results import Results, Second
 from hsdns.load.thresholds import Limit, Measured, aborted_by, figure_of, is_met
-from hsdns.load.words import us_to_text
 
 WINDOW: Final = 5  # seconds
 

@@ -13,10 +13,11 @@ from typing import Final
 
 from hsdns.load import svg
 from hsdns.load.connection_report import ConnectionsReport
+from hsdns.load.figures import us_to_text
 from hsdns.load.histogram import highest_in
 from hsdns.load.markup import figure, legend, paragraph, table
 from hsdns.load.plots import BANDS, HEIGHT, band_of, power
-from hsdns.load.words import share, us_to_text
+from hsdns.load.words import share
 
 TITLE: Final = "How long set-ups took"
 _STYLE: Final = "rcode noerror"

@@ -71,6 +71,15 @@ def latency_figures(
     return found
 
 
+def us_to_text(us: float) -> str:
+    """Microseconds with three digits, in the unit that suits."""
+    for unit, size in (("s", 1_000_000.0), ("ms", 1000.0)):
+        if us >= size:
+            value = us / size
+            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
+    return f"{us:.0f} us"
+
+
 def all_sent(sent: int, not_sent: int) -> bool:
     """Whether enough of what was due was sent."""
     return sent >= (sent + not_sent) * ENOUGH
@@ -86,9 +95,9 @@ def refusal(figures: Sequence[Figure], lateness: Sequence[Figure], sent: int, no
     refused = [figure.percent for figure in figures if figure.why == LATE]
     if not refused:
         return ""
-    own = next(each.us for each in lateness if each.percent == refused[0])
+    own = next(each.us for each in lateness if each.percent == refused[0]) or 0
     return (
-        f"the generator was the limit: it was late by {own} us at {name_of(refused[0])}, so the latency at "
+        f"the generator was the limit: it was late by {us_to_text(own)} at {name_of(refused[0])}, so the latency at "
         f"{', '.join(map(name_of, refused))} would be its own and is left out; "
         "give a lower -rate, or run it on a machine of its own"
     )

@@ -13,10 +13,10 @@ from typing import Final
 
 from hsdns.load import svg
 from hsdns.load.columns import BAD, KNOWN, OTHER, SHOWN, Column, span
+from hsdns.load.figures import us_to_text
 from hsdns.load.histogram import Histogram, highest_in
 from hsdns.load.report import ServerReport
 from hsdns.load.words import age as oldest
-from hsdns.load.words import us_to_text
 
 HEIGHT: Final = 240
 LEVELS: Final = 8  # shades of the heat map

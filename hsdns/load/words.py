@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hsdns.load.figures import Percentile
+from hsdns.load.figures import Percentile, us_to_text
 from hsdns.load.report import Counts, KneeStep, LimitReport, StageReport
 
 
@@ -30,15 +30,6 @@ def duration(figure: Percentile) -> str:
     if figure.us is None:
         return figure.why if figure.why in ("lost", "never") else "-"
     return us_to_text(figure.us)
-
-
-def us_to_text(us: float) -> str:
-    """Microseconds with three digits, in the unit that suits."""
-    for unit, size in (("s", 1_000_000.0), ("ms", 1000.0)):
-        if us >= size:
-            value = us / size
-            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
-    return f"{us:.0f} us"
 
 
 def age(ms: float) -> str:
@@ -64,7 +55,7 @@ def limited(limit: LimitReport) -> str:
         return us_to_text(limit.us)
     if limit.rate is not None:
         return f"{limit.rate:.10g}/s"
-    return "lost" if limit.met is not None else "not known"
+    return "lost" if limit.met is not None else "could not be told"
 
 
 def knee_step(step: KneeStep) -> str:

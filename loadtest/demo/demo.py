@@ -24,7 +24,9 @@ from loadtest.ports import free_port
 from loadtest.process import Process
 
 HSDNS: Final = (sys.executable, "-m", "hsdns")
-MARGIN: Final = 3.0  # seconds: the stalest answer of a run may be that much younger than the run is long
+MARGIN: Final = (
+    3.0  # seconds: the stalest answer of a run may be that much younger than the run is long
+)
 BAD: Final = ("stale", "early", "missing", "extra", "wrong")
 
 
@@ -144,7 +146,9 @@ def main(args: Sequence[str] | None = None) -> int:
     """Load all servers; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.demo")
     parser.add_argument("--rate", default="1000", help="queries a second to each (default 1000)")
-    parser.add_argument("--time", default="32s", help="how long (default 32s, so that `cache 30` shows 30 s)")
+    parser.add_argument(
+        "--time", default="32s", help="how long (default 32s, so that `cache 30` shows 30 s)"
+    )
     parser.add_argument("--churn", type=int, default=50, help="changes a second (default 50)")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "load-demo", help="folder")
     options = parser.parse_args(args)

@@ -39,7 +39,7 @@ def test_names(files: list[str], names: list[str], capsys: pytest.CaptureFixture
         ([], "there is nothing to compare: name the reports of two runs or more, that -json FILE wrote"),
         (["a.json"], "there is nothing to compare: name the reports of two runs or more, that -json FILE wrote"),
         (["a.json", "a.json"], "a report is given twice; name each file once"),
-        (["none.json", "a.json"], "[Errno 2] No such file or directory: 'none.json'"),
+        (["none.json", "a.json"], "none.json: no such file or directory"),
         (["a.json", "old.json"], 'old.json: the report is of the format "hsdns load 1", and only "hsdns load 2" can be read; write it again with this version'),
         (["a.json", "b.json", "-json", "c"], 'unknown flag -json; hsdns load compare -h lists the flags'),
     ],

@@ -66,7 +66,7 @@ def test_config_maps_from_kubectl(
     [
         ("merge", "there is nothing to merge: name the reports that -json FILE wrote, or - for standard input"),
         ("merge 0.json 0.json", "a report is given twice; name each file once"),
-        ("merge none.json", "[Errno 2] No such file or directory: 'none.json'"),
+        ("merge none.json", "none.json: no such file or directory"),
         ("merge 1.json stale.json", "part 1/2 is there more than once: 1.json, stale.json"),
         ("merge bad.json", "bad.json: that is no report of hsdns load (JSON is malformed: invalid character (byte 0)); -json FILE writes one"),
         ("merge 0.json -live none", "unknown flag -live; hsdns load merge -h lists the flags"),

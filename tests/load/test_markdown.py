@@ -38,7 +38,7 @@ def test_several_servers_are_columns() -> None:
 def test_what_was_left_out() -> None:
     found = markdown(report(results(late=5), "p50>1s"))
     assert "**Left out:** the generator was the limit" in found
-    assert "| p50\\>1s | unknown | not known |" in found
+    assert "| p50\\>1s | unknown | could not be told |" in found
 
 
 def test_names_are_only_text() -> None:

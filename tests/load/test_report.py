@@ -128,7 +128,7 @@ def test_a_generator_that_was_the_limit(limits: str, status: int) -> None:
     whole = report(results(late=5), limits)
     (found,) = whole.servers
     assert {each.why for each in found.latency} == {"generator"}
-    assert found.refused.startswith("the generator was the limit: it was late by 5003 us at p50, ")
+    assert found.refused.startswith("the generator was the limit: it was late by 5.00 ms at p50, ")
     assert exit_status(whole) == status
 
 

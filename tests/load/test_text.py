@@ -32,9 +32,9 @@ def test_refused_and_not_whole() -> None:
     assert found[2] == "NOT WHOLE  interrupted after 2.0 s; what was measured until then:"
     assert found[5] == "latency    p50 -  p90 -  p95 -  p99 -  p99.9 -  p99.99 -  max -"
     assert found[7].startswith(
-        "REFUSED    the generator was the limit: it was late by 5003 us at p50"
+        "REFUSED    the generator was the limit: it was late by 5.00 ms at p50"
     )
-    assert found[-1] == "limit      p50>1s: UNKNOWN, not known"
+    assert found[-1] == "limit      p50>1s: UNKNOWN, could not be told"
 
 
 SIDE_BY_SIDE = """\

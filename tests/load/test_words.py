@@ -31,7 +31,7 @@ def test_words() -> None:
     assert duration(Percentile("p99", None, "never")) == "never"
     assert (share(0, 10), share(1, 8)) == ("0", "1 (12.500%)")
     assert limited(LimitReport("knee<5000", False, rate=6000.5)) == "6000.5/s"
-    assert limited(LimitReport("knee<5000", None)) == "not known"
+    assert limited(LimitReport("knee<5000", None)) == "could not be told"
     assert (arrival("burst", 5), arrival("poisson", 1)) == ("bursts of 5", "poisson")
 
 

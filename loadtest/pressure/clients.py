@@ -1,6 +1,6 @@
 """What presses and what asks honestly: processes that print one line of JSON when they have ended.
 
-Path: rows.py (which) -> run.py, soak.py -> here -> asker.c, doh_attack.py, silent.py, tcp_asker.py.
+Path: rows.py (which) -> run.py, soak.py -> here -> asker.c, doh_attack.py, silent.py, `hsdns load`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -16,6 +18,7 @@ from loadtest.answering.programs import ROOT, which
 from loadtest.pressure.corefile import Ports
 from loadtest.pressure.priority import raise_priority
 from loadtest.process import BenchmarkError
+from loadtest.steady import counts_of, load_words, write_names
 from loadtest.watch.dns import service_name
 
 HEAVY: Final = "127.0.0.2"  # the address of what presses
@@ -147,15 +150,19 @@ class Silent(NamedTuple):
 
 
 class OverTcp(NamedTuple):
-    """Queries for new names over TCP."""
+    """Queries for new names over one TCP connection, by `hsdns load`."""
 
     suffix: str
     rate: float
 
     def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
         """The command."""
-        del tools
-        return (*_module("tcp_asker"), *map(str, (ports.dns, self.rate, seconds, self.suffix)))
+        # Names that no run before has asked for.
+        first, count = time.time_ns(), ceil(self.rate * seconds)
+        names = (f"n{number}.{self.suffix}" for number in range(first, first + count))
+        path = write_names(tools.folder / "over-tcp.names", names)
+        over = ("-transport", "tcp", "-connections", "1", "-timeout", "2s", "-wait", "10s")
+        return load_words(ports.dns, path, self.rate, seconds, *over)
 
     def scaled(self, share: float) -> OverTcp:
         """The same at a share of its rate."""
@@ -201,6 +208,6 @@ def read_counts(text: str) -> Counts:
     """Read a line of JSON; raise BenchmarkError."""
     try:
         found = json.loads(text)
-        return Counts(**found)
-    except (ValueError, TypeError):
+        return Counts(**(counts_of(found) if "servers" in found else found))
+    except (ValueError, TypeError, KeyError):
         raise BenchmarkError(f"a client says {text[:200]!r}, which are no counts") from None

@@ -1,6 +1,6 @@
 """Part 3: many changes per second from the in-test API server: the delay of answers, and memory and errors at the end.
 
-Path: plan.py -> here -> fake_api_process.py, server.py, queries.py.
+Path: plan.py -> here -> fake_api_process.py, server.py, and `hsdns load` for the queries.
 Rule 1: changes go from Service to Service in order, so the next one is known: the prober observes one Service until
         it changes, then the next one that is due.  It sends one query per millisecond, so as not to load the server.
 Rule 2: a delay is measured from the time when the API server could send the event to the first reply that shows it;
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -24,6 +23,7 @@ from loadtest.apiserver.objects import namespace_of
 from loadtest.figures import Spread
 from loadtest.process import Process
 from loadtest.progress import Progress
+from loadtest.steady import load_words, write_names
 from loadtest.watch.dns import TcpClient, a_record_of, addresses, question, service_name
 from loadtest.watch.fake_api_process import ROOT, Change, FakeApiProcess
 from loadtest.watch.server import Program, ServerUnderTest
@@ -36,6 +36,8 @@ _LEAD = 0.03  # seconds before a change is due in which its Service is asked for
 _TAIL = 0.2  # seconds before the end in which no more change is watched for
 _SETTLE_TIMEOUT = 60.0  # seconds until the last change must be answered
 _TIMEOUT = 2.0  # seconds for which one change is watched for
+_LONGER = 600.0  # seconds that the load would go on, were it not ended
+_STEP = 7919  # a prime
 
 
 class Load(NamedTuple):
@@ -96,14 +98,17 @@ def _queries(port: int, load: Load) -> Iterator[None]:
     if not load.queries:
         yield
         return
-    words = [sys.executable, "-m", "loadtest.watch.queries"]
-    words += [str(port), str(load.queries), str(load.services)]
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        Process("queries", words, Path(folder), cwd=ROOT) as process,
-    ):
-        yield
-        process.check()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        # No Service is asked for twice before all others were.
+        indexes = (number * _STEP % load.services for number in range(load.services))
+        names = write_names(
+            Path(folder, "names"),
+            (service_name(namespace_of(index), f"web-{index}") for index in indexes),
+        )
+        words = load_words(port, names, load.queries, load.seconds + _LONGER)
+        with Process("queries", words, Path(folder), cwd=ROOT) as process:
+            yield
+            process.check()
 
 
 def _measure_one(

@@ -26,6 +26,7 @@ SUBCOMMANDS: Final = {
     "record": "Record what happens in a running server, with times, into a file",
     "replay": "Pause, continue or step a server that replays such a file",
     "lookup": "Query a DNS server, as the image has no other program that does",
+    "ask": "Ask DNS servers several questions, and print the answers as JSON",
     "resolve": "Show a whole lookup as the resolver of glibc, musl, Go or c-ares does it",
     "load": "Load a DNS server, and tell whether its answers were right",
     "interface": "Create the network interface of a node-local server",

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hsdns.cli import demo, istioctl
+from hsdns.cli import demo, doctor_pod, istioctl
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
 from hsdns.cli.rule import PREVIEW
 from hsdns.cli.silence_flag import FLAG, read_silences
@@ -50,6 +50,7 @@ FLAGS: Final = {
     "recording": Flag(
         str, "file of hsdns record, for what the search list costs (new rule HS176)", "FILE"
     ),
+    **doctor_pod.FLAGS,
     "istioctl": istioctl.FLAG,
     "config": FLAG,
     "preview": PREVIEW,
@@ -84,7 +85,7 @@ def run(words: list[str]) -> int:
                 f'hsdns doctor takes one namespace, Service or Pod, found also "{plain[1]}"'
             )
         target = plain[0] if plain else ""
-        for flag in ("kubeconfig", "context", "save", "server", "no-ask"):
+        for flag in ("kubeconfig", "context", "save", "server", "no-ask", "from-pod", "image"):
             is_used = flag == "kubeconfig" and "against" in flags
             if "from" in flags and flag in flags and not is_used:
                 raise FlagError(
@@ -122,7 +123,20 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     from hsdns.cli.doctor_against import Dump, other_flags, run_against
     from hsdns.cli.drift_view import check_flags
 
-    check_flags(flags, ("level", "server", "no-ask", "config", "preview", "recording", "istioctl"))
+    check_flags(
+        flags,
+        (
+            "level",
+            "server",
+            "no-ask",
+            "from-pod",
+            "image",
+            "config",
+            "preview",
+            "recording",
+            "istioctl",
+        ),
+    )
     try:
         kubeconfig = find_kubeconfig(flags)
     except FlagError:
@@ -191,10 +205,12 @@ def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:
     servers, asks = given_servers(flags), not flags.get("no-ask")
     if servers and not asks:
         raise FlagError("-server and -no-ask exclude each other; leave one out")
+    view = doctor_pod.pod_view(flags, ("", ""))
 
     def ask(dump: bytes) -> bytes:
         access = (find_kubeconfig(flags), str(flags.get("context", "")))
-        dump = with_servers(dump, access, target, servers, asks=asks)
+        own = view._replace(access=access) if view is not None else None
+        dump = with_servers(dump, access, target, servers, asks=asks, view=own)
         return with_mesh(dump, access, target.partition("/")[0], runs=flags.get("istioctl", True))
 
     return ask

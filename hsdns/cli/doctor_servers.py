@@ -20,10 +20,19 @@ from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
 from hsdns.audit.replicas import replicas
-from hsdns.audit.report import record_texts
 from hsdns.cli.builtin import quoted
+from hsdns.cli.doctor_answer import (
+    VIEW,
+    answer_object,
+    is_right,
+    seen_from,
+    server_object,
+    word_of,
+)
+from hsdns.cli.doctor_pod import NotAsked as PodNotAsked
+from hsdns.cli.doctor_pod import PodView
 from hsdns.cli.doctor_questions import doctor_questions
-from hsdns.cli.exchange import NoReply, Refused, ask
+from hsdns.cli.exchange import NoReply, Refused, ask_again
 from hsdns.cli.flags import FlagError
 from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import CannotTell, configure
@@ -37,9 +46,8 @@ from hsdns.load.questions import Question, Questions
 from hsdns.load.truth import answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.rules.corefile import CorefileText, zones_of
-from hsdns.sources.cluster_dump import DNS_SERVER, unread_kinds, with_answers
-from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
-from hsdns.wire.message import Reply
+from hsdns.sources.cluster_dump import POD_VIEW, unread_kinds, with_answers, with_reason
+from hsdns.wire.iana import type_to_text
 
 POD: Final = "pod"
 SERVICE: Final = "service"
@@ -93,8 +101,9 @@ def with_servers(
     given: Sequence[DnsServer],
     *,
     asks: bool = True,
+    view: PodView | None = None,
 ) -> bytes:
-    """A dump with what the servers say, or why nothing was asked; see ask_servers()."""
+    """A dump with what the servers say, also to the Pod of `view`, or why nothing was asked; see ask_servers()."""
     if not asks:
         return with_answers(dump, [], "left out by -no-ask")
     unread = unread_kinds(dump)
@@ -102,11 +111,12 @@ def with_servers(
         if plural in unread:
             return with_answers(dump, [], unread[plural])
     try:
-        answers = ask_servers(json.loads(dump)["items"], access, target, given)
+        answers, why = ask_servers(json.loads(dump)["items"], access, target, given, view)
     except NotAsked as error:
         return with_answers(dump, [], str(error))
     is_known = any(each["counts"] for each in answers)
-    return with_answers(dump, answers, "" if is_known else UNREACHED)
+    found = with_answers(dump, answers, "" if is_known else UNREACHED)
+    return with_reason(found, POD_VIEW, why) if why else found
 
 
 def ask_servers(
@@ -114,11 +124,13 @@ def ask_servers(
     access: Sequence[str],
     target: str,
     given: Sequence[DnsServer],
+    view: PodView | None = None,
     sleep: Callable[[float], None] = time.sleep,
-) -> list[dict[str, Any]]:
-    """What each server says, as objects for the dump; raise NotAsked.
+) -> tuple[list[dict[str, Any]], str]:
+    """What each server says, as objects for the dump, and why a Pod was not asked from; raise NotAsked.
 
-    `items` are those of the dump, `access` are FILE and CONTEXT of a kubeconfig, `given` servers to ask instead.
+    `items` are those of the dump, `access` are FILE and CONTEXT of a kubeconfig, `given` servers to ask instead,
+    `view` is the Pod.
     """
     servers: list[DnsServer] = list(given)
 
@@ -143,7 +155,7 @@ def ask_servers(
             assert truth is not None, "it verifies"
             if not questions:
                 raise NotAsked("the kubernetes block of the Corefile has reverse zones only")
-            if not servers:
+            if not servers and view is None:
                 raise NotAsked(
                     "no Service for DNS is known (kube-system/kube-dns); name servers with -server"
                 )
@@ -153,12 +165,28 @@ def ask_servers(
 
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 found = list(pool.map(look, servers))
+            seen, why_not = ([], "") if view is None else _seen(view, questions, truth.latest)
     except CannotTell as error:
         why = "; standard error says which right is missing" if is_denied() else ""
         raise NotAsked(f"{error}{why}") from None
     except (CorefileError, LoadError, OSError) as error:
         raise NotAsked(str(error)) from None
-    return judged(found)
+    return judged([*found, *seen]), why_not
+
+
+def _seen(
+    view: PodView, questions: Sequence[Question], expected: Callable[[int], Answer | None]
+) -> tuple[list[dict[str, Any]], str]:
+    """What the servers say to a Pod, or why nothing is known of it."""
+    before = [expected(number) for number in range(len(questions))]
+    try:
+        printed = view.ask([word_of(each) for each in questions])
+        after = [expected(number) for number in range(len(questions))]
+        return seen_from(str(view), printed, questions, before, after), ""
+    except PodNotAsked as error:
+        return [], str(error)
+    except (KeyError, TypeError, ValueError):
+        return [], f"what the container in {view} printed is not that of this hsdns ask; see -image"
 
 
 def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -167,7 +195,7 @@ def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             **each,
-            "counts": each["role"] == GIVEN
+            "counts": each["role"] in (GIVEN, VIEW)
             or pods
             or (each["role"] == SERVICE and _is_reached(each)),
         }
@@ -289,17 +317,9 @@ def _look(
             name = f"{question.name.to_text()} {type_to_text(question.qtype)}"
             silence, refused = f"{error}, when asked for {name}", isinstance(error, Refused)
             break
-    return {
-        "apiVersion": "hsdns.io/v1",
-        "kind": DNS_SERVER,
-        "metadata": {"name": server.host},
-        "role": server.role,
-        "about": server.about,
-        "address": str(server),
-        "answers": answers,
-        "silence": silence,
-        "refused": refused,
-    }
+    return server_object(
+        server.role, server.about, server.host, server.port, answers, silence, refused=refused
+    )
 
 
 def _answer(
@@ -313,38 +333,13 @@ def _answer(
     looks = LOOKS
     while True:
         before = expected()
-        reply = _reply(server, question, drawn)
+        reply = ask_again(server.host, server.port, question.query(), EACH, drawn, TRIES)
         right = expected()
         said, looks = answer_of(reply.rcode, reply.answer), looks - 1
-        is_right = said in (before, right)
-        if right is None:  # the objects do not say
-            is_right = reply.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN)
-        if is_right or not looks:
-            break
+        found = is_right(said, (before if right is not None else None, right))
+        if found or not looks:
+            return answer_object(question, said, right, is_right=found)
         sleep(PAUSE)
-    found: dict[str, Any] = {
-        "name": question.name.to_text(),
-        "type": type_to_text(question.qtype),
-        "rcode": rcode_to_text(reply.rcode),
-        "right": is_right,
-    }
-    if not is_right and right is not None:
-        found["expected"] = rcode_to_text(right.rcode)
-        found["lacks"] = record_texts(right.records - said.records)
-        found["has"] = record_texts(said.records - right.records)
-    return found
-
-
-def _reply(server: DnsServer, question: Question, drawn: random.Random) -> Reply:
-    for tries in range(TRIES):
-        try:
-            return ask(server.host, server.port, question.query(), EACH, drawn)
-        except Refused:
-            raise
-        except NoReply:
-            if tries + 1 == TRIES:
-                raise
-    raise AssertionError("the last try returns or raises")
 
 
 def _is_reached(found: Mapping[str, Any]) -> bool:

@@ -38,6 +38,19 @@ def ask(host: str, port: int, query: Query, timeout: float, random: Random) -> R
         raise NoReply(f"what it sends is no reply: {error}") from None
 
 
+def ask_again(
+    host: str, port: int, query: Query, timeout: float, random: Random, tries: int
+) -> Reply:
+    """The reply to one of so many tries, as a datagram may be lost; raise NoReply, at once if it is Refused."""
+    for left in reversed(range(tries)):
+        try:
+            return ask(host, port, query, timeout, random)
+        except NoReply as error:
+            if not left or isinstance(error, Refused):
+                raise
+    raise ValueError("it has to be tried once, at least")
+
+
 def over_udp(host: str, port: int, query: Query, timeout: float, random: Random) -> bytes:
     """The octets of the reply to one datagram; raise NoReply."""
     wire = encode_query(query, random.randrange(1 << 16))

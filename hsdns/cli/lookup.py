@@ -85,9 +85,17 @@ def ask(name: str, rrtype: str, server: str, port: int, *, is_tcp: bool) -> tupl
 
 def first_server(path: str = "/etc/resolv.conf") -> str:
     """The first name server of a resolv.conf; raise FlagError if it has none."""
+    return servers_of(path)[0]
+
+
+def servers_of(path: str = "/etc/resolv.conf") -> list[str]:
+    """The name servers of a resolv.conf; raise FlagError if it has none."""
+    found = []
     with contextlib.suppress(OSError), open(path) as file:
         for line in file:
             words = line.split()
             if words[:1] == ["nameserver"] and len(words) > 1:
-                return words[1]
+                found.append(words[1])
+    if found:
+        return found
     raise FlagError(f"{path} names no server; give one with -server")

@@ -16,7 +16,9 @@ import yaml
 
 from hsdns import cli
 from hsdns.cli import doctor_servers
+from hsdns.cli.doctor_pod import NotAsked, PodView
 from hsdns.cli.doctor_servers import GIVEN, POD, SERVICE, corefile, judged
+from hsdns.sources.cluster_dump import unread_kinds
 from hsdns.testing import Cluster
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
@@ -283,3 +285,48 @@ def test_whose_silence_counts(
 def test_the_cluster_is_read_as_its_own_servers_do(text: str, block: str) -> None:
     item = {"kind": "ConfigMap", "data": {"Corefile": text}}
     assert corefile([{"kind": "Service"}, item], ("f", "c")) == block
+
+
+SEEN = {
+    "host": "10.96.0.10",
+    "port": 53,
+    "answers": [],
+    "silence": "no reply came",
+    "refused": False,
+}
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_pod_is_asked_from(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nothing else can be reached, too; what it cannot tell is said, and the rest goes on."""
+    asked: list[tuple[str, Sequence[str]]] = []
+    said: list[list[dict[str, Any]] | Exception] = [[SEEN], NotAsked("no right"), [{"host": 1}]]
+
+    def ask(view: PodView, questions: Sequence[str]) -> list[dict[str, Any]]:
+        asked.append((str(view), questions))
+        found = said.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(PodView, "ask", ask)
+    reasons = []
+    with api(OBJECTS) as url:
+        for found in ([("HS231", "error", "Pod shop/web-0")], [], []):
+            printed = run(capsys, url, "shop/web", "-from-pod", "shop/web-0")
+            assert of_servers(printed) == found
+            lacking = {each["resource"]: each["reason"] for each in printed["unchecked"]}
+            reasons.append(lacking.get("from-pod", ""))
+            saved = Path("saved.json").read_bytes()
+            assert unread_kinds(saved).get("from-pod", "") == reasons[-1]
+    assert reasons == [
+        "",
+        "no right",
+        "what the container in Pod shop/web-0 printed is not that of this hsdns ask; see -image",
+    ]
+    view, questions = asked[0]
+    assert view == "Pod shop/web-0"
+    assert {"kubernetes.default.svc.cluster.local./A", "web.shop.svc.cluster.local./A"} <= set(questions)  # fmt: skip

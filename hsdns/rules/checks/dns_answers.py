@@ -16,6 +16,7 @@ from hsdns.rules.objects import Objects
 
 DNS_SERVER: Final = "DnsServer"  # as in sources/cluster_dump.py, which lint does not import
 _SERVICE: Final = "service"
+_VIEW: Final = "view"  # asked from a Pod, which the finding is about
 _MOST: Final = 5  # records that a sentence names
 
 
@@ -27,7 +28,12 @@ def silent(objects: Objects) -> Iterator[Remark]:
         silence = found.get("silence")
         if not silence or found.get("counts") is not True:
             continue
-        if found.get("role") == _SERVICE:
+        if found.get("role") == _VIEW:
+            yield _remark(
+                manifest,
+                f"asked from this Pod, {silence}: see the NetworkPolicies that select it, and the network of its node",
+            )
+        elif found.get("role") == _SERVICE:
             yield _remark(
                 manifest,
                 f"the cluster IP does not answer ({silence}), and the pods behind it do; from outside of the cluster "
@@ -56,8 +62,8 @@ def differs(objects: Objects) -> Iterator[Remark]:
             more = f" ({others} more of {len(answers)} answers are not right)" if others else ""
             yield _remark(
                 manifest,
-                f"{address} answers {first.get('name')} {first.get('type')} {_said(first)}{more}: see in its log "
-                "whether it still reads the cluster, and ask hsdns explain why",
+                f"{address} answers {first.get('name')} {first.get('type')} {_said(first)}{more}: "
+                "see in its log whether it still reads the cluster, and ask hsdns explain why",
             )
 
 
@@ -71,7 +77,8 @@ def asked(objects: Objects) -> list[str]:
         right = sum(each.get("right") is True for each in listed)
         said = f"{right} of {len(listed)} answers are right" if listed else ""
         silence = str(content.get("silence") or "")
-        where = f"{content.get('about')} at {content.get('address')}"
+        between = "asked" if content.get("role") == _VIEW else "at"
+        where = f"{content.get('about')} {between} {content.get('address')}"
         found.append(f"{where}: {'; '.join(filter(None, [said, silence]))}")
     return found
 

@@ -1,0 +1,89 @@
+"""`hsdns ask NAME/TYPE...`: what DNS servers answer to some questions, as JSON for another program.
+
+Path: argv, which cli/doctor_pod.py gives to a container in a Pod -> here -> exchange.py -> standard output.
+Rule 1: names are taken as they are; a server that is silent is asked no further.
+Rule 2: what a server answers is no failure of this command: its exit status is 0 whenever it has asked.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from hsdns.cli.exchange import NoReply, Refused, ask_again
+from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, usage
+from hsdns.cli.lookup import servers_of
+from hsdns.corefile.arguments import split_ip_port
+from hsdns.wire.iana import rcode_to_text, type_from_text
+from hsdns.wire.message import RD, Query
+from hsdns.wire.name import Name
+
+PORT: Final = 53
+EACH: Final = 1.0  # seconds for a reply
+TRIES: Final = 2
+FLAGS: Final = {
+    "server": Flag(list, "servers to ask (default: those in /etc/resolv.conf)", "ADDRESS..."),
+    "h": Flag(bool, "show this help"),
+    "help": Flag(bool, "show this help", alias_of="h"),
+}
+
+
+def run(words: list[str]) -> int:
+    """Run `hsdns ask`; return the exit status."""
+    plain, rest = leading_words(words)
+    try:
+        flags = parse_flags(rest, FLAGS, command="hsdns ask")
+        if flags.get("h"):
+            print(f"Usage: hsdns ask NAME/TYPE... [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+            return 0
+        if not plain:
+            raise FlagError("hsdns ask needs a question: hsdns ask NAME/TYPE...")
+        questions = {word: _query(word) for word in plain}
+        found = [_answers(host, port, questions) for host, port in _servers(flags)]
+    except FlagError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(json.dumps(found))
+    return 0
+
+
+def _answers(host: str, port: int, questions: Mapping[str, Query]) -> dict[str, Any]:
+    """What a server answers; records are the number of the type and the RDATA in hexadecimal."""
+    said, silence, refused = list[dict[str, Any]](), "", False
+    drawn = random.Random()
+    for word, query in questions.items():
+        try:
+            reply = ask_again(host, port, query, EACH, drawn, TRIES)
+        except NoReply as error:
+            silence = f"{error}, when asked for {word.replace('/', ' ')}"
+            refused = isinstance(error, Refused)
+            break
+        records = [[each.rrtype, each.rdata.hex()] for each in reply.answer]
+        said.append({"question": word, "rcode": rcode_to_text(reply.rcode), "records": records})
+    return {"host": host, "port": port, "answers": said, "silence": silence, "refused": refused}
+
+
+def _query(word: str) -> Query:
+    name, _, rrtype = word.rpartition("/")
+    try:
+        if not name:
+            raise ValueError
+        owner = Name.from_text(name if name.endswith(".") else f"{name}.")
+        return Query.ask(owner, type_from_text(rrtype), flags=RD)
+    except ValueError:
+        raise FlagError(
+            f'hsdns ask needs NAME/TYPE, such as db.shop.svc.cluster.local/A, found "{word}"'
+        ) from None
+
+
+def _servers(flags: Mapping[str, Any]) -> Sequence[tuple[str, int]]:
+    found = []
+    for word in flags.get("server") or servers_of():
+        place = split_ip_port(word, PORT)
+        if place is None:
+            raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')
+        found.append((place.host, place.port))
+    return found

@@ -1,0 +1,103 @@
+"""What a DNS server said, as an object of a dump: its answers, each beside what is right.
+
+Path: cli/doctor_servers.py (replies, and the output of `hsdns ask` in a Pod) -> here -> rules/checks/dns_answers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from hsdns.audit.report import record_texts
+from hsdns.load.judge import Answer
+from hsdns.load.questions import Question
+from hsdns.load.truth import answer_of
+from hsdns.sources.cluster_dump import DNS_SERVER
+from hsdns.wire.iana import Rcode, RRClass, rcode_from_text, rcode_to_text, type_to_text
+from hsdns.wire.message import RR
+
+VIEW: Final = "view"  # the role of servers that were asked from a Pod
+
+
+def server_object(
+    role: str,
+    about: str,
+    host: str,
+    port: int,
+    answers: Sequence[Mapping[str, Any]],
+    silence: str,
+    *,
+    refused: bool,
+) -> dict[str, Any]:
+    """A server with its answers; `silence` says why it was asked no further."""
+    return {
+        "apiVersion": "hsdns.io/v1",
+        "kind": DNS_SERVER,
+        "metadata": {"name": host},
+        "role": role,
+        "about": about,
+        "address": f"{host} port {port}",
+        "answers": list(answers),
+        "silence": silence,
+        "refused": refused,
+    }
+
+
+def is_right(said: Answer, expected: Sequence[Answer | None]) -> bool:
+    """Whether an answer is one of those that were right at some time; without any, whether it is no failure."""
+    if any(each is None for each in expected):  # the objects do not say
+        return said.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN)
+    return said in expected
+
+
+def answer_object(
+    question: Question, said: Answer, right: Answer | None, *, is_right: bool
+) -> dict[str, Any]:
+    """An answer, with what it lacks and has too much."""
+    found: dict[str, Any] = {
+        "name": question.name.to_text(),
+        "type": type_to_text(question.qtype),
+        "rcode": rcode_to_text(said.rcode),
+        "right": is_right,
+    }
+    if not is_right and right is not None:
+        found["expected"] = rcode_to_text(right.rcode)
+        found["lacks"] = record_texts(right.records - said.records)
+        found["has"] = record_texts(said.records - right.records)
+    return found
+
+
+def word_of(question: Question) -> str:
+    """A question as `hsdns ask` takes it."""
+    return f"{question.name.to_text()}/{type_to_text(question.qtype)}"
+
+
+def seen_from(
+    about: str,
+    printed: Sequence[Mapping[str, Any]],
+    questions: Sequence[Question],
+    before: Sequence[Answer | None],
+    after: Sequence[Answer | None],
+) -> list[dict[str, Any]]:
+    """The output of `hsdns ask` as objects; raise ValueError, KeyError or TypeError where it is none.
+
+    `before` and `after` are what was right before and after it was run.
+    """
+    numbers = {word_of(each): number for number, each in enumerate(questions)}
+    found = []
+    for server in printed:
+        answers = []
+        for each in server["answers"]:
+            number = numbers[each["question"]]
+            question = questions[number]
+            records = [
+                RR(question.name, int(rrtype), 0, bytes.fromhex(rdata), RRClass.IN)
+                for rrtype, rdata in each["records"]
+            ]
+            said = answer_of(rcode_from_text(each["rcode"]), records)
+            right = is_right(said, (before[number], after[number]))
+            answers.append(answer_object(question, said, after[number], is_right=right))
+        host, port, silence = server["host"], int(server["port"]), str(server["silence"])
+        refused = server["refused"] is True
+        found.append(server_object(VIEW, about, host, port, answers, silence, refused=refused))
+    return found

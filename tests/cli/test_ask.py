@@ -1,0 +1,89 @@
+"""`hsdns ask`: the answers of servers as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hsdns import cli
+from hsdns.cli import ask
+from hsdns.cli.exchange import NoReply, Refused
+from hsdns.cli.flags import FlagError
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Query, Reply
+from hsdns.wire.name import Name
+
+DB = "db.shop.svc.cluster.local./A"
+
+
+def test_answers_of_each_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(host: str, port: int, query: Query, *_: object) -> Reply:
+        if host == "192.0.2.2":
+            raise Refused("nothing listens there")
+        if query.qtype == RRType.SRV:
+            raise NoReply("no reply came")
+        if query.qtype == RRType.AAAA:
+            return Reply(Rcode.NXDOMAIN)
+        return Reply(answer=(RR(query.qname, RRType.A, 5, bytes([10, 0, 0, port])),))
+
+    monkeypatch.setattr(ask, "ask_again", answer)
+    words = ["ask", DB, DB + "AAA", "x/SRV", "never/A", "-server", "192.0.2.1:7", "192.0.2.2"]
+    assert cli.main(words) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "host": "192.0.2.1",
+            "port": 7,
+            "answers": [
+                {"question": DB, "rcode": "NOERROR", "records": [[1, "0a000007"]]},
+                {"question": DB + "AAA", "rcode": "NXDOMAIN", "records": []},
+            ],
+            "silence": "no reply came, when asked for x SRV",
+            "refused": False,
+        },
+        {
+            "host": "192.0.2.2",
+            "port": 53,
+            "answers": [],
+            "silence": f"nothing listens there, when asked for {Name.from_text(DB[:-2]).to_text()} A",
+            "refused": True,
+        },
+    ]
+
+
+def test_its_own_servers_are_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ask, "servers_of", lambda: ["192.0.2.9", "fd00::9"])
+    monkeypatch.setattr(ask, "ask_again", lambda *_: Reply())
+    assert cli.main(["ask", "db/A"]) == 0
+    hosts = [(each["host"], each["port"]) for each in json.loads(capsys.readouterr().out)]
+    assert hosts == [("192.0.2.9", 53), ("fd00::9", 53)]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "hsdns ask needs a question: hsdns ask NAME/TYPE..."),
+        (["db"], 'hsdns ask needs NAME/TYPE, such as db.shop.svc.cluster.local/A, found "db"'),
+        (["db/AX"], 'hsdns ask needs NAME/TYPE, such as db.shop.svc.cluster.local/A, found "db/AX"'),
+        (["db..x/A"], 'hsdns ask needs NAME/TYPE, such as db.shop.svc.cluster.local/A, found "db..x/A"'),
+        (["db/A", "-server", "dns.example"], '-server needs an IP address, or one with a port, found "dns.example"'),
+    ],
+)  # fmt: skip
+def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["ask", *words]) == 2
+    assert capsys.readouterr().err == f"{sentence}\n"
+
+
+def test_a_pod_without_servers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none() -> list[str]:
+        raise FlagError("/etc/resolv.conf names no server; give one with -server")
+
+    monkeypatch.setattr(ask, "servers_of", none)
+    assert cli.main(["ask", "db/A"]) == 2
+    assert capsys.readouterr().err == "/etc/resolv.conf names no server; give one with -server\n"

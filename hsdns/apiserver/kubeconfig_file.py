@@ -116,14 +116,19 @@ def _load(path: str) -> Entry:
 
 
 def _entries(content: Entry, plural: str, singular: str, path: str) -> dict[str, Entry]:
-    """Index a list of named entries; the first one with a name counts."""
+    """Index a list of named entries; two with one name are refused, as by client-go."""
     listed = content.get(plural) or []
     found: dict[str, Entry] = {}
     for item in listed if isinstance(listed, list) else [None]:
         inner = (item.get(singular) or {}) if isinstance(item, dict) else None
         if not isinstance(item, dict) or not isinstance(inner, dict):
             raise KubeconfigError(f'"{plural}" of kubeconfig {path} is malformed')
-        found.setdefault(str(item.get("name")), inner)
+        name = str(item.get("name"))
+        if name in found:
+            raise KubeconfigError(
+                f'kubeconfig {path} has two {plural} named "{name}"; rename or remove one of them'
+            )
+        found[name] = inner
     return found
 
 

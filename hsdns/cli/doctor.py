@@ -146,12 +146,7 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     other = other_flags(flags, kubeconfig)
     namespace = target.partition("/")[0]
     here = Dump(*_read(flags, namespace))
-    try:
-        there = Dump(*_read(other, namespace, "against"))
-    except OSError as error:
-        raise FlagError(
-            f"-against {other.get('from')}: it cannot be read: {error.strerror or error}"
-        ) from None
+    there = Dump(*_read(other, namespace, "against"))
     return run_against(here, there, target, output)
 
 
@@ -175,8 +170,13 @@ def _read(
             raise FlagError(
                 f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
             )
-        with open(path, "rb") as file:
-            return path, file.read()
+        try:
+            with open(path, "rb") as file:
+                return path, file.read()
+        except OSError as error:
+            raise FlagError(
+                f"-{flag} {path}: it cannot be read: {error.strerror or error}"
+            ) from None
     content = ask(asyncio.run(_collect(flags, namespace)))
     if "save" in flags:
         with open(flags["save"], "wb") as file:

@@ -20,7 +20,7 @@ clusters:
 - {name: bare, cluster: {}}
 users:
 - {name: jane, user: {token: hunter2, client-key: /etc/key, exec: {command: ./bin/login}}}
-- {name: jane, user: {token: second}}
+- {name: joan, user: {token: second}}
 """
 
 
@@ -73,6 +73,7 @@ def test_context_with_a_missing_entry(tmp_path: Path, name: str, sentence: str) 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
+        pytest.param("current-context: a\ncontexts: [{name: a, context: {}}, {name: b, context: {}}, {name: a, context: {}}]", 'kubeconfig PATH has two contexts named "a"; rename or remove one of them', id="two-of-one-name"),
         pytest.param("users: []", 'kubeconfig PATH has no current-context; name one: "kubeconfig PATH CONTEXT" (it has none)', id="no-current"),
         pytest.param("[1, 2]", "kubeconfig PATH is not a kubeconfig: it has no contexts", id="a-list"),
         pytest.param("", "kubeconfig PATH is not a kubeconfig: it has no contexts", id="empty"),

@@ -93,7 +93,7 @@ def test_without_the_right_to_list_pods(folder: Path, capsys: pytest.CaptureFixt
         (["-from", "dump.json", "-server", "192.0.2.1"], "-server is for a cluster that is read, and -from reads a file; leave one of them out"),
         (["-server", "dns.example"], '-server needs an IP address, or one with a port, found "dns.example"'),
         (["-server", "192.0.2.1", "-no-ask"], "-server and -no-ask exclude each other; leave one out"),
-        (["-from", "none"], "[Errno 2] No such file or directory: 'none'"),
+        (["-from", "none"], "-from none: it cannot be read: No such file or directory"),
         (["-from", "."], "-from .: this is a folder; give a file, or use hsdns lint ."),
         (["lab/wbe", "-from", "dump.json"], 'there is no Service and no Pod "wbe" in namespace lab; did you mean "web"?'),
         (["-kubeconfig", "none"], "there is no kubeconfig none; name one with -kubeconfig, or judge a file with -from"),

@@ -30,18 +30,18 @@ from hsdns.rules.silence_file import SilenceFile, SilencePattern
 # Objects without which rules cannot tell.
 NEEDS: Final[dict[str, str]] = {
     "services": "HS101 HS102 HS103 HS106 HS109 HS111 HS112 HS113 HS114 HS121 HS131 HS133 HS134 HS136 "
-    "HS141 HS142 HS143 HS144 HS151 HS152 HS155 HS157 HS243 HS211 HS212 HS213 HS214",
+    "HS141 HS142 HS143 HS144 HS151 HS152 HS155 HS157 HS211 HS212 HS213 HS214 HS215 HS243",
     "endpointslices": "HS113 HS121 HS143 HS144 HS151 HS152 HS155 HS156 HS157 HS243",
     "pods": "HS101 HS102 HS105 HS106 HS108 HS109 HS111 HS143 HS155 HS157 HS161 HS162 HS163 HS171 HS172 HS173 HS174 "
-    "HS212 HS213 HS214 HS221",
-    "pods that run": "HS143 HS212 HS213",  # where templates of pods are in a file, and no pods
+    "HS175 HS212 HS213 HS214 HS215 HS221",
+    "pods that run": "HS143 HS212 HS213 HS215",  # where templates of pods are in a file, and no pods
     "deployments": "HS101 HS211 HS214",
     "statefulsets": "HS101 HS102 HS103 HS109 HS155 HS157",
     "networkpolicies": "HS161 HS162 HS163",
     "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS210 HS221 HS241 HS242 HS243 HS244 HS245 "
-    "HS246 HS247",
+    "HS246 HS247 HS248",
     "clusterroles": "HS181",
-    "pods of the cluster's DNS": "HS211 HS212 HS213 HS214",  # where one namespace is read
+    "pods of the cluster's DNS": "HS211 HS212 HS213 HS214 HS215",  # where one namespace is read
     "answers": "HS231 HS232",  # of DNS servers
     "queries": "HS176",  # of a recording
 }
@@ -51,7 +51,7 @@ OF_FILES: Final = frozenset(
 )
 WHOLE: Final = frozenset({"services", "pods", "pods that run", "statefulsets", "deployments"})
 # About the servers that every name depends on, so also shown where a part of the cluster is judged.
-OF_SERVERS: Final = frozenset({"HS211", "HS212", "HS213", "HS214", "HS231", "HS232"})
+OF_SERVERS: Final = frozenset({"HS211", "HS212", "HS213", "HS214", "HS215", "HS231", "HS232"})
 MAIN: Final = ("services", "endpointslices", "pods", "pods that run")
 
 

@@ -1,4 +1,4 @@
-"""HS202: `cache` over the cluster's zone, where a denial outlives what it was about.
+"""HS202, HS248: answers of the cluster's zone that outlive what they were about.
 
 Path: judging.py -> here.
 Rule: CoreDNS stores a denial as long as the SOA record allows, whose minimum is the `ttl` of kubernetes, and at most as
@@ -46,6 +46,21 @@ def denial(objects: Objects) -> Iterator[Remark]:
                 f"endpoint is there meanwhile; write denial 9984 {DEFAULT_TTL}, or disable denial {zone}",
                 level="warning" if seconds > LONG else "",
             )
+
+
+@check("HS248")
+def long_ttl(objects: Objects) -> Iterator[Remark]:
+    """TTLs for which clients go on with addresses of pods that are gone."""
+    for corefile in objects.corefiles:
+        for _, directive in corefile.directives("kubernetes"):
+            seconds = _seconds(property_of(directive, "ttl"), DEFAULT_TTL)
+            if seconds > LONG:
+                yield corefile.remark(
+                    directive.name.position,
+                    "kubernetes",
+                    f"answers may be kept for {seconds} seconds, by cache and by clients, which then go on with the "
+                    "addresses of pods that are gone; write ttl 30, as kubeadm does, or less",
+                )
 
 
 def _seconds(text: str | None, default: int) -> int:

@@ -1,4 +1,4 @@
-"""HS211 to HS214: the pods of the cluster's own DNS: how many, on which nodes, their restarts and their probes.
+"""HS211 to HS215: the pods of the cluster's DNS: how many, on which nodes, restarts, probes, and if they are ready.
 
 Path: judging.py -> here -> cluster/controllers/dns_service.py, which names their Service.
 Rule 1: the pods are those that the Service of the DNS selects; where the Service is not among the objects, those in its
@@ -15,6 +15,7 @@ from typing import Any, Final
 from hsdns.cluster.controllers.dns_service import KNOWN, PORT, DnsService
 from hsdns.cluster.controllers.kinds import PodManifest
 from hsdns.rules.check import check
+from hsdns.rules.checks.readiness import containers_not_ready
 from hsdns.rules.finding import Remark
 from hsdns.rules.objects import Objects, PodSet
 
@@ -140,6 +141,32 @@ def without_probe(objects: Objects) -> Iterator[Remark]:
                 "cluster, and goes on being asked when it hangs; add one for /ready on port 8181",
                 at=f"{pods.field}.{field}",
             )
+
+
+@check("HS215")
+def not_ready(objects: Objects) -> Iterator[Remark]:
+    """DNS pods that are not ready."""
+    for pods in dns_pods(objects):
+        found = pods.manifest.object
+        if not isinstance(found, PodManifest) or not _runs(pods):
+            continue
+        conditions = _mapping(pods.manifest.content, "status").get("conditions")
+        ready = next(
+            (
+                each
+                for each in (conditions if isinstance(conditions, list) else ())
+                if isinstance(each, dict) and each.get("type") == "Ready"
+            ),
+            None,
+        )
+        if ready is None or ready.get("status") == "True":
+            continue
+        why = containers_not_ready(pods.manifest.content) or str(ready.get("reason") or "")
+        yield pods.manifest.remark(
+            "status.conditions",
+            f"the pod of the cluster's DNS is not ready{f' ({why})' if why else ''}, so it is sent no queries, and the "
+            "others have its share; see its log, and kubectl describe pod",
+        )
 
 
 def _running(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

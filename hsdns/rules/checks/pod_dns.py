@@ -1,4 +1,4 @@
-"""HS171 to HS174: what dnsPolicy and dnsConfig make of a pod's resolv.conf.
+"""HS171 to HS175: what dnsPolicy and dnsConfig make of a pod's resolv.conf.
 
 Path: judging.py -> here -> resolver/pod.py, which writes it as the kubelet does.
 """
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from hsdns.resolver.musl import LINE_LEN
-from hsdns.resolver.pod import PodDns, search_list
+from hsdns.resolver.pod import MOST_SEARCHES, PodDns, search_list
 from hsdns.rules.check import check
 from hsdns.rules.checks.external_name import DOMAIN
 from hsdns.rules.finding import Remark
-from hsdns.rules.objects import Objects
+from hsdns.rules.objects import Objects, PodSet
 
 MOST_NDOTS: Final = 15  # to which glibc and musl limit it
 _CLUSTER_FIRST: Final = ("", None, "ClusterFirst")
@@ -23,24 +23,41 @@ _CLUSTER_FIRST: Final = ("", None, "ClusterFirst")
 @check("HS171")
 def long_search(objects: Objects) -> Iterator[Remark]:
     """Search lists that musl ignores."""
-    for pods in objects.templates:
-        manifest, spec = pods.manifest, pods.spec
-        searches = (spec.dns_config.searches or []) if spec.dns_config is not None else []
-        if not searches:
-            continue
-        pod = PodDns(
-            manifest.namespace or "default",
-            spec.dns_policy or "ClusterFirst",
-            bool(spec.host_network),
-            searches=searches,
-        )
-        length = len(f"search {' '.join(search_list(pod, DOMAIN, ''))}".encode())
+    for pods, found in _search_lists(objects):
+        length = len(f"search {' '.join(found)}".encode())
         if length > LINE_LEN:
-            yield manifest.remark(
+            yield pods.manifest.remark(
                 f"{pods.field}.dnsConfig.searches",
                 f"the search line of resolv.conf has {length} octets, and musl, the libc of Alpine images, ignores a "
                 f"line with more than {LINE_LEN}: it would try no search domain; list fewer or shorter ones",
             )
+
+
+@check("HS175")
+def many_domains(objects: Objects) -> Iterator[Remark]:
+    """Search lists of which the kubelet writes a part."""
+    for pods, found in _search_lists(objects):
+        if len(found) > MOST_SEARCHES:
+            yield pods.manifest.remark(
+                f"{pods.field}.dnsConfig.searches",
+                f"with those of the cluster there are {len(found)} search domains, and the kubelet writes the first "
+                f"{MOST_SEARCHES}, so {found[MOST_SEARCHES]} and what comes after it are not tried; list fewer",
+            )
+
+
+def _search_lists(objects: Objects) -> Iterator[tuple[PodSet, list[str]]]:
+    """The pods with search domains of their own, and all that they have."""
+    for pods in objects.templates:
+        manifest, spec = pods.manifest, pods.spec
+        searches = (spec.dns_config.searches or []) if spec.dns_config is not None else []
+        if searches:
+            pod = PodDns(
+                manifest.namespace or "default",
+                spec.dns_policy or "ClusterFirst",
+                bool(spec.host_network),
+                searches=searches,
+            )
+            yield pods, list(search_list(pod, DOMAIN, ""))
 
 
 @check("HS172")

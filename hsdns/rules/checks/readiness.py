@@ -102,10 +102,10 @@ def _why(objects: Objects, service: Manifest, endpoint: Endpoint) -> str:
     why = why_not_ready(endpoint, found)
     if pod_of(endpoint, found) is None:
         return why
-    return "; ".join(filter(None, [f"pod {name}", why, _containers(pods[0].content)]))
+    return "; ".join(filter(None, [f"pod {name}", why, containers_not_ready(pods[0].content)]))
 
 
-def _containers(content: Any) -> str:
+def containers_not_ready(content: Any) -> str:
     """What keeps the first container of a Pod that is not ready from it: what it waits for, or its readiness probe."""
     status, spec = content.get("status"), content.get("spec")
     listed = status.get("containerStatuses") if isinstance(status, dict) else None

@@ -85,6 +85,11 @@ class Process:
                 self._popen.send_signal(signal.SIGKILL)
                 self._popen.wait()
 
+    def kill(self) -> None:
+        """Kill the process, as the kernel does when there is no memory, and wait."""
+        self._popen.kill()
+        self._popen.wait()
+
     def check(self) -> None:
         """Raise BenchmarkError, with its last output, if the process has ended by itself."""
         status = self._popen.poll()

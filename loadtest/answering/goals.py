@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
+from loadtest import limits
 from loadtest.answering.mixes import DNSPERF, DRAIN
 from loadtest.answering.programs import COREDNS, DICT, ECHO, KNOT, NATIVE, PURE
 from loadtest.answering.results import Results
@@ -59,19 +60,12 @@ class Verdict(NamedTuple):
     @property
     def holds(self) -> bool:
         """Whether the ratio is within the limit; always true without a limit."""
-        limit = self.goal.limit
-        return limit is None or (self.ratio is not None and self.ratio <= limit)
+        return limits.holds(self.ratio, self.goal.limit)
 
     @property
     def word(self) -> str:
         """The verdict in a word or two."""
-        if self.ratio is None:
-            return "not measured"
-        if not self.holds:
-            return "FAILS"
-        if self.goal.aim is not None and self.ratio > self.goal.aim:
-            return "holds, aim missed" if self.goal.limit is not None else "aim missed"
-        return "holds" if self.goal.aim is None else "aim reached"
+        return limits.verdict(self.ratio, self.goal.limit, self.goal.aim)
 
 
 def judge(results: Results, mixes: Collection[str], servers: Collection[str]) -> Sequence[Verdict]:

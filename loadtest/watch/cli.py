@@ -15,8 +15,9 @@ from pathlib import Path
 from loadtest.process import BenchmarkError
 from loadtest.progress import Progress
 from loadtest.watch.fake_api_process import ROOT
-from loadtest.watch.plan import PARTS, Plan, run
-from loadtest.watch.report import as_json, section, write_docs
+from loadtest.watch.goals import judge, table
+from loadtest.watch.plan import PARTS, START, Plan, run
+from loadtest.watch.report import as_json, rows, section, write_docs
 from loadtest.watch.server import programs
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -31,8 +32,9 @@ def main(words: Sequence[str]) -> int:
         f" BENCH_ARGS={shlex.quote(shlex.join(words))}" if words else ""
     )
     try:
+        plan = plan_of(options)
         results = run(
-            plan_of(options),
+            plan,
             programs(options.hsdns),
             os.environ.get("KUBEBUILDER_ASSETS") or None,
             command,
@@ -41,16 +43,19 @@ def main(words: Sequence[str]) -> int:
     except (BenchmarkError, OSError) as error:
         print(f"bench-watch: {error}", file=sys.stderr)
         return 1
-    print(section(results))
+    sizes = [0, *plan.sizes] if START in plan.parts else plan.sizes
+    verdicts = judge(rows(results), plan.parts, sizes)
+    goals = table(verdicts)
+    print(section(results, goals))
     if options.output:
         Path(options.output[1]).write_text(as_json(results))
     if options.write_docs:
         try:
-            write_docs(PAGE, results)
+            write_docs(PAGE, results, goals)
         except BenchmarkError as error:
             print(f"bench-watch: {error}", file=sys.stderr)
             return 1
-    return 0
+    return 1 if options.check and not all(each.holds for each in verdicts) else 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -72,6 +77,11 @@ def parser() -> argparse.ArgumentParser:
         action=_Output,
         metavar=("FORMAT", "FILE"),
         help="write every measurement to a file; the format is json",
+    )
+    made.add_argument(
+        "--check",
+        action="store_true",
+        help="end with status 1 where a limit is not kept, or could not be measured",
     )
     made.add_argument(
         "--write-docs",

@@ -16,17 +16,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadtest.progress import Progress
-from loadtest.watch import churn, latency, startup
+from loadtest.watch import churn, imports, latency, outage, startup
 from loadtest.watch.churn import Churn, Load
 from loadtest.watch.fake_api_process import FakeApiProcess
 from loadtest.watch.latency import Latency
 from loadtest.watch.load import create_up_to
+from loadtest.watch.outage import Outage
 from loadtest.watch.real_api import RealApi
 from loadtest.watch.report import Results
 from loadtest.watch.server import PEER, Program
 from loadtest.watch.startup import Api, Startup
 
-START, LATENCY, CHURN, FLOOD = PARTS = ("start", "latency", "churn", "flood")
+IMPORTS, START, LATENCY, RETURN, CHURN, FLOOD = PARTS = (
+    "imports",
+    "start",
+    "latency",
+    "return",
+    "churn",
+    "flood",
+)
 _LATENCY_SIZE = 10_000  # Services; the first size that has as many, else the last
 
 
@@ -42,6 +50,8 @@ class Plan(NamedTuple):
     rate: float = 100.0  # single writes a second
     churn: Load = Load(10_000, 1_000.0, 20.0, 500.0)
     flood: Load = Load(10_000, 5_000.0, 60.0)
+    away: float = 20.0  # seconds for which the API server is killed
+    outages: int = 3
 
     def quick(self) -> Plan:
         """A shorter plan of a minute or two."""
@@ -50,6 +60,7 @@ class Plan(NamedTuple):
             rounds=1,
             long_idle=False,
             changes=100,
+            outages=1,
             churn=self.churn._replace(services=1_000, seconds=5.0),
             flood=self.flood._replace(services=1_000, seconds=10.0),
         )
@@ -67,7 +78,9 @@ def run(
     started: list[Startup] = []
     delays: list[Latency] = []
     streams: list[Churn] = []
-    if {START, LATENCY} & set(plan.parts):
+    imported = imports.measure(programs, progress) if IMPORTS in plan.parts else []
+    outages: list[Outage] = []
+    if {START, LATENCY, RETURN} & set(plan.parts):
         with ExitStack() as stack:
             api, more = _api(plan, assets, progress, stack)
             context["watched in starts and single writes"] = api.title
@@ -75,7 +88,12 @@ def run(
                 more(services)
                 if START in plan.parts:
                     started += startup.measure(
-                        programs, api, services, plan.rounds, progress, long_idle=plan.long_idle
+                        programs,
+                        api,
+                        services,
+                        plan.rounds,
+                        progress,
+                        long_idle=plan.long_idle and services > 0,
                     )
                 if LATENCY in plan.parts and services == latency_size(plan.sizes):
                     delays = latency.measure(
@@ -87,6 +105,13 @@ def run(
                         progress,
                         controlled=isinstance(api, FakeApiProcess),
                     )
+                if RETURN in plan.parts and services == latency_size(plan.sizes):
+                    if isinstance(api, RealApi):
+                        outages = outage.measure(
+                            programs, api, services, plan.away, plan.outages, progress
+                        )
+                    else:
+                        progress.log("return is left out: it needs KUBEBUILDER_ASSETS")
     loads = {CHURN: plan.churn, FLOOD: plan.flood}
     wanted = [load for part, load in loads.items() if part in plan.parts]
     if wanted:
@@ -97,7 +122,7 @@ def run(
             for wanted_load in wanted:
                 load = wanted_load._replace(services=changing.services)  # changes go to all of them
                 streams += churn.measure(programs, changing, load, progress)
-    return Results(context, started, delays, streams)
+    return Results(context, started, delays, streams, imported, outages)
 
 
 def _api(
@@ -123,7 +148,8 @@ def _api(
 
 
 def _sizes(plan: Plan) -> list[int]:
-    return sorted(plan.sizes) if START in plan.parts else [latency_size(plan.sizes)]
+    # An empty cluster first: nothing is deleted here.
+    return [0, *sorted(plan.sizes)] if START in plan.parts else [latency_size(plan.sizes)]
 
 
 def latency_size(sizes: Iterable[int]) -> int:

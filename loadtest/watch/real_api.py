@@ -56,6 +56,20 @@ class RealApi:
         """CPU time of kube-apiserver in seconds since its start."""
         return self._server.cpu()
 
+    def check(self) -> None:
+        """Raise BenchmarkError if kube-apiserver has ended by itself."""
+        self._server.check()
+
+    def kill(self) -> None:
+        """Kill kube-apiserver; etcd goes on."""
+        self._server.kill()
+
+    def restart(self) -> None:
+        """Start kube-apiserver again; return at once."""
+        self._server = self._stack.enter_context(
+            Process("kube-apiserver", self._words, self._folder)
+        )
+
     def _start(self) -> None:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-api-")))
         files = _certificates(folder)
@@ -73,7 +87,8 @@ class RealApi:
         ]
         self._stack.enter_context(Process("etcd", etcd_words, folder))
         self.access = Access(free_port(), files)
-        words = [
+        self._folder = folder
+        self._words = [
             str(self._server_path),
             f"--etcd-servers={etcd_url}",
             f"--secure-port={self.access.port}",
@@ -92,7 +107,7 @@ class RealApi:
             "--max-requests-inflight=2000",
             "--max-mutating-requests-inflight=2000",
         ]
-        self._server = self._stack.enter_context(Process("kube-apiserver", words, folder))
+        self.restart()
         self._wait()
         version = self.access.ask("GET", "/version")
         # A build outside its repository has a placeholder behind the plus.

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from loadtest import summary
 from loadtest.figures import median_of_known, ratio
 from loadtest.process import BenchmarkError
 from loadtest.watch.churn import MEMORY_EVERY, Churn
+from loadtest.watch.imports import Imports
 from loadtest.watch.latency import Latency
+from loadtest.watch.outage import Outage
 from loadtest.watch.server import HSDNS, PEER
 from loadtest.watch.startup import Startup
 
@@ -31,6 +35,8 @@ class Results(NamedTuple):
     startup: list[Startup]
     latency: list[Latency]
     churn: list[Churn]
+    imports: Sequence[Imports] = ()
+    outages: Sequence[Outage] = ()
 
 
 class Row(NamedTuple):
@@ -58,7 +64,40 @@ HEADINGS = ("part", "figure", HSDNS, PEER, "ratio")
 
 def rows(results: Results) -> list[Row]:
     """All figures, in the order of the parts."""
-    return [*_startup(results.startup), *_latency(results.latency), *_churn(results.churn)]
+    return [
+        *_imports(results.imports),
+        *_startup(results.startup),
+        *_latency(results.latency),
+        *_outages(results.outages),
+        *_churn(results.churn),
+    ]
+
+
+def _imports(measured: Sequence[Imports]) -> list[Row]:
+    figures: tuple[tuple[str, Callable[[Imports], float], int], ...] = (
+        ("an interpreter alone, CPU ms", lambda one: one.alone * _MS, 0),
+        ("before the watches are open, CPU ms", lambda one: one.before * _MS, 0),
+        ("all for kubeadm's Corefile, CPU ms", lambda one: one.all * _MS, 0),
+        ("modules before the watches are open", lambda one: one.modules_before, 0),
+        ("modules in all", lambda one: one.modules, 0),
+    )
+    return _pairs("imports", {one.server: one for one in measured}, figures)
+
+
+def _outages(measured: Sequence[Outage]) -> list[Row]:
+    found = []
+    for services, away in dict.fromkeys((one.services, one.away) for one in measured):
+        part = f"API server away for {away:.0f} s, {services:,} Services"
+        times: list[list[float]] = []
+        for name in (HSDNS, PEER):
+            here = [one for one in measured if (one.server, one.services) == (name, services)]
+            times.append([inf if one.current is None else one.current for one in here])
+        for what, of in (("", median), (", longest", max)):
+            ours, peers = (of(each) if each else None for each in times)
+            found.append(
+                Row(part, f"from its return until the state is current{what}, s", ours, peers, 2)
+            )
+    return _measured(found)
 
 
 def _startup(measured: Sequence[Startup]) -> list[Row]:
@@ -79,7 +118,8 @@ def _startup(measured: Sequence[Startup]) -> list[Row]:
                 )
                 for name in (HSDNS, PEER)
             )
-            found.append(Row(f"{services:,} Services", what, ours, peers, digits))
+            part = f"{services:,} Services" if services else "empty cluster"
+            found.append(Row(part, what, ours, peers, digits))
     return _measured(found)
 
 
@@ -145,9 +185,13 @@ def _mb(octets: int | None) -> float | None:
 
 
 def table(results: Results) -> str:
-    """A Markdown table that is also readable as plain text."""
-    lines = [HEADINGS, *(row.cells for row in rows(results))]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    """The figures as a table."""
+    return aligned([HEADINGS, *(row.cells for row in rows(results))])
+
+
+def aligned(lines: Sequence[tuple[str, ...]]) -> str:
+    """A Markdown table that is also readable as plain text; the first line has the headings."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     written = []
     for number, line in enumerate(lines):
         cells = (
@@ -163,16 +207,18 @@ def table(results: Results) -> str:
     return "\n".join(written) + "\n"
 
 
-def section(results: Results) -> str:
-    """The section between the markers of the page."""
+def section(results: Results, goals: str = "") -> str:
+    """The section between the markers of the page; `goals` is the table of verdicts."""
     told = "".join(f"- {what}: {value}\n" for what, value in results.context.items())
-    return f"{told}\n{table(results)}"
+    return f"{told}\n{table(results)}{goals and chr(10)}{goals}"
 
 
 def as_json(results: Results) -> str:
     """All measurements, as JSON."""
     parts: dict[str, Any] = {"context": results.context}
     parts["startup"] = [one._asdict() for one in results.startup]
+    parts["imports"] = [one._asdict() for one in results.imports]
+    parts["outages"] = [one._asdict() for one in results.outages]
     parts["latency"] = [one._asdict() | {"delay": one.delay._asdict()} for one in results.latency]
     parts["churn"] = [
         one._asdict() | {"load": one.load._asdict(), "delay": one.delay and one.delay._asdict()}
@@ -191,6 +237,6 @@ def replace_section(page: str, text: str) -> str:
     return f"{before}{BEGIN}\n\n{text}\n{END}{rest.partition(END)[2]}"
 
 
-def write_docs(page: Path, results: Results) -> None:
+def write_docs(page: Path, results: Results, goals: str = "") -> None:
     """Update the section of a page, and its beginning; raise BenchmarkError if a figure of that was not measured."""
-    summary.write(page, replace_section(page.read_text(), section(results)))
+    summary.write(page, replace_section(page.read_text(), section(results, goals)))

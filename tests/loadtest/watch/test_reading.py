@@ -52,7 +52,10 @@ def test_plan(words: str, expected: Plan) -> None:
     [
         ("--sizes 0", "0 is not from 1 to 100000"),
         ("--sizes 1000,x", "x is not from 1 to 100000"),
-        ("--parts start,stop", "stop is no part; choose from start, latency, churn, flood"),
+        (
+            "--parts start,stop",
+            "stop is no part; choose from imports, start, latency, return, churn, flood",
+        ),
         ("-o yaml FILE", "yaml is no format; the only one is json"),
     ],
 )

@@ -1,0 +1,117 @@
+"""What imports cost hsdns: before the watches are open, and in all, for kubeadm's Corefile.
+
+Path: plan.py -> here -> one interpreter for each figure.
+Rule 1: a figure is the CPU time of an interpreter that imports, less that of one that imports nothing; medians.
+Rule 2: bytecode was compiled by a run before the measured ones.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+
+from loadtest.corefile import COREFILE
+from loadtest.process import BenchmarkError
+from loadtest.progress import Progress
+from loadtest.watch.server import HSDNS, Program
+
+ROUNDS: Final = 9
+BEFORE: Final = (
+    "hsdns.cli.coredns",
+    "hsdns.cli.launch",
+    "hsdns.server.watch_thread",
+    "hsdns.sources.ahead",
+)
+_SERVER: Final = ("hsdns.server.lifecycle", "hsdns.server.signals", "hsdns.server.workers")
+_DIRECTIVE: Final = re.compile(r"^    (\w+)", re.MULTILINE)
+_SHOWN: Final = 6  # packages
+
+
+class Imports(NamedTuple):
+    """CPU time in seconds, and modules: of an interpreter alone, before the watches are open, and of all."""
+
+    server: str
+    alone: float
+    before: float
+    all: float
+    modules_before: int
+    modules: int
+
+
+def measure(programs: Sequence[Program], progress: Progress) -> list[Imports]:
+    """Measure hsdns, if it runs in an interpreter that can be found."""
+    found = [program for program in programs if program.name == HSDNS]
+    return [_measure(_interpreter(program), progress) for program in found]
+
+
+def _measure(python: str, progress: Progress) -> Imports:
+    everything = (*BEFORE, *_SERVER, *(f"hsdns.plugins.{name}" for name in directives()))
+    codes = [
+        f"import {', '.join(names)}" if names else "pass" for names in ((), BEFORE, everything)
+    ]
+    times: list[list[float]] = [[] for _ in codes]
+    for number in range(ROUNDS + 1):
+        for code, measured in zip(codes, times, strict=True):
+            seconds = _cpu_of([python, "-c", code])
+            if number:
+                measured.append(seconds)
+    alone, before, full = (median(each) for each in times)
+    for line in _slowest(python, codes[2]):
+        progress.log(f"imports: {line}")
+    return Imports(
+        HSDNS,
+        alone,
+        before - alone,
+        full - alone,
+        _modules(python, codes[1]),
+        _modules(python, codes[2]),
+    )
+
+
+def directives() -> list[str]:
+    """The directives of the benchmark's Corefile."""
+    return sorted({found for found in _DIRECTIVE.findall(COREFILE) if found != "bind"})
+
+
+def _interpreter(program: Program) -> str:
+    beside = Path(program.words[0]).resolve().with_name("python")
+    return str(beside) if beside.is_file() else sys.executable
+
+
+def _cpu_of(words: Sequence[str]) -> float:
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if status:
+        raise BenchmarkError(f"{' '.join(words)} ended with status {process.returncode}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def _modules(python: str, code: str) -> int:
+    shown = f"{code}\nimport sys\nprint(len(sys.modules))"
+    return int(subprocess.run([python, "-c", shown], capture_output=True, check=True).stdout)
+
+
+def _slowest(python: str, code: str) -> list[str]:
+    """The packages that take most of the time, by `-X importtime`."""
+    words = [python, "-X", "importtime", "-c", code]
+    printed = subprocess.run(words, capture_output=True, text=True, check=True).stderr
+    return slowest(printed)
+
+
+def slowest(printed: str) -> list[str]:
+    """What `-X importtime` has printed, by package: the slowest first."""
+    spent: dict[str, int] = {}
+    for line in printed.splitlines():
+        fields = line.removeprefix("import time:").split("|")
+        if len(fields) == 3 and fields[0].strip().isdigit():
+            package = fields[2].strip().partition(".")[0]
+            spent[package] = spent.get(package, 0) + int(fields[0])
+    ordered = sorted(spent.items(), key=lambda item: -item[1])
+    return [f"{package} {microseconds / 1e3:.0f} ms" for package, microseconds in ordered[:_SHOWN]]

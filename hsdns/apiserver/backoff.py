@@ -14,6 +14,7 @@ from typing import Final
 FIRST_PAUSE: Final = 0.8  # seconds
 MAX_PAUSE: Final = 30.0
 FACTOR: Final = 2.0
+STARTING: Final = 15.0  # seconds after its return in which a server may still refuse what it will answer soon
 HEALTHY: Final = 120.0  # seconds without a failure after which the backoff is reset
 
 
@@ -24,6 +25,11 @@ class Backoff:
         self._random = random
         self._next = FIRST_PAUSE
         self._last_failure: float | None = None
+        self._starting_until = 0.0
+
+    def begin_anew(self, now: float) -> None:
+        """Begin with the first pause, and stay with it while a server that has returned is still starting."""
+        self._next, self._starting_until = FIRST_PAUSE, now + STARTING
 
     def pause(self, now: float) -> float:
         """Return the seconds to wait after a failure at monotonic time `now`."""
@@ -31,5 +37,6 @@ class Backoff:
             self._next = FIRST_PAUSE
         self._last_failure = now
         pause = min(self._next * (1.0 + self._random.random()), MAX_PAUSE)
-        self._next = min(self._next * FACTOR, MAX_PAUSE)
+        if now >= self._starting_until:
+            self._next = min(self._next * FACTOR, MAX_PAUSE)
         return pause

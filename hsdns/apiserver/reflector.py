@@ -234,9 +234,9 @@ class Reflector:
             return 0.0
         return max(self._backoff.pause(now), self._retry_after)
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, now: float) -> None:
         """Let the pauses begin anew: the server was away, and has returned."""
-        self._backoff = Backoff(self._random)
+        self._backoff.begin_anew(now)
 
     def fail(self, sentence: str, *, invalid: bool = False) -> None:
         """Process a request without a response, or with one that is `invalid`."""

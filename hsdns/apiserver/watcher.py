@@ -64,7 +64,7 @@ class Watcher:
             pause = reflector.pause(self._clock())
             contact.lost(reflector.scope, reflector, pause)
             if await contact.wait(pause, is_away=is_away):
-                reflector.begin_anew()
+                reflector.begin_anew(self._clock())
 
     async def _request(self) -> None:
         """Send one request and process its response; raise Unreachable if there is none."""

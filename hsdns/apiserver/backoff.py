@@ -14,7 +14,9 @@ from typing import Final
 FIRST_PAUSE: Final = 0.8  # seconds
 MAX_PAUSE: Final = 30.0
 FACTOR: Final = 2.0
-STARTING: Final = 15.0  # seconds after its return in which a server may still refuse what it will answer soon
+STARTING: Final = (
+    15.0  # seconds after its return in which a server may still refuse what it will answer soon
+)
 HEALTHY: Final = 120.0  # seconds without a failure after which the backoff is reset
 
 

@@ -1,11 +1,12 @@
 """Access by `kubeconfig FILE [CONTEXT]`.
 
-Path: sources/api_server.py -> here -> kubeconfig_process.py, in its own process -> Access.
-Rule 1: kubernetes_asyncio is never loaded into the server, because it takes 70 to 90 MB.  A short-lived process loads
-        it and prints the access.
-Rule 2: that process runs at the start, when the file changes, before the credentials expire, and after the server has
-        refused them; at most once every PAUSE seconds for all requests together.
-Rule 3: if it fails, valid credentials stay in use, with a warning.
+Path: sources/api_server.py -> here -> kubeconfig_process.py, in its own process, where a plugin must run -> Access.
+Rule 1: tokens, certificates, passwords and files of them are read here.  For an exec plugin or OIDC a short-lived
+        process loads kubernetes_asyncio, runs it and prints the access: the package is never loaded into the server,
+        because it takes 70 to 90 MB.
+Rule 2: the file is read, and that process runs, at the start, when the file changes, before the credentials expire, and
+        after the server has refused them; at most once every PAUSE seconds for all requests together.
+Rule 3: if that fails, valid credentials stay in use, with a warning.
 Rule 4: secrets appear in no argument list, no file and no message.
 Source: CoreDNS 1.14.7 plugin/kubernetes/setup.go; client-go plugin/pkg/client/auth/exec.
 """
@@ -27,7 +28,13 @@ import msgspec
 
 import hsdns
 from hsdns.apiserver.access import Access, Pem, server_url
-from hsdns.apiserver.kubeconfig_file import INSTALL, PACKAGE, KubeconfigError, read_context
+from hsdns.apiserver.kubeconfig_file import (
+    INSTALL,
+    PACKAGE,
+    KubeconfigError,
+    plain_access,
+    read_context,
+)
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.token_file import TokenFile
 from hsdns.apiserver.transport import Unreachable
@@ -76,7 +83,8 @@ class _Output(msgspec.Struct, frozen=True):
 class Kubeconfig:
     """Access by a kubeconfig; `now` is a monotonic clock, `wall` the Unix time, both in seconds.
 
-    Raises ValueError if the package that reads kubeconfigs was left out: it does not come back while the server runs.
+    Raises ValueError if a plugin must run and the package that runs it was left out: it does not come back while the
+    server runs.
     """
 
     def __init__(
@@ -90,7 +98,7 @@ class Kubeconfig:
         command: Sequence[str] = COMMAND,
         timeout: float = TIMEOUT,
     ) -> None:
-        if importlib.util.find_spec(PACKAGE) is None:
+        if importlib.util.find_spec(PACKAGE) is None and _needs_plugin(path, context):
             raise ValueError(f'"kubeconfig" needs the Python package {PACKAGE}; {INSTALL}')
         self.server = f"the API server of kubeconfig {path}"
         self._path, self._context = path, context
@@ -149,12 +157,12 @@ class Kubeconfig:
         return expiry is not None and self._wall() >= expiry - margin
 
     async def _renew(self) -> None:
-        """Run the process; store its access, or the error message."""
+        """Read the file, or have the process do it; store the access, or the error message."""
         stamp = _stamp(self._path)
         if stamp != self._stamp:
             self._remembered = {}  # the file may now belong to another user
         try:
-            found = await self._run()
+            found = await asyncio.to_thread(self._read) or await self._run()
             access = _access(found, self._path)
         except ValueError as error:
             self._failure = str(error)
@@ -172,6 +180,14 @@ class Kubeconfig:
             self._warned = set(found.warnings)
         finally:
             self._stamp, self._ran_at = stamp, self._now()
+
+    def _read(self) -> _Output | None:
+        """Read an access that needs no plugin; None if one must run; raise ValueError."""
+        found = plain_access(read_context(self._path, self._context), self._path)
+        try:
+            return None if found is None else msgspec.convert(found, _Output)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"kubeconfig {self._path}: {error}") from None
 
     async def _run(self) -> _Output:
         """Run the process once; raise ValueError."""
@@ -219,6 +235,14 @@ class Kubeconfig:
         if sentence not in self._warned:
             self._warned.add(sentence)
             self._warn(sentence)
+
+
+def _needs_plugin(path: str, context: str) -> bool:
+    """Whether a plugin must run; not known, and so not needed, if the file cannot be read: current() tells that."""
+    try:
+        return plain_access(read_context(path, context), path) is None
+    except KubeconfigError:
+        return False
 
 
 def _access(found: _Output, path: str) -> Access:

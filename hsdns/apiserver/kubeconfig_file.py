@@ -1,6 +1,6 @@
 """Parser for kubeconfig files: the cluster and the user of a context, and the files that they name.
 
-Path: kubeconfig.py checks for missing parts; kubeconfig_process.py reads the context.
+Path: kubeconfig.py checks for missing parts and reads what needs no plugin; kubeconfig_process.py reads the rest.
 Rule 1: relative paths in a kubeconfig start at its folder.
 Rule 2: messages name the file and the entry, never a value of a user entry, which may be a secret.
 Source: Kubernetes docs, "Organizing Cluster Access Using kubeconfig Files"; client-go tools/clientcmd/api/v1/types.go.
@@ -8,6 +8,8 @@ Source: Kubernetes docs, "Organizing Cluster Access Using kubeconfig Files"; cli
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +90,60 @@ def read_context(path: str, name: str = "") -> Context:
     return Context(
         name, _with_paths(clusters[cluster], folder), _with_paths(users.get(user, {}), folder)
     )
+
+
+def pem(entry: Entry, key: str, path: str) -> Entry | None:
+    """Return the path of a certificate or key of an entry, or its PEM data."""
+    if data := entry.get(f"{key}-data"):
+        try:
+            return {"pem": base64.b64decode(str(data), validate=False).decode("latin-1")}
+        except binascii.Error:
+            raise KubeconfigError(f'"{key}-data" in kubeconfig {path} is not base64') from None
+    return {"path": entry[key]} if entry.get(key) else None
+
+
+def impersonation(user: Entry) -> list[tuple[str, str]]:
+    """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`, which the package ignores."""
+    found = [
+        (header, str(user[key]))
+        for key, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid"))
+        if user.get(key)
+    ]
+    found += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or ()]
+    for key, values in (user.get("as-user-extra") or {}).items():
+        found += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
+    return found
+
+
+def plain_access(context: Context, path: str) -> Entry | None:
+    """The access of a user who needs no plugin, as kubeconfig_process.py prints it; None if one must run.
+
+    Raises KubeconfigError.
+    """
+    cluster, user = context.cluster, context.user
+    if user.get("exec") or user.get("auth-provider"):
+        return None
+    token, name = str(user.get("token") or ""), user.get("username")
+    authorization = ""
+    if user.get("tokenFile"):
+        pass  # as in client-go, it takes precedence
+    elif token:
+        authorization = f"Bearer {token}"
+    elif name is not None and user.get("password") is not None:
+        pair = f"{name}:{user['password']}"
+        authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    return {
+        "server": str(cluster["server"]).rstrip("/"),
+        "insecure": bool(cluster.get("insecure-skip-tls-verify")),
+        "tls_server_name": str(cluster.get("tls-server-name") or ""),
+        "proxy": str(cluster.get("proxy-url") or ""),
+        "authority": pem(cluster, "certificate-authority", path),
+        "certificate": pem(user, "client-certificate", path),
+        "key": pem(user, "client-key", path),
+        "headers": impersonation(user),
+        "authorization": authorization,
+        "token_file": str(user.get("tokenFile") or ""),
+    }
 
 
 def _load(path: str) -> Entry:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import importlib.util
 import json
 import logging
@@ -33,6 +32,8 @@ from hsdns.apiserver.kubeconfig_file import (
     Context,
     Entry,
     KubeconfigError,
+    impersonation,
+    pem,
     read_context,
 )
 from hsdns.apiserver.redaction import Redaction
@@ -59,10 +60,10 @@ async def _find(path: str, name: str, remembered: Entry) -> Entry:
     context = read_context(path, name)
     cluster, user = context.cluster, context.user
     found: Entry = {
-        "authority": _pem(cluster, "certificate-authority", path),
-        "certificate": _pem(user, "client-certificate", path),
-        "key": _pem(user, "client-key", path),
-        "headers": _impersonation(user),
+        "authority": pem(cluster, "certificate-authority", path),
+        "certificate": pem(user, "client-certificate", path),
+        "key": pem(user, "client-key", path),
+        "headers": impersonation(user),
         "token_file": "",
         "warnings": [],
     }
@@ -175,29 +176,6 @@ def _verifying(requestor: Any) -> Any:
             return aiohttp.TCPConnector(ssl=context)
 
     return Verifying
-
-
-def _pem(entry: Entry, key: str, path: str) -> Entry | None:
-    """Return the path of a certificate or key of an entry, or its PEM data."""
-    if data := entry.get(f"{key}-data"):
-        try:
-            return {"pem": base64.b64decode(str(data), validate=False).decode("latin-1")}
-        except binascii.Error:
-            raise KubeconfigError(f'"{key}-data" in kubeconfig {path} is not base64') from None
-    return {"path": entry[key]} if entry.get(key) else None
-
-
-def _impersonation(user: Entry) -> list[tuple[str, str]]:
-    """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`, which the package ignores."""
-    found = [
-        (header, str(user[key]))
-        for key, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid"))
-        if user.get(key)
-    ]
-    found += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or ()]
-    for key, values in (user.get("as-user-extra") or {}).items():
-        found += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
-    return found
 
 
 def _provider(user: Entry, remembered: Entry, path: str) -> Entry:

@@ -30,7 +30,11 @@ print(answer)
 """
 KUBECONFIG = """
 current-context: c
-contexts: [{name: c, context: {cluster: c}}]
+contexts:
+- {name: c, context: {cluster: c, user: u}}
+- {name: lab, context: {cluster: c, user: u}}
+- {name: plain, context: {cluster: c, user: plain}}
+users: [{name: u, user: {exec: {command: login}}}, {name: plain, user: {token: abc}}]
 clusters: [{name: c, cluster: {server: "https://host"}}]
 """
 
@@ -208,6 +212,37 @@ class TestWhenItRuns:
         run(tmp_path, scenario)
 
 
+class TestPlain:
+    """Users who need no plugin: nothing is started."""
+
+    def test_current(self, tmp_path: Path) -> None:
+        async def scenario(setting: Setting) -> None:
+            setting.answers()
+            assert await setting.source.current() == Access(
+                "https://host", authorization="Bearer abc"
+            )
+            setting.path.write_text(KUBECONFIG.replace("abc", "longer"))
+            assert await setting.authorization() == "Bearer longer"
+            setting.path.write_text("contexts: 5")
+            assert await setting.authorization() == "Bearer longer"
+            assert setting.warnings == [
+                f'"contexts" of kubeconfig {setting.path} is malformed; still using the previous credentials'
+            ]
+            assert setting.runs == []
+
+        run(tmp_path, scenario, "plain")
+
+    def test_no_token(self, tmp_path: Path) -> None:
+        async def scenario(setting: Setting) -> None:
+            setting.path.write_text(KUBECONFIG.replace("abc", '"a b\\nc"'))
+            assert (
+                await setting.fault()
+                == f"the token of kubeconfig {setting.path} is not one word of ASCII"
+            )
+
+        run(tmp_path, scenario, "plain")
+
+
 class TestFailure:
     def test_valid_credentials_stay_in_use(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
@@ -262,6 +297,7 @@ class TestFailure:
     def test_nothing_to_start(self, tmp_path: Path) -> None:
         async def main() -> None:
             path = tmp_path / "kubeconfig"
+            path.write_text(KUBECONFIG)
             source = Kubeconfig(str(path), "", lambda: 0, lambda: 0, print, command=("/no/python",))
             with pytest.raises(Unreachable, match="cannot start /no/python to read kubeconfig"):
                 await source.current()
@@ -363,6 +399,7 @@ class TestCheck:
             '"kubeconfig" needs the Python package kubernetes_asyncio; install it '
             '("pip install kubernetes_asyncio"), or build the image with "--build-arg KUBECONFIG=yes"'
         )
+        Setting(tmp_path, "plain")  # which needs no plugin, and so no package
 
 
 def test_the_real_process(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hsdns.apiserver.kubeconfig import COMMAND
+from hsdns.apiserver.kubeconfig_file import plain_access, read_context
 from tests.support.apiserver.scripted_http import (
     TLS_DATA,
     Said,
@@ -311,3 +312,25 @@ def test_it_is_a_program(tmp_path: Path) -> None:
         check=True,
     )
     assert json.loads(done.stdout)["authorization"] == "Bearer abc"
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster"),
+    [
+        pytest.param({}, {}, id="anonymous"),
+        pytest.param({"token": "abc"}, {"server": "https://one/", "tls-server-name": "x"}, id="token"),
+        pytest.param({"token": "abc", "tokenFile": "token"}, {}, id="token file"),
+        pytest.param({"username": "me", "password": "secret"}, {"insecure-skip-tls-verify": True}, id="password"),
+        pytest.param({"username": "me", "password": "secret", "token": "abc"}, {}, id="token first"),
+        pytest.param({"client-certificate": "c.pem", "client-key-data": "YWJj"}, {"certificate-authority-data": "YWJj", "proxy-url": "http://p:1"}, id="certificate"),
+        pytest.param({"token": "abc", "as": "jane", "as-groups": ["ops"], "as-user-extra": {"a": ["b"]}}, {}, id="impersonation"),
+    ],
+)  # fmt: skip
+def test_plain_access_is_what_the_package_makes_of_it(
+    user: dict[str, Any], cluster: dict[str, Any], tmp_path: Path
+) -> None:
+    path = str(write(tmp_path, user, cluster))
+    expected = run(path)
+    assert json.loads(json.dumps(plain_access(read_context(path), path))) == {
+        key: value for key, value in expected.items() if key != "warnings"
+    }

@@ -29,7 +29,7 @@ FUZZ_SECONDS ?= 20
 EXPLANATIONS ?= 5000
 QUESTIONS ?= 12
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures scenario-pages changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door bench-fixtures bench-load load-demo dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures scenario-pages changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door bench-fixtures bench-load bench-verdicts load-demo dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,6 +135,9 @@ bench-fixtures: $(VENV)/test  ## Measure the pytest fixture hsdns_cluster: until
 
 bench-load: $(VENV)/test $(VENV)/compiled  ## Compare what `hsdns load` costs with dnsperf (needs dnsperf; BENCH_ARGS)
 	$(BIN)/python -m loadtest.generator $(BENCH_ARGS)
+
+bench-verdicts: $(VENV)/test $(VENV)/compiled  ## Verify 10,000,000 answers of hsdns under 1,000 changes a second (BENCH_ARGS)
+	$(BIN)/python -m loadtest.verdicts $(BENCH_ARGS)
 
 load-demo: $(VENV)/test $(VENV)/compiled  ## Load servers under a cluster that changes, with reports as pages (LOAD_ARGS)
 	$(BIN)/python -m loadtest.demo $(LOAD_ARGS)

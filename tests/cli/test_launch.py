@@ -25,6 +25,7 @@ from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Position, Token
 from hsdns.plugins import NOT_YET, ORDER, log
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.log import Log
 from hsdns.plugins.whoami import Whoami
 from loadtest.ports import free_port
 
@@ -78,8 +79,16 @@ def test_lines_of_queries_are_not_made_while_nobody_reads(
         def __str__(self) -> str:
             raise AssertionError("it is made")
 
-    set_up_logging(lambda: True)
+    asked: list[int] = []
+
+    def refuse(lines: int) -> bool:
+        asked.append(lines)
+        return True
+
+    set_up_logging(refuse)
     logging.getLogger("hsdns.plugin.log").info(Line())
+    assert Log.drop_lines(30)
+    assert asked == [1, 30]
     logging.getLogger("hsdns.plugin.errors").error("broken")
     set_up_logging()
     logging.getLogger("hsdns.plugin.log").info("a query")

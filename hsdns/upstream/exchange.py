@@ -231,7 +231,7 @@ class Upstream:
             return await self._ask_stream(proto, message, query)
 
     async def _ask_stream(self, proto: str, message: bytes, query: Query) -> Reply:
-        """Send a query over a connection of its own meanwhile, and close that after an error."""
+        """Send a query over a connection that no other query uses meanwhile; close it after an error."""
         while True:
             connection = self.pool.take(proto)
             reused = connection is not None

@@ -10,7 +10,8 @@ Rule 3: identical questions that wait share one query; each asker has its own ti
         one is over, the query is lost: it is sent again for the others, with another ID.
 Rule 4: no more than MAX_WAITING askers wait.  One more displaces the one that has waited longest: it is the least
         likely to get a reply, and a flood of names without one leaves new queries the time that a reply takes.
-Rule 5: ask() resumes no other asker, so that nothing is recursive: errors of others are reported in the next turn.
+Rule 5: ask() resumes no other asker, to avoid recursion: errors of others are reported in the next iteration of the
+        loop.
 """
 
 from __future__ import annotations
@@ -28,9 +29,7 @@ from hsdns.wire.decode_reply import HEADER_LEN, answers_question
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query
 
-MAX_PORTS: Final = (
-    4  # sockets in use; those that gave way and wait for their last replies come on top
-)
+MAX_PORTS: Final = 4  # sockets in use, without replaced sockets that wait for their last replies
 MAX_SENT: Final = 1024  # queries from one source port
 MAX_AGE: Final = 30.0  # seconds of a source port
 MAX_WAITING: Final = 8192  # askers
@@ -121,7 +120,7 @@ class Multiplexer:
         self._deadlines: Deadlines[Exchange] = Deadlines(TICK)
         self._waiting: dict[Wait[bytes], Exchange] = {}  # the one that has waited longest first
         self._timer: asyncio.TimerHandle | None = None
-        self._ticks = False  # whether the timer is that of the next tick
+        self._ticks = False  # whether the timer is set for the next tick
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None  # which to ask for costs a system call
 
@@ -168,7 +167,7 @@ class Multiplexer:
                 self._leave(wait)
 
     def expire(self) -> None:
-        """End what is over: time-outs, and sockets that are idle; called by a timer while there is anything."""
+        """End expired queries and idle sockets; called by a timer while there are any."""
         now = self._clock()
         for exchange in self._deadlines.take_due(now):
             if exchange.is_outstanding:  # one before it may have displaced it
@@ -220,7 +219,7 @@ class Multiplexer:
             pass  # lost, as it may be anywhere in the network
         except OSError as error:
             others = tuple(port.outstanding.values())
-            # Either of this datagram, and it comes again, or of those before, and this one was not sent.
+            # The error is of this datagram, and comes again, or of earlier ones, and this datagram was not sent.
             try:
                 send(message)
             except BlockingIOError:
@@ -283,7 +282,7 @@ class Multiplexer:
                     wait.fail(error)
 
     def _end(self, exchange: Exchange) -> list[Wait[bytes]]:
-        """Expect no reply any more; return those who asked, for whom nothing is stored any more."""
+        """Stop waiting for a reply; remove its askers, and return them."""
         self._forget(exchange)
         waits = [wait for wait, _ in exchange.askers]
         for wait in waits:
@@ -291,7 +290,7 @@ class Multiplexer:
         return waits
 
     def _expire_exchange(self, exchange: Exchange, now: float) -> None:
-        """Time the askers out whose time is over, and send the query again for the others if it is lost."""
+        """Time out askers past their deadlines, and send the query again for the others if it is lost."""
         rest = [each for each in exchange.askers if each[1] > now]
         if not rest:
             for wait in self._end(exchange):
@@ -359,7 +358,7 @@ class Multiplexer:
 
 
 def _in_task(wait: Wait[T], loop: asyncio.AbstractEventLoop) -> Awaitable[T]:
-    """Return what a task can await."""
+    """Return an awaitable for a task."""
     over: asyncio.Future[T] = loop.create_future()
     wait.resume = partial(_pass_on, over, wait)
     return over

@@ -31,7 +31,6 @@ UNTESTED = {
     "hsdns/cluster/source.py": "protocols only; the sources are tested",
     "hsdns/cluster/view.py": "protocols only; store.py and earlier.py, which have them, are tested",
     "hsdns/http_page.py": "a tuple; server/http.py, which answers with it, is tested",
-    "hsdns/load/errors.py": "an exception; the modules of load/ that raise it are tested",
     "hsdns/recording/zstd.py": "names of the standard library; frames.py, which uses them, is tested",
     "hsdns/server/start_error.py": "names and an exception; lifecycle.py, which raises it, is tested",
     "hsdns/wire/iana.py": "numbers; the tests of the codec compare them with dnspython's",

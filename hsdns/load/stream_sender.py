@@ -76,7 +76,8 @@ class StreamSender:
     def _send(self, begin: int, due: int, now: int) -> int | None:
         """Give what is due to the connections; return when the next query is."""
         following: int | None = due
-        ask, queries, turn = self._pool.ask, self._queries, []
+        ask, queries = self._pool.ask, self._queries
+        turn: list[Asked] = []
         while following is not None and len(turn) < MOST:
             planned = begin + following
             if planned > now:

@@ -10,6 +10,7 @@ from typing import Final
 
 from hsdns.load.comparison import Shown, comparison, differences, shown
 from hsdns.load.connection_report import ConnectionsReport, reasons
+from hsdns.load.figures import us_to_text
 from hsdns.load.lookup_text import lookup_lines
 from hsdns.load.propagation_counts import PropagationReport
 from hsdns.load.report import (
@@ -30,7 +31,6 @@ from hsdns.load.words import (
     rates,
     share,
     since_begin,
-    us_to_text,
 )
 
 _LABEL: Final = 10

@@ -279,8 +279,10 @@ class Truth:
             return
         for _ in range(len(states) // 2):
             states.popleft()
-        for timeline in (*self._services.values(), *self._addresses.values()):
-            timeline.forget(states[0])
+        for service in list(self._services.values()):  # questions may be learnt meanwhile
+            service.forget(states[0])
+        for address in self._addresses.values():
+            address.forget(states[0])
 
     def _make(self, question: int, state: int) -> Answer | None:
         subject, name, qtype = self.subjects[question], *self.questions[question][:2]

@@ -1,6 +1,6 @@
 import pytest
 
-from hsdns.load.figures import Percentile
+from hsdns.load.figures import Percentile, us_to_text
 from hsdns.load.report import LimitReport
 from hsdns.load.words import (
     age,
@@ -10,7 +10,6 @@ from hsdns.load.words import (
     percentiles,
     share,
     since_begin,
-    us_to_text,
 )
 
 

@@ -58,6 +58,7 @@ LOOKS: Final = 6  # at an answer that is not right
 PAUSE: Final = 0.2  # seconds between two looks
 AT_ONCE: Final = 16  # servers
 NEEDED: Final = ("services", "endpointslices", "namespaces")  # to know what is right
+NO_SERVICE: Final = "no Service for DNS is known (kube-system/kube-dns); name servers with -server"
 UNREACHED: Final = (
     "no pod of the cluster's DNS can be reached from here, as is usual outside of the cluster; "
     "run it on a node or in a pod, or name servers with -server"
@@ -115,7 +116,8 @@ def with_servers(
     except NotAsked as error:
         return with_answers(dump, [], str(error))
     is_known = any(each["counts"] for each in answers)
-    found = with_answers(dump, answers, "" if is_known else UNREACHED)
+    reason = "" if is_known else UNREACHED if answers else NO_SERVICE
+    found = with_answers(dump, answers, reason)
     return with_reason(found, POD_VIEW, why) if why else found
 
 
@@ -156,9 +158,7 @@ def ask_servers(
             if not questions:
                 raise NotAsked("the kubernetes block of the Corefile has reverse zones only")
             if not servers and view is None:
-                raise NotAsked(
-                    "no Service for DNS is known (kube-system/kube-dns); name servers with -server"
-                )
+                raise NotAsked(NO_SERVICE)
 
             def look(server: DnsServer) -> dict[str, Any]:
                 return _look(server, questions, truth.latest, sleep)

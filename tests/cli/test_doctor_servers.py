@@ -313,13 +313,14 @@ def test_a_pod_is_asked_from(
         return found
 
     monkeypatch.setattr(PodView, "ask", ask)
-    reasons = []
+    reasons, answers = [], []
     with api(OBJECTS) as url:
         for found in ([("HS231", "error", "Pod shop/web-0")], [], []):
             printed = run(capsys, url, "shop/web", "-from-pod", "shop/web-0")
             assert of_servers(printed) == found
             lacking = {each["resource"]: each["reason"] for each in printed["unchecked"]}
             reasons.append(lacking.get("from-pod", ""))
+            answers.append(lacking.get("answers", ""))
             saved = Path("saved.json").read_bytes()
             assert unread_kinds(saved).get("from-pod", "") == reasons[-1]
     assert reasons == [
@@ -327,6 +328,7 @@ def test_a_pod_is_asked_from(
         "no right",
         "what the container in Pod shop/web-0 printed is not that of this hsdns ask; see -image",
     ]
+    assert answers == ["", doctor_servers.NO_SERVICE, doctor_servers.NO_SERVICE]
     view, questions = asked[0]
     assert view == "Pod shop/web-0"
     assert {"kubernetes.default.svc.cluster.local./A", "web.shop.svc.cluster.local./A"} <= set(questions)  # fmt: skip

@@ -1,4 +1,4 @@
-"""HS121, HS151 to HS153: EndpointSlices and Endpoints that are written by hand.
+"""HS121, HS122, HS151 to HS153: EndpointSlices and Endpoints, and what they lack.
 
 Path: judging.py -> here.
 """
@@ -53,6 +53,34 @@ def missing_family(objects: Objects) -> Iterator[Remark]:
                 f"no EndpointSlice has {missing[0]} addresses, so the name has no {rrtype} record; "
                 f"add a slice with addressType: {missing[0]}, or write one family",
             )
+
+
+@check("HS122")
+def pods_of_one_family(objects: Objects) -> Iterator[Remark]:
+    """Dual-stack Services of whose pods some have addresses of one family."""
+    for manifest, service in objects.services:
+        families = service.spec.ip_families or []
+        if not service.spec.selector or len(families) < 2:
+            continue
+        found: dict[str, set[str]] = {}
+        for _, each in slices_of(objects, manifest):
+            found.setdefault(each.address_type, set()).update(
+                endpoint.target_ref.name
+                for endpoint in each.endpoints or ()
+                if endpoint.target_ref is not None and endpoint.target_ref.name
+            )
+        everyone = set[str]().union(*found.values())
+        for family in families:
+            lacking = sorted(everyone - found.get(family, set()))
+            if lacking:
+                rrtype = "AAAA" if family == "IPv6" else "A"
+                more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+                yield manifest.remark(
+                    "spec.ipFamilies",
+                    f"{len(lacking)} of {len(everyone)} pods have no {family} address ({lacking[0]}{more}), so the "
+                    f"{rrtype} records lack them; see whether their nodes are dual-stack, and replace pods from before",
+                )
+                break
 
 
 @check("HS151")

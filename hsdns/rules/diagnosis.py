@@ -47,7 +47,7 @@ NEEDS: Final[dict[str, str]] = {
 }
 # What a dump of a cluster never has: the API server refused it, it is a text around the objects, or it is not read.
 OF_FILES: Final = frozenset(
-    {"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132", "HS153"}
+    {"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132", "HS153", "HS222"}
 )
 WHOLE: Final = frozenset({"services", "pods", "pods that run", "statefulsets", "deployments"})
 # About the servers that every name depends on, so also shown where a part of the cluster is judged.

@@ -1,4 +1,4 @@
-"""HS221: the cluster's domain, which the Corefile, the kubelets and the search lists of pods each have to know.
+"""HS221, HS222: the domain of the cluster, which the Corefile, the kubelets, search lists and istiod each have to know.
 
 Path: judging.py -> here -> rules/corefile.py.
 Rule 1: the domains are the zones of the kubernetes blocks, without the reverse ones.  If one of them is only known
@@ -20,6 +20,7 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.rules.check import check
 from hsdns.rules.corefile import zones_of
 from hsdns.rules.finding import Remark
+from hsdns.rules.mesh import is_istiod
 from hsdns.rules.objects import Objects, PodSet
 from hsdns.wire.name import ROOT, Name
 
@@ -57,6 +58,41 @@ def differs(objects: Objects) -> Iterator[Remark]:
                 "found with it; write the cluster's own domain, or add a server block that forwards the other one",
                 level="warning",
             )
+
+
+@check("HS222")
+def istiod_differs(objects: Objects) -> Iterator[Remark]:
+    """The domain that istiod gives its proxies."""
+    domains = served_domains(objects)
+    for pods in objects.templates if domains else ():
+        if pods.manifest.kind != "Deployment" or not is_istiod(pods.manifest):
+            continue
+        for field, domain in _domain_flags(pods):
+            if domain not in domains:
+                yield pods.manifest.remark(
+                    field,
+                    f"istiod tells its proxies that the cluster is {domain}, and the Corefile serves "
+                    f"{' and '.join(domains)}, so the names that proxies know are none that DNS answers; write the "
+                    "same domain in both",
+                )
+
+
+def _domain_flags(pods: PodSet) -> Iterator[tuple[str, str]]:
+    """What --domain says in the arguments of containers, with the fields."""
+    spec: Any = pods.manifest.content
+    for step in pods.field.split("."):
+        spec = spec.get(step) if isinstance(spec, dict) else None
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    for number, container in enumerate(containers if isinstance(containers, list) else ()):
+        listed = container.get("args") if isinstance(container, dict) else None
+        words = [str(each) for each in listed] if isinstance(listed, list) else []
+        for at, word in enumerate(words):
+            flag, assigned, value = word.partition("=")
+            if flag == "--domain":
+                at, value = (at, value) if assigned else (at + 1, "".join(words[at + 1 : at + 2]))
+                if value and "$" not in value:
+                    field = f"{pods.field}.containers[{number}].args[{at}]"
+                    yield field, value.rstrip(".").lower()
 
 
 def served_domains(objects: Objects) -> list[str]:

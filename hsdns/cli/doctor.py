@@ -246,7 +246,12 @@ async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
         with Progress(sys.stderr) as progress:
             return await collect(transport, namespace, progress.tell)
     except Unreachable as error:
-        raise FlagError(f"the cluster could not be read: {error}") from None
+        hint = (
+            ""
+            if namespace or "(403)" not in str(error)
+            else "; for rights in one namespace, hsdns doctor NAMESPACE"
+        )
+        raise FlagError(f"the cluster could not be read: {error}{hint}") from None
     finally:
         await transport.close()
 

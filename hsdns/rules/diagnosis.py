@@ -36,8 +36,11 @@ NEEDS: Final[dict[str, str]] = {
     "HS175 HS212 HS213 HS214 HS215 HS221",
     "pods that run": "HS143 HS212 HS213 HS215",  # where templates of pods are in a file, and no pods
     "deployments": "HS101 HS211 HS214",
+    "daemonsets": "HS101 HS211 HS214",
+    "replicasets": "HS101",
     "statefulsets": "HS101 HS102 HS103 HS109 HS155 HS157",
     "networkpolicies": "HS161 HS162 HS163",
+    "namespaces": "HS163",  # their labels
     "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS210 HS221 HS241 HS242 HS243 HS244 HS245 "
     "HS246 HS247 HS248",
     "clusterroles": "HS181",
@@ -49,7 +52,9 @@ NEEDS: Final[dict[str, str]] = {
 OF_FILES: Final = frozenset(
     {"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132", "HS153", "HS222"}
 )
-WHOLE: Final = frozenset({"services", "pods", "pods that run", "statefulsets", "deployments"})
+WHOLE: Final = frozenset(
+    "services|pods|pods that run|statefulsets|deployments|daemonsets|replicasets".split("|")
+)
 # About the servers that every name depends on, so also shown where a part of the cluster is judged.
 OF_SERVERS: Final = frozenset({"HS211", "HS212", "HS213", "HS214", "HS215", "HS231", "HS232"})
 MAIN: Final = ("services", "endpointslices", "pods", "pods that run")
@@ -93,7 +98,10 @@ def diagnose(
     Entries with a path are about files.  Raise ValueError if the dump does not have the target.
     """
     read = read_files([(name, content)], is_whole=not WHOLE & set(reasons))
-    places = _places(read.objects, target) if target else None
+    try:
+        places = _places(read.objects, target) if target else None
+    except ValueError as error:
+        raise ValueError(f"{error}{_unread(reasons)}") from None
     left_out = frozenset() if preview else previews()
     reasons = {key: why for key, why in reasons.items() if not _is_of(key, left_out)}
     unchecked = {
@@ -169,6 +177,12 @@ def _is_of_file(finding: Finding, patterns: Sequence[SilencePattern]) -> bool:
 
 def _problems(read: Files) -> list[str]:
     return [*read.unread, *read.templates]
+
+
+def _unread(reasons: Mapping[str, str]) -> str:
+    """What may be there all the same, in a sentence about what is not."""
+    found = [f"{each}: {reasons[each]}" for each in ("services", "pods") if each in reasons]
+    return f"; not all could be read ({', '.join(found)})" if found else ""
 
 
 def _places(objects: Objects, target: str) -> set[str]:

@@ -45,6 +45,7 @@ _METADATA: Final = (
 _KUBELET: Final = "kubelet"  # the key of kubeadm's ConfigMap kubelet-config
 _CONFIG_MAPS: Final = ("coredns", "node-local-dns", "coredns-custom", "hsdns", "kubelet-config")
 _WORKLOADS: Final = ("StatefulSet", "Deployment", "DaemonSet")  # each has a template of its pods
+_OFTEN_NONE: Final = ("DaemonSet", "ReplicaSet")  # so their absence says nothing about a file
 _ROLES: Final = ("system:coredns", "coredns", "hsdns")
 
 
@@ -181,7 +182,9 @@ def unread_kinds(dump: bytes) -> dict[str, str]:
             unread = {}
     else:
         unread = {
-            each.plural: "there are none in the file" for each in KINDS if not _has(dump, each.kind)
+            each.plural: "there are none in the file"
+            for each in KINDS
+            if each.kind not in _OFTEN_NONE and not _has(dump, each.kind)
         }
         if "pods" in unread and any(_has(dump, each) for each in _WORKLOADS):
             unread = {RUNNING if key == "pods" else key: each for key, each in unread.items()}
@@ -239,7 +242,9 @@ async def _page(
 
 
 def _reason(kind: Listed, status: int, said: str) -> str:
-    if status in (401, 403):
+    if status == 401:
+        return "the server does not accept the credentials (401)"
+    if status == 403:
         return f"no right to list {kind.plural} ({status})"
     if status == 404:
         return f"the server does not know {kind.group_version} {kind.plural} (404)"

@@ -113,6 +113,26 @@ def test_without_pods_nothing_is_said_about_what_may_be_there() -> None:
     assert "HS101" not in diagnosis.passed
 
 
+@pytest.mark.parametrize(
+    ("reasons", "sentence"),
+    [
+        ({"services": "no right", "jobs": "x"}, 'there is no object in a namespace "c"; not all could be read (services: no right)'),
+        ({"services": "a", "pods": "b"}, 'there is no object in a namespace "c"; not all could be read (services: a, pods: b)'),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_may_not_have_been_read(reasons: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ValueError, match="there is no") as caught:
+        found("c", **reasons)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("plural", ["daemonsets", "replicasets", "deployments", "statefulsets"])
+def test_without_workloads_a_selector_may_match_some(plural: str) -> None:
+    diagnosis = diagnose("dump", DUMP, {plural: "no right"})
+    assert "HS101" not in {each.rule.code for each in diagnosis.findings}
+    assert "HS101" in diagnosis.unchecked[plural]
+
+
 def test_what_has_passed() -> None:
     diagnosis = diagnose("dump", DUMP, {"networkpolicies": "no right"})
     assert not diagnosis.is_blind

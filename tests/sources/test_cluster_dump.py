@@ -146,6 +146,7 @@ def test_one_namespace() -> None:
     ("answer", "reason"),
     [
         (403, "no right to list pods (403)"),
+        (401, "the server does not accept the credentials (401)"),
         (404, "the server does not know v1 pods (404)"),
         (500, "pods could not be read: *** failure (500)"),
         (b"[]", "what the server sends for pods is not a list"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 
 from hsdns import cli
 from hsdns.apiserver.transport import Unreachable
+from hsdns.rules.diagnosis import MAIN
 from hsdns.sources import cluster_dump
-from tests.support.apiserver.real_api import RealApi, missing_assets
+from tests.support.apiserver.real_api import USER, RealApi, missing_assets
 
 DUMP = """{"apiVersion": "v1", "kind": "List", "metadata": {"annotations": {"hsdns.io/unread": "{}"}}, "items": [
   {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db", "namespace": "lab"},
@@ -138,33 +140,112 @@ def test_a_cluster_that_cannot_be_read(
     assert capsys.readouterr().err == "the cluster could not be read: connection refused\n"
 
 
-@pytest.mark.skipif(bool(missing_assets()), reason=missing_assets())
-@pytest.mark.sockets
-@pytest.mark.slow
-def test_a_real_api_server(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the account may read is judged, and the rest is named with the right that is missing."""
-    with RealApi() as api:
-        authority = base64.b64encode(api.authority).decode()
-        server = f"https://127.0.0.1:{api.port}"
-        text = KUBECONFIG.replace("https://192.0.2.1:6443", server).replace(
-            "token: x", f"token: {api.token}"
-        )
-        (folder / "config").write_text(
-            text.replace(f'"{server}"', f'"{server}", certificate-authority-data: {authority}')
-        )
+@pytest.fixture(scope="module")
+def api() -> Iterator[RealApi]:
+    if missing := missing_assets():
+        pytest.skip(missing)
+    with RealApi() as found:
         for item in json.loads(DUMP)["items"][:2]:
             item["metadata"]["namespace"] = "default"
             item["spec"]["ports"] = [{"port": 80}]
-            api.apply(item)
-        api.grant(["services", "endpointslices", "namespaces", "pods"])
-        assert cli.main(["doctor", "default", "-kubeconfig", "config", "-o", "json"]) == 1
-        value = json.loads(capsys.readouterr().out)
-        assert [each["code"] for each in value["findings"]] == ["HS131"]
-        reasons = {each["resource"]: each["reason"] for each in value["unchecked"]}
-        assert reasons["networkpolicies"] == "no right to list networkpolicies (403)"
-        assert not {"services", "pods"} & set(reasons)
-        api.grant(["services"])
-        assert cli.main(["doctor", "default", "-kubeconfig", "config", "-o", "json"]) == 2
-        value = json.loads(capsys.readouterr().out)
-        assert {"pods", "endpointslices"} <= {each["resource"] for each in value["unchecked"]}
-        assert [each["code"] for each in value["findings"]] == ["HS131"]
+            found.apply(item)
+        yield found
+
+
+EVERY = {each.plural: each for each in cluster_dump.KINDS}
+
+
+def with_rights(api: RealApi, plurals: Collection[str]) -> None:
+    """Let the account under test list these resources, and no others."""
+    rules = [
+        {"apiGroups": [each.group_version.rpartition("/")[0]], "resources": [plural], "verbs": ["list"]}
+        for plural, each in EVERY.items()
+        if plural in plurals
+    ]  # fmt: skip
+    path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{USER}"
+    assert api.ask("PATCH", path, {"rules": rules})[0] == 200
+    while any(
+        (api.ask("GET", f"{each.path('')}?limit=1", token=api.token)[0] == 200)
+        is not (plural in plurals)
+        for plural, each in EVERY.items()
+    ):
+        pass  # the authorizer sees the role a moment later
+
+
+def access(name: str, api: RealApi, token: str = "") -> str:
+    """A context, with its cluster and user, as elements for a kubeconfig."""
+    authority = base64.b64encode(api.authority).decode()
+    server = f"https://127.0.0.1:{api.port}"
+    return json.dumps(
+        {
+            "contexts": {"name": name, "context": {"cluster": name, "user": name}},
+            "clusters": {
+                "name": name,
+                "cluster": {"server": server, "certificate-authority-data": authority},
+            },
+            "users": {"name": name, "user": {"token": token or api.token}},
+        }
+    )
+
+
+def kubeconfig(*contexts: str) -> str:
+    """A kubeconfig with some contexts; the first is the current one."""
+    found = [json.loads(each) for each in contexts]
+    lists = {key: [each[key] for each in found] for key in ("contexts", "clusters", "users")}
+    current = found[0]["contexts"]["name"]
+    return json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": current, **lists})
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_each_right_that_is_missing_is_named(
+    api: RealApi, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a real API server: rule by rule, what could not be checked, and for want of which right."""
+    (folder / "config").write_text(kubeconfig(access("a", api)))
+    words = ["doctor", "-kubeconfig", "config", "-no-ask"]
+    for lacking in ("", *EVERY):
+        with_rights(api, EVERY.keys() - {lacking})
+        assert cli.main(words) == (2 if lacking in MAIN else 1), lacking
+        told = capsys.readouterr().out.splitlines()
+        lines = [
+            each for each in told if each.startswith("not checked: ") and "-no-ask" not in each
+        ]
+        wanted = f": {lacking}: no right to list {lacking} (403)"
+        assert [each.endswith(wanted) for each in lines] == ([True] if lacking else []), told
+    with_rights(api, EVERY.keys() - {"services"})
+    assert cli.main(["doctor", "default", *words[1:]]) == 2
+    assert capsys.readouterr().err.endswith("(services: no right to list services (403))\n")
+    with_rights(api, ())
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err == (
+        "the cluster could not be read: no right to list services (403); "
+        "for rights in one namespace, hsdns doctor NAMESPACE\n"
+    )
+    (folder / "config").write_text(kubeconfig(access("a", api, "another")))
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err == (
+        "the cluster could not be read: the server does not accept the credentials (401)\n"
+    )
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_two_real_clusters(api: RealApi, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two contexts of one kubeconfig, whose Services differ; and two of one name."""
+    with RealApi() as other:
+        for item in api.items("Service"):
+            if item["metadata"]["name"] == "web":
+                item["kind"], item["metadata"] = "Service", {"name": "web", "namespace": "default"}
+                item["spec"] = {"ports": [{"port": 81}], "selector": {"app": "web"}}
+                other.apply(item)
+        contexts = [access("west", api, api.admin), access("east", other, other.admin)]
+        (folder / "config").write_text(kubeconfig(*contexts))
+        words = ["doctor", "default/web", "-kubeconfig", "config", "-against"]
+        assert cli.main([*words, "west"]) == 0
+        capsys.readouterr()
+        assert cli.main([*words, "east"]) == 1
+        assert "spec.ports[80/TCP].port: here 80, there 81\n" in capsys.readouterr().out
+        (folder / "config").write_text(kubeconfig(contexts[0], contexts[0]))
+        assert cli.main([*words, "west"]) == 2
+        assert 'has two contexts named "west"' in capsys.readouterr().err

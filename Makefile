@@ -100,7 +100,7 @@ docs-examples: $(VENV)/test $(VENV)/compiled  ## Start every Corefile and run ev
 	$(BIN)/pytest --quiet tests/docs tests/test_layout.py
 
 pictures: $(VENV)/test $(VENV)/compiled  ## Draw the pictures of the docs again (needs dig and chromium)
-	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top docs.pictures.dashboard docs.pictures.load loadtest.summary; do $(BIN)/python -m $$each || exit; done
+	@for each in docs.pictures.architecture docs.pictures.terminal docs.pictures.top docs.pictures.dashboard docs.pictures.load docs.pictures.audit loadtest.summary; do $(BIN)/python -m $$each || exit; done
 
 scenario-pages: $(VENV)/run  ## Write the pages of the fault scenarios again
 	$(BIN)/python -m hsdns.fault_scenarios.page docs/fault-scenarios

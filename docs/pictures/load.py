@@ -41,9 +41,14 @@ async def draw(page: Path) -> bytes:
 
 async def picture(opened: Tab, page: Path) -> bytes:
     """The same, in a browser that runs."""
+    return await clipped(opened, page, END)
+
+
+async def clipped(opened: Tab, page: Path, end: str) -> bytes:
+    """A page down to where an expression of JavaScript says, as PNG; it loads nothing from elsewhere."""
     await opened.show(WIDTH)
     await opened.open(page.as_uri())
-    height = await opened.value(END)
+    height = await opened.value(end)
     assert opened.complaints == []
     assert [url for url in opened.asked if not url.startswith("file:")] == []
     clip = {"x": 0, "y": 0, "width": WIDTH, "height": height, "scale": 1}

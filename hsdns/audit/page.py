@@ -27,10 +27,7 @@ _STYLES: Final = {
     SLOW: "rcode nxdomain",
     TTL: "rcode other",
 }
-_BAR: Final = 16.0
-_STEP: Final = 26.0
-_LEFT: Final = 170.0
-_RIGHT: Final = 790.0
+_BAR: Final = 16.0  # pixels
 
 
 def page(reports: Sequence[AuditReport]) -> str:
@@ -82,26 +79,26 @@ def _notes(reports: Sequence[AuditReport]) -> Iterator[tuple[str, str, str]]:
 
 
 def _bars(servers: Sequence[tuple[AuditReport, ServerReport]]) -> str:
-    """Shares of the verdicts: a bar for each server."""
+    """Shares of the verdicts: a bar for each server, as wide as the page."""
     drawn: list[str] = []
     seen: dict[str, None] = {}
-    for row, (_, server) in enumerate(servers):
-        top = row * _STEP + 4
-        name = escape(server.server)
-        drawn.append(f'<text class="label" x="0" y="{top + 12:g}">{name}</text>')
-        x = _LEFT
-        for word, count in _exclusive(server):
-            width = count / max(1, sum(each for _, each in _exclusive(server))) * (_RIGHT - _LEFT)
+    for _, server in servers:
+        shares = _exclusive(server)
+        x, total = 0.0, max(1, sum(count for _, count in shares))
+        parts = []
+        for word, count in shares:
+            width = count / total * svg.WIDTH
             seen[word] = None
-            drawn.append(svg.rectangles([(x, top, max(width, 1.5), _BAR)], _style(word)))
+            parts.append(svg.rectangles([(x, 0, max(width, 1.5), _BAR)], _style(word)))
             x += width
-    told = "; ".join(
-        f"{server.server}: {', '.join(f'{count} {word}' for word, count in server.counts.items())}"
-        for _, server in servers
-    )
-    drawing = svg.drawing(len(servers) * _STEP + 8, "Verdicts", told, drawn)
+        told = ", ".join(f"{count} {word}" for word, count in server.counts.items())
+        drawn.append(
+            f'<p class="soft">{escape(server.server)}</p>'
+            f'<svg viewBox="0 0 {svg.WIDTH} {_BAR:g}" preserveAspectRatio="none" role="img" '
+            f'aria-label="{escape(told)}" style="min-width:0;height:{_BAR:g}px">{"".join(parts)}</svg>'
+        )
     return figure(
-        "Verdicts", drawing, legend((_style(word), word) for word in WORDS if word in seen)
+        "Verdicts", "".join(drawn), legend((_style(word), word) for word in WORDS if word in seen)
     )
 
 

@@ -33,6 +33,8 @@ def test_a_server_that_lags() -> None:
     assert "a.shop.svc.cluster.local. A stale by 3.0 s; lacks A 10.0.0.1, A 10.0.0.2" in told
     assert "b.shop.svc.cluster.local. A lost" in told
     assert "c.shop.svc.cluster.local. A slow: 500 ms" in told
+    # Bars have no least width, so that all of one is seen on a telephone.
+    assert found.count('style="min-width:0;height:16px"') == 2
     # Each bar with its table: three verdicts of the second server, one of the first.
     assert found.count('<rect class="verdict stale"') == 1
     assert 'aria-label="Verdicts"' in found

@@ -22,6 +22,7 @@ import pytest
 
 from hsdns import __version__
 from hsdns.cli import coredns, launch
+from hsdns.cli.corefile_source import CorefileSource
 from hsdns.plugins import ORDER
 from hsdns.server import interfaces
 from hsdns.wire.framing import frame
@@ -44,7 +45,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The arguments of launch.serve()."""
     calls: list[dict[str, Any]] = []
 
-    def serve(source: launch.CorefileSource, port: int, **options: Any) -> int:
+    def serve(source: CorefileSource, port: int, **options: Any) -> int:
         calls.append({"path": source.path, "port": port, **options})
         return 0
 

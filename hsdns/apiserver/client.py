@@ -31,15 +31,15 @@ from hsdns.apiserver.connections import Connections, Route, head_of
 from hsdns.apiserver.fault import describe, is_away, is_tls
 from hsdns.apiserver.http_connection import BUFFER_LEN, HttpConnection, HttpFault
 from hsdns.apiserver.obstacle import Obstacle, Obstacles, Refusal, away
+from hsdns.apiserver.protobuf import is_protobuf, status_text
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.tls import TlsContexts
-from hsdns.apiserver.transport import Away, Response, Unreachable
+from hsdns.apiserver.transport import JSON, Away, Response, Unreachable
 from hsdns.metrics import DEFAULT_BUCKETS, Registry
 
 # Seconds; a server that is starting may delay a list for most of a minute.
 HEADERS_TIMEOUT: Final = 60.0
 ERROR_READ_TIMEOUT: Final = 10.0  # seconds; the bodies of errors are short
-ACCEPT: Final = "application/json"
 AHEAD_LEN: Final = 1 << 23  # octets of a response to take in before get() is called
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 _FAULTS: Final = (HttpFault, OSError, TimeoutError)
@@ -51,6 +51,13 @@ class _Asked(NamedTuple):
     connection: HttpConnection
     route: Route
     access: Access
+
+
+class _Ahead(NamedTuple):
+    """A request that was sent ahead: what it asks for, and what becomes its response."""
+
+    essence: dict[str, str]
+    task: asyncio.Task[_Asked]
 
 
 class ApiClient:
@@ -74,7 +81,7 @@ class ApiClient:
         self.obstacles = Obstacles()
         self._connections = Connections()
         self._bodies: dict[HttpConnection, str] = {}  # with the paths
-        self._ahead: dict[str, tuple[Mapping[str, str], asyncio.Task[_Asked]]] = {}  # by path
+        self._ahead: dict[str, _Ahead] = {}  # by path
         self._requests = registry.counter(
             "coredns_kubernetes_rest_client_requests_total",
             "Number of HTTP requests, partitioned by status code, method, and host.",
@@ -88,7 +95,9 @@ class ApiClient:
         )
 
     @asynccontextmanager
-    async def get(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Response]:
+    async def get(
+        self, path: str, query: Mapping[str, str], accept: str = JSON
+    ) -> AsyncIterator[Response]:
         """Send a GET; the response is valid within the context."""
         access = await self._current()
         host = urlsplit(access.server).netloc
@@ -99,8 +108,8 @@ class ApiClient:
             yield Refusal(path, obstacle)
             return
         try:
-            asked = await self._sent_ahead(path, query, obstacle)
-            asked = asked or await self._send(access, path, query, obstacle)
+            asked = await self._sent_ahead(path, query, accept, obstacle)
+            asked = asked or await self._send(access, path, query, accept, obstacle)
         except Unreachable:
             self._requests.inc(("<error>", "GET", host))
             raise
@@ -137,16 +146,17 @@ class ApiClient:
         except _FAULTS as error:
             raise self._unreachable(access, error) from None
 
-    def send_ahead(self, path: str, query: Mapping[str, str]) -> None:
+    def send_ahead(self, path: str, query: Mapping[str, str], accept: str = JSON) -> None:
         """Send a GET, on the running loop, that get() will be called for; until then AHEAD_LEN octets are taken in.
 
         A failure is forgotten: get() sends it again.
         """
 
         async def send() -> _Asked:
-            return await self._send(await self._current(), path, query, None, AHEAD_LEN)
+            return await self._send(await self._current(), path, query, accept, None, AHEAD_LEN)
 
-        self._ahead[path] = query, asyncio.get_running_loop().create_task(send())
+        task = asyncio.get_running_loop().create_task(send())
+        self._ahead[path] = _Ahead(_essence(query, accept), task)
 
     def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
         """Have an error end the responses to requests for paths that match."""
@@ -168,25 +178,25 @@ class ApiClient:
         return access
 
     async def _sent_ahead(
-        self, path: str, query: Mapping[str, str], obstacle: Obstacle | None
+        self, path: str, query: Mapping[str, str], accept: str, obstacle: Obstacle | None
     ) -> _Asked | None:
         """The response to a request that was sent ahead, if it is this one."""
-        known, task = self._ahead.get(path, (query, None))
-        if task is None:
+        ahead = self._ahead.get(path)
+        if ahead is None:
             return None
-        if obstacle is not None or _essence(known) != _essence(query):
+        if obstacle is not None or ahead.essence != _essence(query, accept):
             await self._forget(path)
             return None
         del self._ahead[path]
         try:
-            asked = await task
+            asked = await ahead.task
         except Unreachable:
             return None
         asked.connection.buffer_len = BUFFER_LEN
         return asked
 
     async def _forget(self, path: str) -> None:
-        _, task = self._ahead.pop(path)
+        task = self._ahead.pop(path).task
         task.cancel()
         (found,) = await asyncio.gather(task, return_exceptions=True)
         if isinstance(found, _Asked):
@@ -197,6 +207,7 @@ class ApiClient:
         access: Access,
         path: str,
         query: Mapping[str, str],
+        accept: str,
         obstacle: Obstacle | None,
         buffer_len: int = BUFFER_LEN,
     ) -> _Asked:
@@ -206,7 +217,7 @@ class ApiClient:
         target = f"{route.target}{server.path}{path}{'?' if query else ''}{urlencode(query)}"
         headers = [
             ("Host", server.netloc),
-            ("Accept", ACCEPT),
+            ("Accept", accept),
             ("Accept-Encoding", "identity"),
             ("User-Agent", user_agent()),
             *access.headers,
@@ -292,7 +303,10 @@ class _Response:
             found += chunk
             if len(found) >= limit:
                 break
-        return self._redact(found[:limit].decode("utf-8", "replace"))
+        octets = bytes(found[:limit])
+        if is_protobuf(self.headers.get("Content-Type", "")):
+            return self._redact(status_text(octets))
+        return self._redact(octets.decode("utf-8", "replace"))
 
 
 def user_agent() -> str:
@@ -301,6 +315,8 @@ def user_agent() -> str:
     return f"hsdns/{__version__} ({sys.platform}/{_MACHINES.get(machine, machine)})"
 
 
-def _essence(query: Mapping[str, str]) -> dict[str, str]:
-    """A query without the lifetime of its watch, which is random."""
-    return {name: text for name, text in query.items() if name != "timeoutSeconds"}
+def _essence(query: Mapping[str, str], accept: str) -> dict[str, str]:
+    """What a request asks for: without the lifetime of its watch, which is random."""
+    return {name: text for name, text in query.items() if name != "timeoutSeconds"} | {
+        "Accept": accept
+    }

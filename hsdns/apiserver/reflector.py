@@ -32,18 +32,28 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from hsdns.apiserver.backoff import Backoff
-from hsdns.apiserver.lines import MAX_LINE_LEN, LineSplitter
-from hsdns.apiserver.resource import Scope
+from hsdns.apiserver.lines import MAX_LINE_LEN
+from hsdns.apiserver.protobuf import (
+    ProtobufEvents,
+    ProtobufPage,
+    accepted,
+    is_protobuf,
+    read_protobuf_page,
+)
+from hsdns.apiserver.resource import Resource, Scope
+from hsdns.apiserver.transport import JSON
 from hsdns.apiserver.watch_event import (
     Event,
+    JsonEvents,
     MalformedEvent,
+    Page,
     Status,
-    decode_event,
     decode_page,
     decode_status,
 )
 from hsdns.cluster import objects
 from hsdns.cluster.objects import Deleted, ObjectMeta, Upserted
+from hsdns.cluster.read_slice import ReadSlice, UpsertedSlice
 
 PAGE: Final = 500  # objects per page of a list: 3 ms of decoding
 # Octets of such a page: 500 EndpointSlices of the largest size have 25 MB, each with 100 endpoints.
@@ -70,12 +80,16 @@ class Purpose(Enum):
 
 
 class Request(NamedTuple):
-    """A request to send; `read_timeout` is the longest time between two chunks of the response, in seconds."""
+    """A request to send; `read_timeout` is the longest time between two chunks of the response, in seconds.
+
+    `accept` is its Accept header.
+    """
 
     purpose: Purpose
     path: str
     query: dict[str, str]
     read_timeout: float
+    accept: str
 
 
 class Observer:
@@ -111,8 +125,10 @@ class Reflector:
         self._observer = observer
         self._random = random
         self._backoff = Backoff(random)
-        self._lines = LineSplitter()
+        self._events: JsonEvents | ProtobufEvents = JsonEvents(scope.resource)
         self._body = bytearray()
+        self._is_protobuf = False
+        self._accept = accepted(scope.resource)
         self._purpose = Purpose.STREAM
         self._reason = "start"  # why an initial state is needed; "" while watching
         self._seen: set[Key] = set()
@@ -133,32 +149,34 @@ class Reflector:
 
     def next_request(self) -> Request:
         """Return the next request to send."""
-        scope, query = self.scope, self.scope.query
+        query = self.scope.query
         self.failure, self.forbidden, self._retry_after = "", False, 0.0
         if not self._reason:
             self._purpose = Purpose.WATCH
             query |= {"resourceVersion": self.version, **self._watch_options()}
-            return Request(Purpose.WATCH, scope.path, query, WATCH_READ_TIMEOUT)
+            return self._request(query, WATCH_READ_TIMEOUT)
         if self._refuses_streams or self._broke_off or self._following:
             self._purpose = Purpose.LIST
             if self._paged:
                 query["limit"] = str(self._page)
             if self._following:
                 query["continue"] = self._following
-            return Request(Purpose.LIST, scope.path, query, STATE_READ_TIMEOUT)
+            return self._request(query, STATE_READ_TIMEOUT)
         self._purpose = Purpose.STREAM
         query |= {
             "sendInitialEvents": "true",
             "resourceVersionMatch": "NotOlderThan",
             **self._watch_options(),
         }
-        return Request(Purpose.STREAM, scope.path, query, STATE_READ_TIMEOUT)
+        return self._request(query, STATE_READ_TIMEOUT)
 
     def refuse(self, status: int, text: str, retry_after: float = 0.0) -> None:
         """Process a response other than 200: the beginning of its body, and its Retry-After in seconds."""
         found = decode_status(text, status)
         self._retry_after = retry_after
-        if status in (400, 422) and self._purpose is Purpose.STREAM:
+        if status == 406 and self._accept != JSON:
+            self._accept = JSON  # from now on, beginning at once
+        elif status in (400, 422) and self._purpose is Purpose.STREAM:
             self._refuses_streams = True
         elif status == 500 and self._purpose is Purpose.STREAM:
             self._broke_off = True  # as in _handle_error
@@ -168,11 +186,12 @@ class Reflector:
             self.forbidden = status == 403
             self.fail(_refusal(found))
 
-    def open(self, now: float) -> None:
-        """Begin a response with status 200."""
+    def open(self, now: float, content_type: str = JSON) -> None:
+        """Begin a response with status 200 and a Content-Type."""
         self._opened = now
         self._is_alive = self._is_over = False
-        self._lines = LineSplitter()
+        self._is_protobuf = is_protobuf(content_type)
+        self._events = (ProtobufEvents if self._is_protobuf else JsonEvents)(self.scope.resource)
         self._body.clear()
         if self._purpose is Purpose.STREAM:
             self._begin_state()
@@ -193,8 +212,8 @@ class Reflector:
         batch: list[objects.Event] = []
         wanted, was_synced = True, self.synced
         try:
-            for line in self._lines.feed(data):
-                if not self._handle(decode_event(line, self.scope.resource), batch):
+            for event in self._events.feed(data):
+                if not self._handle(event, batch):
                     wanted = False
                     break
         except MalformedEvent as error:
@@ -203,8 +222,8 @@ class Reflector:
                 invalid=True,
             )
             wanted = False
-        if self._lines.skipped:
-            self._lines.skipped = 0
+        if self._events.skipped:
+            self._events.skipped = 0
             self._oversized = True
             self._observer.rejected(("", ""), f"it is longer than {MAX_LINE_LEN} octets")
         if batch or (not was_synced and self.synced):
@@ -284,7 +303,11 @@ class Reflector:
         return True
 
     def _upsert(
-        self, key: Key, found: objects.Object | None, fault: str, batch: list[objects.Event]
+        self,
+        key: Key,
+        found: objects.Object | ReadSlice | None,
+        fault: str,
+        batch: list[objects.Event],
     ) -> None:
         if found is None:
             self._observer.rejected(key, fault)
@@ -294,11 +317,13 @@ class Reflector:
         self.known.add(key)
         if self._reason:
             self._seen.add(key)
-        batch.append(Upserted(found))
+        batch.append(UpsertedSlice(found) if isinstance(found, ReadSlice) else Upserted(found))
 
     def _handle_page(self) -> None:
         try:
-            page = decode_page(bytes(self._body), self.scope.resource)
+            read: Callable[[bytes, Resource], Page | ProtobufPage]
+            read = read_protobuf_page if self._is_protobuf else decode_page
+            page = read(bytes(self._body), self.scope.resource)
         except MalformedEvent as error:
             self.fail(
                 f"the response is not a list of {self.scope.resource.plural}: {error}", invalid=True
@@ -309,11 +334,9 @@ class Reflector:
         if not self._following:
             self._begin_state()
         batch: list[objects.Event] = []
-        for found in page.objects:
-            meta = found.metadata
-            self._upsert((sys.intern(meta.namespace), meta.name), found, "", batch)
-        for key, fault in page.faults:
-            self._upsert(key, None, fault, batch)
+        for event in page.events:
+            namespace, name = event.key
+            self._upsert((sys.intern(namespace), name), event.object, event.fault, batch)
         self._following = page.following
         if not page.following:
             self._complete(page.resource_version, batch)
@@ -370,6 +393,9 @@ class Reflector:
             self.fail(_refusal(status))
         else:
             self._reason = "expired"
+
+    def _request(self, query: dict[str, str], read_timeout: float) -> Request:
+        return Request(self._purpose, self.scope.path, query, read_timeout, self._accept)
 
     def _watch_options(self) -> dict[str, str]:
         return {

@@ -14,13 +14,17 @@ from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, Service
 
 
 class Resource(NamedTuple):
-    """A resource of the API; `fields` is a field selector that every request contains."""
+    """A resource of the API; `fields` is a field selector that every request contains.
+
+    One that is `is_custom` is defined by a CustomResourceDefinition, for which the API server has JSON only.
+    """
 
     kind: str
     plural: str
     prefix: str
     type: type[Object]
     fields: str = ""
+    is_custom: bool = False
 
 
 SERVICES: Final = Resource("Service", "services", "/api/v1", Service)
@@ -37,7 +41,11 @@ PODS: Final = Resource(
     "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown",
 )
 SERVICE_IMPORTS: Final = Resource(
-    "ServiceImport", "serviceimports", "/apis/multicluster.x-k8s.io/v1alpha1", ServiceImport
+    "ServiceImport",
+    "serviceimports",
+    "/apis/multicluster.x-k8s.io/v1alpha1",
+    ServiceImport,
+    is_custom=True,
 )
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 from hsdns.apiserver.obstacle import Obstacles
+
+JSON: Final = "application/json"
 
 
 class Unreachable(Exception):
@@ -46,7 +48,9 @@ class Transport(Protocol):
     def redact(self) -> Callable[[str], str]:
         """Removes credentials from text that contains what the server says."""
 
-    def get(self, path: str, query: Mapping[str, str]) -> AbstractAsyncContextManager[Response]:
+    def get(
+        self, path: str, query: Mapping[str, str], accept: str = JSON
+    ) -> AbstractAsyncContextManager[Response]:
         """Send a GET with the current credentials; raise Unreachable.  The response is valid within the context.
 
         Status 401 makes the transport reload its credentials before the next call.

@@ -10,13 +10,16 @@ Source: Kubernetes API concepts, "Efficient detection of changes"; metav1.WatchE
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from hsdns.apiserver.lines import LineSplitter
 from hsdns.apiserver.resource import Resource
 from hsdns.cluster.objects import Object, ObjectMeta
+from hsdns.cluster.read_slice import ReadSlice
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 # The exceptions of decoding; the last two are raised by Python itself.
@@ -67,7 +70,7 @@ class Event(NamedTuple):
     """A watch event; `object` is None for bookmarks, errors and malformed objects."""
 
     type: str
-    object: Object | None
+    object: Object | ReadSlice | None
     resource_version: str
     key: tuple[str, str]  # namespace and name
     ends_initial: bool = False
@@ -82,6 +85,15 @@ class Page(NamedTuple):
     resource_version: str
     following: str
     faults: list[tuple[tuple[str, str], str]]  # malformed objects: key and reason
+
+    @property
+    def events(self) -> Iterator[Event]:
+        """The objects, then the malformed ones, as additions."""
+        for found in self.objects:
+            meta = found.metadata
+            yield Event("ADDED", found, meta.resource_version, (meta.namespace, meta.name))
+        for key, fault in self.faults:
+            yield Event("ADDED", None, "", key, fault=fault)
 
 
 class _Line(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -115,6 +127,23 @@ def _line_decoder(kind: type[Any]) -> msgspec.json.Decoder[_Line[Any]]:
 def _list_decoder(kind: type[Any]) -> msgspec.json.Decoder[_List[Any]]:
     form: Any = _List[kind]  # type: ignore[valid-type] # as above
     return msgspec.json.Decoder(form)
+
+
+class JsonEvents:
+    """The events of a watch in JSON, one a line; `skipped` counts the lines above the limit."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.skipped = 0
+        self._resource = resource
+        self._lines = LineSplitter()
+
+    def feed(self, data: bytes) -> Iterator[Event]:
+        """Add bytes; yield the completed events, and raise MalformedEvent at the first line that is none."""
+        lines = self._lines.feed(data)
+        self.skipped += self._lines.skipped
+        self._lines.skipped = 0
+        for line in lines:
+            yield decode_event(line, self._resource)
 
 
 def decode_event(line: bytes, resource: Resource) -> Event:

@@ -72,7 +72,7 @@ class Watcher:
         request = reflector.next_request()
         purpose = request.purpose.value
         try:
-            async with self._transport.get(request.path, request.query) as response:
+            async with self._transport.get(request.path, request.query, request.accept) as response:
                 requests.inc((*self._labels, purpose, str(response.status)))
                 if response.status == 200:
                     await self._receive(response, request.purpose)
@@ -86,7 +86,7 @@ class Watcher:
 
     async def _receive(self, response: Response, purpose: Purpose) -> None:
         reflector, contact, scope = self._reflector, self._contact, self._reflector.scope
-        reflector.open(self._clock())
+        reflector.open(self._clock(), response.headers.get("Content-Type", ""))
         contact.opened(scope)
         error = ""
         was_synced = is_established = False

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from hsdns.cluster.freshness import Counters, import_counter
 from hsdns.cluster.objects import EndpointSlice, ObjectMeta, ServiceImport
 from hsdns.cluster.pack import import_owner, pack_import, pack_key, pack_slice, source_cluster
+from hsdns.cluster.read_slice import ReadSlice
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.replaced import IMPORTS, Replaced
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue
@@ -71,7 +72,7 @@ class Imports:
             return ChangedSerials(own=True)
         return ChangedSerials(shared=(old.kind, old.ports) != (new.kind, new.ports))
 
-    def apply_slice(self, found: EndpointSlice, gone: bool) -> ChangedSerials:
+    def apply_slice(self, found: EndpointSlice | ReadSlice, gone: bool) -> ChangedSerials:
         """Apply an event about any slice; one without a ServiceImport's label is ignored."""
         meta = found.metadata
         slice_key = (meta.namespace, meta.name)

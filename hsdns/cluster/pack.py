@@ -25,6 +25,7 @@ from hsdns.cluster.objects import (
     ServiceImport,
     ServicePort,
 )
+from hsdns.cluster.read_slice import PortTexts, ReadSlice
 from hsdns.cluster.rejected import Reason, quoted
 from hsdns.cluster.value import (
     CLUSTER_IP,
@@ -150,7 +151,7 @@ def pack_target(text: str) -> Name | None:
 
 
 def pack_slice(
-    found: EndpointSlice,
+    found: EndpointSlice | ReadSlice,
     *,
     pod_names: bool,
     reject: Reject,
@@ -163,6 +164,23 @@ def pack_slice(
     If those that are not ready are counted, and no other is there, it is one part without addresses.
     """
     meta = found.metadata
+    if isinstance(found, ReadSlice):
+        usual = None if zonal else found.reading.pack(pod_names)
+        if usual is not None:
+            width, octets, names, texts, unready = usual
+            return (
+                PackedSlice(
+                    meta.name,
+                    meta.resource_version,
+                    width,
+                    octets,
+                    None if names is None else tuple([name and pack_label(name) for name in names]),  # type: ignore[misc] # no name is empty
+                    _shared_ports(texts),
+                    cluster=cluster,
+                    not_ready=unready if counts_not_ready else 0,
+                ),
+            )
+        found = found.whole
     ports = _ports(found.ports or ())
     plain = None if pod_names or zonal else _plain(found.endpoints or ())
     if plain is not None and plain.addresses:
@@ -321,7 +339,7 @@ def _ports(ports: Iterable[ServicePort | EndpointPort]) -> tuple[Port, ...]:
 
 @lru_cache(maxsize=MOST_SHARED)
 def _shared_ports(
-    ports: tuple[tuple[str | None, str | None, int | None], ...],
+    ports: tuple[PortTexts, ...],
 ) -> tuple[Port, ...]:
     """Packed ports; Services and slices with equal ports share one object."""
     return (

@@ -22,6 +22,7 @@ from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
 from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service
 from hsdns.cluster.pack import import_owner, pack_key, pack_service, pack_slice, slice_owner
 from hsdns.cluster.programming import CHANGE_TIME, Programmed, service_kind
+from hsdns.cluster.read_slice import ReadSlice
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.replaced import (
     CLUSTER_IPS,
@@ -122,7 +123,7 @@ class Services:
             self.external_serial = int(self._wall())
         return before.ports != new.ports or before.external_name != new.external_name
 
-    def apply_slice(self, found: EndpointSlice, gone: bool) -> bool:
+    def apply_slice(self, found: EndpointSlice | ReadSlice, gone: bool) -> bool:
         """Apply an event about an EndpointSlice; return whether the serial of the cluster's zones changes."""
         meta = found.metadata
         slice_key = (meta.namespace, meta.name)

@@ -15,7 +15,7 @@ Rule 6: one thread writes, that of the watch; others read without a lock.  So wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -44,12 +44,14 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.pack import pack_label
 from hsdns.cluster.pods import Pods
 from hsdns.cluster.programming import programming_in
+from hsdns.cluster.read_slice import ReadSlice, as_read
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.replaced import NAMESPACES, SERIALS, Replaced
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.services import Services
 from hsdns.metrics import Registry
 
+_SLICES: Final = (EndpointSlice, ReadSlice)
 ObjectKey = tuple[type[Object], str, str]  # kind, namespace, name
 Follow = Callable[[Sequence[Event]], bool]  # takes a batch, and tells whether it takes the next one
 OWN_SERIAL, SHARED_SERIAL = "own", "shared"  # their keys among the replaced serials
@@ -175,11 +177,12 @@ class Store:
                 if self._unconfirmed or self.restored is not None:
                     new_serial |= self._drop_unconfirmed()
                 continue
-            found = event.object
+            found = as_read(event)
             new_serial |= self._apply(found, isinstance(event, Deleted) or not self.selects(found))
             if self._unconfirmed:
                 meta = found.metadata
-                self._unconfirmed.discard((type(found), meta.namespace, meta.name))
+                kind = EndpointSlice if isinstance(found, ReadSlice) else type(found)
+                self._unconfirmed.discard((kind, meta.namespace, meta.name))
         self._publish(new_serial, changes)
         self._pass_on(events)
 
@@ -192,12 +195,15 @@ class Store:
         if self._followers:
             self._followers = [follow for follow in self._followers if follow(events)]
 
-    def selects(self, found: Object) -> bool:
+    def selects(self, found: Object | ReadSlice) -> bool:
         """Whether the selectors match an object; one that they do not match counts as deleted."""
         settings = self.settings
         by_namespace = isinstance(found, Namespace | ServiceImport)
         selector = settings.namespace_labels if by_namespace else settings.labels
-        return selector is None or selector.matches(found.metadata.labels)
+        if selector is None:
+            return True
+        whole = found.whole if isinstance(found, ReadSlice) else found
+        return selector.matches(whole.metadata.labels)
 
     def restore(self, objects: Iterable[Object], saved: float) -> None:
         """Apply the objects of a snapshot that was saved at `saved` seconds since the epoch.
@@ -243,9 +249,9 @@ class Store:
         self._counters.bump(STALENESS)
         return new_serial
 
-    def _apply(self, found: Object, gone: bool) -> bool:
+    def _apply(self, found: Object | ReadSlice, gone: bool) -> bool:
         """Apply one event; return whether the serial of the cluster's own zones changes."""
-        if isinstance(found, EndpointSlice):
+        if isinstance(found, _SLICES):
             if self.settings.multicluster:
                 self._apply_shared(found, gone)
             return self.settings.endpoints and self.services.apply_slice(found, gone)
@@ -258,7 +264,7 @@ class Store:
         self._apply_namespace(found.metadata, gone)
         return False
 
-    def _apply_shared(self, found: ServiceImport | EndpointSlice, gone: bool) -> bool:
+    def _apply_shared(self, found: ServiceImport | EndpointSlice | ReadSlice, gone: bool) -> bool:
         """Apply an event about a ServiceImport or one of its slices."""
         if not self.settings.multicluster:
             return False
@@ -270,7 +276,8 @@ class Store:
             self._note(SERIALS, SHARED_SERIAL, self.shared_serial)
             self.shared_serial = int(self._wall())
         if isinstance(found, ServiceImport) or not self.settings.endpoints:
-            self.rejected.finish(type(found).__name__, found.metadata, gone)
+            kind = "ServiceImport" if isinstance(found, ServiceImport) else "EndpointSlice"
+            self.rejected.finish(kind, found.metadata, gone)
         return changed.own
 
     def _apply_namespace(self, meta: ObjectMeta, gone: bool) -> None:

@@ -2,7 +2,7 @@
 
 There are two twins with one interface: `_native` (Rust, with worker threads) and `_python`.  `_native` is used if it
 was built and HSDNS_NO_EXTENSIONS is not 1.  IMPLEMENTATION is "rust" or "python".  Only `_native` has Worker,
-LoadCounts and LoadSender; the latter two are None without it.
+LoadCounts, LoadSender and what reads protobuf; without it these are None, but Worker.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ __all__ = [
     "Tap",
     "TapRecord",
     "Versions",
+    "WatchFrames",
+    "read_page",
+    "read_status",
 ]
 
 
@@ -73,5 +76,9 @@ else:
     Versions = _native.Versions
 
 LoadCounts = getattr(_native, "LoadCounts", None)
+# What reads protobuf of an API server; without it the server is asked for JSON.
+WatchFrames = getattr(_native, "WatchFrames", None)
+read_page = getattr(_native, "read_page", None)
+read_status = getattr(_native, "read_status", None)
 LoadSender = getattr(_native, "LoadSender", None)
 IMPLEMENTATION: Final = "python" if _native is None else "rust"

@@ -279,3 +279,47 @@ class LoadSender:
 
     def run_in(self, world: LoadWorld, begin: int) -> None:
         """Do the same in a world of Python; raise what that raises."""
+
+class SliceReading:
+    """An EndpointSlice, as hsdns/cluster/read_slice.py takes it."""
+
+    @property
+    def meta(self) -> tuple[str | None, str | None, str | None, str | None]:
+        """The labels that name its Service, its ServiceImport and the cluster of that; the time of its change."""
+
+    def json(self) -> bytes:
+        """The fields that are read of it, as JSON."""
+
+    def pack(
+        self, pod_names: bool
+    ) -> (
+        tuple[
+            int,
+            bytes,
+            tuple[str | None, ...] | None,
+            tuple[tuple[str | None, str | None, int | None], ...],
+            int,
+        ]
+        | None
+    ):
+        """Width, addresses, names, ports and the number of endpoints that are not ready; None for an unusual slice."""
+
+# Type, namespace, name, resourceVersion, and by the type: whether a bookmark ends the initial state, the JSON of a
+# Status or object, a slice, or (a string) why the object is malformed.
+WatchTuple = tuple[str, str, str, str, bool | bytes | str | SliceReading]
+
+class WatchFrames:
+    """The events in the octets of a watch in protobuf; a frame of more than `limit` octets is skipped."""
+
+    def __new__(cls, kind: str, limit: int) -> WatchFrames: ...
+    def feed(self, data: bytes) -> tuple[list[WatchTuple], str]:
+        """Take octets; return the events that they complete, and why what follows is no event ("" if it may be)."""
+
+    def take_skipped(self) -> int:
+        """How many frames were skipped since the last call."""
+
+def read_page(body: bytes, kind: str) -> tuple[str, str, list[WatchTuple]]:
+    """The resourceVersion of a page, the continue token of the next one, its objects as additions; raise ValueError."""
+
+def read_status(body: bytes) -> bytes:
+    """The JSON of a Status; raise ValueError."""

@@ -123,7 +123,10 @@ class FakeApi:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         response = self.cluster.answer(
-            request.path, request.query, token if scheme == "Bearer" else None
+            request.path,
+            request.query,
+            token if scheme == "Bearer" else None,
+            request.headers.get("Accept", ""),
         )
         if not isinstance(response.body, Watch):
             while self.cluster.held:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from loadtest.apiserver.faults import JSON, Fault, status_body
+from loadtest.apiserver.protobuf import PROTOBUF, accepts_protobuf, write_body, write_frame
 from loadtest.apiserver.selectors import Selection
 from loadtest.apiserver.watch_cache import HISTORY, KINDS, Key, Manifest, Stored, WatchCache, key_of
 from loadtest.apiserver.watch_stream import Watch, bookmark_line, event_line
@@ -45,9 +46,13 @@ class FakeCluster:
 
     `streaming` False refuses streaming lists (422), "ignored" overlooks that one was asked for, as servers before 1.27
     do.  `expired_as_event` chooses how a watch from a forgotten version is told so: as ERROR event or as status 410.
+    With `protobuf` requests that accept it get it, for all but custom resources.
     """
 
-    def __init__(self, *, streaming: bool | str = True, history: int = HISTORY) -> None:
+    def __init__(
+        self, *, streaming: bool | str = True, history: int = HISTORY, protobuf: bool = False
+    ) -> None:
+        self.protobuf = protobuf
         self.streaming = streaming
         self.expired_as_event = False
         self.requests: list[str] = []  # "PATH?QUERY" of each request, in order
@@ -186,8 +191,25 @@ class FakeCluster:
 
     # Requests.
 
-    def answer(self, path: str, query: Mapping[str, str], token: str | None = None) -> Response:
+    def answer(
+        self, path: str, query: Mapping[str, str], token: str | None = None, accept: str = ""
+    ) -> Response:
         """Answer one GET."""
+        response = self._answer(path, query, token)
+        is_wanted = self.protobuf and accepts_protobuf(accept) and "serviceimports" not in path
+        if not is_wanted or response.headers != JSON:
+            return response
+        body = response.body
+        if isinstance(body, Watch):
+            body.encode = write_frame
+            return response._replace(headers={"Content-Type": f"{PROTOBUF};stream=watch"})
+        if response.fault.status:
+            return response  # a proxy's
+        is_watch = response.status == 200 and query.get("watch") in ("true", "1")
+        octets = write_frame(body) if is_watch else write_body(body)
+        return response._replace(headers={"Content-Type": PROTOBUF}, body=octets)
+
+    def _answer(self, path: str, query: Mapping[str, str], token: str | None) -> Response:
         self.requests.append(_path_qs(path, query))
         is_watch = query.get("watch") in ("true", "1")
         fault = self._fault(path, is_watch)

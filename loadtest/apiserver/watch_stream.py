@@ -39,6 +39,7 @@ class Watch:
         self.bookmarks = bookmarks
         self.ended = False
         self.wake: Callable[[], None] = _no_wake
+        self.encode: Callable[[bytes], bytes] = bytes  # of a line, as it is sent
         self._selection = selection
         self._since = since  # nothing up to this version is sent, even if the counter was reset
         self._position = cache.position_after(since)
@@ -61,7 +62,7 @@ class Watch:
                 break
             if line is None:
                 break
-            taken.append(line)
+            taken.append(self.encode(line))
         return taken
 
     def add(self, line: bytes | None) -> None:

@@ -13,6 +13,7 @@
 //! log.rs                  hits of logging blocks, which the event loop writes to the log
 //! tap.rs                  recent queries, while somebody looks
 //! load_sender.rs          the queries of a load test (hsdns/load), which has nothing to do with the rest
+//! watch.rs                what API servers send as protobuf (hsdns/apiserver), which has nothing to do with the rest
 //! python/                 all of the above for Python; everything else builds without it
 //! ```
 //!
@@ -40,6 +41,7 @@ pub mod table;
 pub mod tap;
 pub mod timing;
 pub mod versions;
+pub mod watch;
 pub mod worker;
 
 #[cfg(feature = "python")]

@@ -1,11 +1,12 @@
 //! The classes of the extension module; hsdns/fastpath/_native.pyi documents their parameters and results.
 //!
 //! Rule 1: nothing is decided here; arguments and results are converted.
-//! Rule 2: only Worker.run() and LoadSender (run() and feed(), which wait) release the GIL: all else takes less time
-//!         than acquiring it again might.
+//! Rule 2: only Worker.run(), LoadSender (run() and feed(), which wait) and what reads many events of an API server
+//!         release the GIL: all else takes less time than acquiring it again might.
 
 mod load;
 mod sockets;
+mod watch;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ mod module {
     use super::load::{LoadCounts, LoadSender};
     #[pymodule_export]
     use super::sockets::{Batch, MissQueue, Worker};
+    #[pymodule_export]
+    use super::watch::{SliceReading, WatchFrames, read_page, read_status};
     #[pymodule_export]
     use super::{AnswerTable, ClusterNames, Tap, Versions};
 

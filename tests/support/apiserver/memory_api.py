@@ -12,8 +12,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from hsdns.apiserver.obstacle import Obstacles, Refusal, away
+from hsdns.apiserver.protobuf import is_protobuf, status_text
 from hsdns.apiserver.redaction import Redaction
-from hsdns.apiserver.transport import Away, Unreachable
+from hsdns.apiserver.transport import JSON, Away, Unreachable
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import FaultInjector
 from loadtest.apiserver.watch_stream import Watch
@@ -37,7 +38,7 @@ class MemoryApi:
 
     @asynccontextmanager
     async def get(
-        self, path: str, query: Mapping[str, str]
+        self, path: str, query: Mapping[str, str], accept: str = JSON
     ) -> AsyncGenerator[MemoryAnswer | Refusal]:
         """Send a request to the cluster."""
         if not self.up:
@@ -51,7 +52,7 @@ class MemoryApi:
         if self._token is None and self._read_token is not None:
             self._token = self._read_token()
             self.redact.remember(self._token)
-        response = self.cluster.answer(path, query, self._token)
+        response = self.cluster.answer(path, query, self._token, accept)
         if response.fault.refused:
             raise Unreachable(f"{SERVER}: the connection was closed before an answer came")
         if response.status == 401:
@@ -132,6 +133,8 @@ class MemoryAnswer:
             data += chunk
             if len(data) >= limit:
                 break
+        if is_protobuf(self.headers.get("Content-Type", "")):
+            return status_text(data[:limit])
         return data[:limit].decode("utf-8", "replace")
 
     def cut(self) -> None:

@@ -1,0 +1,95 @@
+"""What the API server sends as protobuf: compiled code reads it, and gives the events that its JSON would give.
+
+Path: client.py (bytes) -> here, native/src/watch.rs -> reflector.py.
+Rule 1: protobuf is asked for only where the compiled code is there: msgspec reads JSON faster than Python reads protobuf.
+Rule 2: which of the two a response has is decided by its Content-Type; custom resources have JSON only.
+Rule 3: an EndpointSlice stays as it was read until something needs the whole object (read_slice.py).
+Source: Kubernetes API concepts, "Alternate representations of resources"; docs/decisions/0030.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from hsdns.apiserver.lines import MAX_LINE_LEN
+from hsdns.apiserver.resource import Resource
+from hsdns.apiserver.transport import JSON
+from hsdns.apiserver.watch_event import Event, MalformedEvent, Status
+from hsdns.cluster.read_slice import ReadSlice
+from hsdns.fastpath import WatchFrames, read_page, read_status
+
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+
+
+def accepted(resource: Resource) -> str:
+    """The Accept header of requests for a resource."""
+    if WatchFrames is None or resource.is_custom:
+        return JSON
+    return f"{PROTOBUF}, {JSON}"
+
+
+def is_protobuf(content_type: str) -> bool:
+    """Whether a response with this Content-Type is protobuf."""
+    return content_type.partition(";")[0].strip().lower() == PROTOBUF
+
+
+class ProtobufEvents:
+    """The events of a watch; `skipped` counts the frames above the limit."""
+
+    def __init__(self, resource: Resource, limit: int = MAX_LINE_LEN) -> None:
+        assert WatchFrames is not None, "protobuf was not asked for"
+        self.skipped = 0
+        self._resource = resource
+        self._frames = WatchFrames(resource.kind, limit)
+
+    def feed(self, data: bytes) -> Iterator[Event]:
+        """Add bytes; yield the completed events, and raise MalformedEvent after them if the next one is none."""
+        events, fault = self._frames.feed(data)
+        self.skipped += self._frames.take_skipped()
+        for each in events:
+            yield _event(each, self._resource)
+        if fault:
+            raise MalformedEvent(fault)
+
+
+class ProtobufPage(NamedTuple):
+    """A page of a list: the events of its objects, and the rest as in Page."""
+
+    events: Iterator[Event]
+    resource_version: str
+    following: str
+
+
+def read_protobuf_page(body: bytes, resource: Resource) -> ProtobufPage:
+    """Read a page of a list; raise MalformedEvent."""
+    assert read_page is not None, "protobuf was not asked for"
+    try:
+        version, following, events = read_page(body, resource.kind)
+    except ValueError as error:
+        raise MalformedEvent(str(error)) from None
+    return ProtobufPage((_event(each, resource) for each in events), version, following)
+
+
+def status_text(body: bytes) -> str:
+    """The JSON of a Status; "" for what is none."""
+    try:
+        return "" if read_status is None else read_status(body).decode()
+    except ValueError:
+        return ""
+
+
+def _event(found: tuple[str, str, str, str, Any], resource: Resource) -> Event:
+    kind, namespace, name, version, content = found
+    if kind == "BOOKMARK":
+        return Event(kind, None, version, ("", ""), content)
+    if kind == "ERROR":
+        return Event(kind, None, "", ("", ""), status=msgspec.json.decode(content, type=Status))
+    key = (namespace, name)
+    if isinstance(content, str):
+        return Event(kind, None, version, key, fault=content)
+    if isinstance(content, bytes):
+        return Event(kind, msgspec.json.decode(content, type=resource.type), version, key)
+    return Event(kind, ReadSlice(key, version, content), version, key)

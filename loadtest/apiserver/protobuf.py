@@ -1,0 +1,141 @@
+"""Writes objects of the fake API server as protobuf: its own JSON in, the octets of a real server out.
+
+Path: fake_cluster.py, where a request accepts protobuf -> here.
+Rule 1: the fields are those that any test uses; Go's generated code writes fields in the order of their numbers, and those
+        that are no pointers also if they are empty.
+Rule 2: what is no JSON of an object is passed on as it is: a test wants the client to see it.
+Source: generated.proto of k8s.io/api core/v1 and discovery/v1, and of k8s.io/apimachinery meta/v1 and runtime.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+MAGIC: Final = b"k8s\0"
+
+# Fields by number: "name" of text, a number or a truth value; "name{}" a map; "name[]" texts; "name=TYPE" a message,
+# "name[]=TYPE" several; "name!" is also written if it is missing.
+_TABLE: Final = {
+    "Meta": {
+        1: "name!", 3: "namespace!", 5: "uid!", 6: "resourceVersion!", 8: "creationTimestamp=Time",
+        9: "deletionTimestamp=Time", 11: "labels{}", 12: "annotations{}",
+    },
+    "Service": {1: "metadata=Meta", 2: "spec=ServiceSpec", 3: "status=ServiceStatus"},
+    "ServiceSpec": {
+        1: "ports[]=ServicePort", 2: "selector{}", 3: "clusterIP!", 4: "type!", 5: "externalIPs[]", 7: "sessionAffinity!",
+        10: "externalName!", 13: "publishNotReadyAddresses", 17: "ipFamilyPolicy", 18: "clusterIPs[]", 19: "ipFamilies[]",
+    },
+    "ServicePort": {1: "name!", 2: "protocol!", 3: "port", 4: "targetPort=IntOrString", 5: "nodePort"},
+    "ServiceStatus": {1: "loadBalancer=LoadBalancer"},
+    "LoadBalancer": {1: "ingress[]=Ingress"},
+    "Ingress": {1: "ip!", 2: "hostname!"},
+    "EndpointSlice": {1: "metadata=Meta", 2: "endpoints[]=Endpoint", 3: "ports[]=EndpointPort", 4: "addressType!"},
+    "Endpoint": {
+        1: "addresses[]", 2: "conditions=Conditions", 3: "hostname", 4: "targetRef=Reference", 6: "nodeName", 7: "zone",
+    },
+    "Conditions": {1: "ready", 2: "serving", 3: "terminating"},
+    "Reference": {1: "kind!", 2: "namespace!", 3: "name!", 4: "uid!"},
+    "EndpointPort": {1: "name", 2: "protocol", 3: "port", 4: "appProtocol"},
+    "Namespace": {1: "metadata=Meta", 2: "spec=Empty", 3: "status=Empty"},
+    "Pod": {1: "metadata=Meta", 2: "spec=PodSpec", 3: "status=PodStatus"},
+    "PodSpec": {16: "hostname!", 17: "subdomain!"},
+    "PodStatus": {1: "phase!", 2: "conditions[]=PodCondition", 5: "hostIP!", 6: "podIP!"},
+    "PodCondition": {1: "type!", 2: "status!", 4: "reason!"},
+    "Status": {2: "status!", 3: "message!", 4: "reason!", 5: "details=Details", 6: "code"},
+    "Details": {2: "group!", 3: "kind!", 4: "causes[]=Cause", 5: "retryAfterSeconds"},
+    "Cause": {1: "reason!", 2: "message!"},
+    "ListMeta": {2: "resourceVersion!", 3: "continue!", 4: "remainingItemCount"},
+    "Empty": {},
+}  # fmt: skip
+
+
+def accepts_protobuf(accept: str) -> bool:
+    """Whether an Accept header has protobuf."""
+    return PROTOBUF in accept
+
+
+def write_object(found: Mapping[str, Any]) -> bytes:
+    """Write an object, or a list of objects, as a body has it."""
+    kind = found["kind"]
+    if kind.endswith("List"):
+        items = (_field(2, _message(kind[:-4], each)) for each in found["items"] or ())
+        octets = _field(1, _message("ListMeta", found["metadata"])) + b"".join(items)
+    else:
+        octets = _message(kind, found)
+    types = _field(1, found.get("apiVersion", "").encode()) + _field(2, kind.encode())
+    return MAGIC + _field(1, types) + _field(2, octets) + _field(3, b"") + _field(4, b"")
+
+
+def write_body(body: bytes) -> bytes:
+    """Write a body that is JSON as protobuf."""
+    return write_object(json.loads(body))
+
+
+def write_frame(line: bytes) -> bytes:
+    """Write the line of a watch as its frame."""
+    try:
+        event = json.loads(line)
+        frame = _field(1, event["type"].encode()) + _field(
+            2, _field(1, write_object(event["object"]))
+        )
+    except (ValueError, TypeError, KeyError):
+        return line
+    return len(frame).to_bytes(4, "big") + frame
+
+
+def _message(kind: str, found: Mapping[str, Any]) -> bytes:
+    return b"".join(
+        octets for number, text in _TABLE[kind].items() for octets in _fields(number, text, found)
+    )
+
+
+def _fields(number: int, text: str, found: Mapping[str, Any]) -> Iterator[bytes]:
+    name, _, kind = text.partition("=")
+    value = found.get(name.rstrip("!{}[]"))
+    if value is None:
+        if name.endswith("!"):
+            yield _field(number, b"")
+    elif name.endswith("{}"):
+        for key in sorted(value):
+            yield _field(number, _field(1, _text(key)) + _field(2, _text(value[key])))
+    else:
+        for each in value if name.endswith("[]") else (value,):
+            yield _field(number, _value(kind, each))
+
+
+def _value(kind: str, value: Any) -> bytes | int:
+    if kind == "Time":
+        return _field(1, int(datetime.fromisoformat(value).timestamp()))
+    if kind == "IntOrString":
+        is_text = isinstance(value, str)
+        return (
+            _field(1, int(is_text))
+            + _field(2, 0 if is_text else value)
+            + _field(3, _text(value) if is_text else b"")
+        )
+    if kind:
+        return _message(kind, value)
+    return int(value) if isinstance(value, int) else _text(value)
+
+
+def _text(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _field(number: int, value: bytes | int) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value % (1 << 64))
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    octets = bytearray()
+    while value > 0x7F:
+        octets.append(value & 0x7F | 0x80)
+        value >>= 7
+    octets.append(value)
+    return bytes(octets)

@@ -1,0 +1,163 @@
+//! What an API server sends as protobuf, for Python.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+
+use crate::watch::slice::Packed;
+use crate::watch::wire::Malformed;
+use crate::watch::{self, Content, Event, Frames, SliceMeta};
+
+/// Octets from which the GIL is released: some dozen objects, which take longer than acquiring it again.
+const MANY: usize = 32 * 1024;
+
+/// Splits the octets of a watch into events.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+pub(super) struct WatchFrames {
+    inner: Mutex<Frames>,
+}
+
+#[pymethods]
+impl WatchFrames {
+    #[new]
+    fn new(kind: &str, limit: usize) -> Self {
+        Self {
+            inner: Mutex::new(Frames::new(kind, limit)),
+        }
+    }
+
+    /// Take octets; return the events that they complete, and why what follows is no event ("" if it may be).
+    fn feed<'py>(
+        &self,
+        py: Python<'py>,
+        data: &[u8],
+    ) -> PyResult<(Bound<'py, PyList>, &'static str)> {
+        let feed = || {
+            self.inner
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .feed(data)
+        };
+        let (events, fault) = if data.len() < MANY {
+            feed()
+        } else {
+            py.detach(feed)
+        };
+        Ok((list(py, events)?, fault.map_or("", |fault| fault.0)))
+    }
+
+    /// Return how many frames were too long since the last call.
+    fn take_skipped(&self) -> usize {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut inner.skipped)
+    }
+}
+
+/// An EndpointSlice.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+pub(super) struct SliceReading {
+    json: Vec<u8>,
+    packed: Option<Packed>,
+    meta: SliceMeta,
+}
+
+#[pymethods]
+impl SliceReading {
+    /// Return the labels and the annotation that the store reads: Service, ServiceImport, its cluster, time of change.
+    #[getter]
+    fn meta(&self) -> (Option<&str>, Option<&str>, Option<&str>, Option<&str>) {
+        let meta = &self.meta;
+        (
+            meta.service.as_deref(),
+            meta.import.as_deref(),
+            meta.source.as_deref(),
+            meta.change.as_deref(),
+        )
+    }
+
+    /// Return the JSON of the object.
+    fn json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.json)
+    }
+
+    /// Return width, addresses, labels, ports and the number of addresses that are not ready; None for an unusual slice.
+    fn pack<'py>(&self, py: Python<'py>, pod_names: bool) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let Some(packed) = &self.packed else {
+            return Ok(None);
+        };
+        let labels: Vec<Option<&str>> = packed
+            .names
+            .iter()
+            .map(|(hostname, pod)| hostname.as_deref().or(pod.as_deref().filter(|_| pod_names)))
+            .collect();
+        let labels = if labels.iter().any(Option::is_some) {
+            Some(PyTuple::new(py, labels)?)
+        } else {
+            None
+        };
+        let ports = packed
+            .ports
+            .iter()
+            .map(|(name, protocol, number)| (name.as_deref(), protocol.as_deref(), *number));
+        let ports = PyTuple::new(py, ports.collect::<Vec<_>>())?;
+        let addresses = PyBytes::new(py, &packed.addresses);
+        (packed.width, addresses, labels, ports, packed.not_ready)
+            .into_pyobject(py)
+            .map(Some)
+    }
+}
+
+/// Read a page of a list: its resourceVersion, the continue token of the next one, its objects as additions.
+#[pyfunction]
+pub(super) fn read_page<'py>(
+    py: Python<'py>,
+    body: &[u8],
+    kind: &str,
+) -> PyResult<(String, String, Bound<'py, PyList>)> {
+    let page = py
+        .detach(|| watch::read_page(body, kind))
+        .map_err(as_error)?;
+    Ok((page.version, page.following, list(py, page.events)?))
+}
+
+/// Return the JSON of a Status.
+#[pyfunction]
+pub(super) fn read_status<'py>(py: Python<'py>, body: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let json = watch::read_status(body).map_err(as_error)?;
+    Ok(PyBytes::new(py, &json))
+}
+
+#[allow(clippy::needless_pass_by_value)] // the signature of map_err()
+fn as_error(fault: Malformed) -> PyErr {
+    PyValueError::new_err(fault.0)
+}
+
+fn list(py: Python<'_>, events: Vec<Event>) -> PyResult<Bound<'_, PyList>> {
+    let found = PyList::empty(py);
+    for event in events {
+        found.append(tuple(py, event)?)?;
+    }
+    Ok(found)
+}
+
+/// An event: type, namespace, name, resourceVersion, content.
+fn tuple(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyTuple>> {
+    let content = match event.content {
+        Content::Bookmark(ends) => ends.into_pyobject(py)?.to_owned().into_any(),
+        Content::Status(json) | Content::Object(json) => PyBytes::new(py, &json).into_any(),
+        Content::Slice(json, packed, meta) => {
+            Bound::new(py, SliceReading { json, packed, meta })?.into_any()
+        }
+        Content::Fault(reason) => PyString::new(py, reason).into_any(),
+    };
+    (
+        PyString::intern(py, event.kind),
+        PyString::intern(py, &event.namespace),
+        event.name,
+        event.version,
+        content,
+    )
+        .into_pyobject(py)
+}

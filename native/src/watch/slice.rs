@@ -1,0 +1,156 @@
+//! The endpoints of an EndpointSlice, packed.
+//!
+//! Rule: only what nearly all slices are is packed here: IP addresses of one width in their canonical form, some of them
+//!       ready, and hostnames that are labels.  The rest is left to hsdns/cluster/pack.py, with its sentences.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::wire::{Fields, Malformed};
+
+const MAX_LABEL_LEN: usize = 63; // RFC 1035
+
+/// A port: name, protocol and number, as far as they are set.
+pub type Port = (Option<String>, Option<String>, Option<i32>);
+
+/// The packed endpoints of a slice.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Packed {
+    /// Octets an address: 4 or 16.
+    pub width: usize,
+    /// The addresses of ready endpoints, in order.
+    pub addresses: Vec<u8>,
+    /// The hostname of each address, and the name of its pod.
+    pub names: Vec<(Option<String>, Option<String>)>,
+    /// The ports.
+    pub ports: Vec<Port>,
+    /// The number of addresses of other endpoints.
+    pub not_ready: usize,
+}
+
+/// Pack the endpoints of a slice; None if they are of another kind.
+///
+/// # Errors
+/// If the message is malformed.
+pub fn pack(message: &[u8]) -> Result<Option<Packed>, Malformed> {
+    let mut found = Packed::default();
+    for field in Fields::of(message) {
+        match field? {
+            (2, value) => {
+                if !add_endpoint(value.octets()?, &mut found)? {
+                    return Ok(None);
+                }
+            }
+            (3, value) => {
+                let Some(port) = port(value.octets()?)? else {
+                    return Ok(None);
+                };
+                found.ports.push(port);
+            }
+            _ => (),
+        }
+    }
+    Ok(Some(found).filter(|found| found.width > 0))
+}
+
+/// Add an endpoint; return false if it is of another kind.
+fn add_endpoint(message: &[u8], found: &mut Packed) -> Result<bool, Malformed> {
+    let (mut is_ready, mut hostname, mut pod, mut count) = (true, &b""[..], &b""[..], 0);
+    let before = (found.addresses.len(), found.width);
+    let mut is_plain = true;
+    for field in Fields::of(message) {
+        match field? {
+            (1, value) => {
+                count += 1;
+                is_plain &= add_address(value.octets()?, found);
+            }
+            (2, value) => {
+                is_ready = true; // of several conditions the last ones count
+                for condition in Fields::of(value.octets()?) {
+                    if let (1, value) = condition? {
+                        is_ready = value.integer()? != 0;
+                    }
+                }
+            }
+            (3, value) => hostname = value.octets()?,
+            (4, value) => {
+                pod = b"";
+                for part in Fields::of(value.octets()?) {
+                    if let (3, value) = part? {
+                        pod = value.octets()?;
+                    }
+                }
+            }
+            _ => (),
+        }
+    }
+    if !is_ready {
+        found.addresses.truncate(before.0);
+        found.width = before.1;
+        found.not_ready += count;
+        return Ok(true);
+    }
+    let hostname = if hostname.is_empty() {
+        None
+    } else {
+        match label(hostname) {
+            None => return Ok(false),
+            some => some,
+        }
+    };
+    if std::str::from_utf8(pod).is_err() {
+        return Ok(false);
+    }
+    let names = (hostname, label(pod));
+    found.names.extend(std::iter::repeat_n(names, count));
+    Ok(is_plain)
+}
+
+fn add_address(text: &[u8], found: &mut Packed) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else {
+        return false;
+    };
+    let width = if let Ok(address) = text.parse::<Ipv4Addr>() {
+        found.addresses.extend_from_slice(&address.octets());
+        4
+    } else if let Ok(address) = text.parse::<Ipv6Addr>() {
+        if text.contains('.') || address.to_ipv4_mapped().is_some() || address.to_string() != text {
+            return false;
+        }
+        found.addresses.extend_from_slice(&address.octets());
+        16
+    } else {
+        return false;
+    };
+    let is_same = found.width == 0 || found.width == width;
+    found.width = width;
+    is_same
+}
+
+fn label(text: &[u8]) -> Option<String> {
+    let is_label = !text.is_empty() && text.len() <= MAX_LABEL_LEN;
+    std::str::from_utf8(text)
+        .ok()
+        .filter(|_| is_label)
+        .map(str::to_owned)
+}
+
+fn port(message: &[u8]) -> Result<Option<Port>, Malformed> {
+    let mut found = (None, None, None);
+    for field in Fields::of(message) {
+        match field? {
+            (number @ (1 | 2), value) => {
+                let Ok(text) = std::str::from_utf8(value.octets()?) else {
+                    return Ok(None);
+                };
+                *(if number == 1 {
+                    &mut found.0
+                } else {
+                    &mut found.1
+                }) = Some(text.to_owned());
+            }
+            (3, value) => found.2 = Some(value.integer()? as i32),
+            _ => (),
+        }
+    }
+    Ok(Some(found))
+}

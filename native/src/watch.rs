@@ -19,8 +19,8 @@ pub mod schema;
 pub mod slice;
 pub mod wire;
 
-use json::{pair, write_message};
-use schema::{Field, STATUS, fields_of};
+use json::{check_message, pair, write_message};
+use schema::{ENDPOINT_SLICE, Field, STATUS, fields_of};
 use slice::Packed;
 use wire::{Fields, Malformed, last};
 
@@ -44,10 +44,32 @@ pub enum Content {
     Status(Vec<u8>),
     /// An object, as JSON.
     Object(Vec<u8>),
-    /// An EndpointSlice: as JSON, packed if it is of the usual kind, and what the store reads of its metadata.
-    Slice(Vec<u8>, Option<Packed>, SliceMeta),
+    /// An EndpointSlice.
+    Slice(Slice),
     /// Why the object is malformed.
     Fault(&'static str),
+}
+
+/// An EndpointSlice.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Its endpoints, if it is of the usual kind.
+    pub packed: Option<Packed>,
+    /// What the store reads of its metadata.
+    pub meta: SliceMeta,
+    /// Its octets, which are no malformed message.
+    pub octets: Box<[u8]>,
+}
+
+impl Slice {
+    /// The JSON of the whole object.
+    #[must_use]
+    pub fn json(&self) -> Vec<u8> {
+        let mut json = Vec::with_capacity(self.octets.len());
+        let written = write_message(&self.octets, ENDPOINT_SLICE, &mut json);
+        debug_assert!(written.is_ok(), "it was checked");
+        json
+    }
 }
 
 /// Labels and annotations of an EndpointSlice that the store reads.
@@ -285,11 +307,12 @@ fn read_content(
     kind: &str,
     fields: &[Field],
 ) -> Result<Content, Malformed> {
-    let mut json = Vec::with_capacity(object.len());
-    write_message(object, fields, &mut json)?;
     if kind != "EndpointSlice" {
+        let mut json = Vec::with_capacity(object.len());
+        write_message(object, fields, &mut json)?;
         return Ok(Content::Object(json));
     }
+    check_message(object, fields)?;
     let mut found = SliceMeta::default();
     for field in Fields::of(meta) {
         let (number @ (11 | 12), value) = field? else {
@@ -305,7 +328,11 @@ fn read_content(
         };
         *place = Some(text(Some(value)));
     }
-    Ok(Content::Slice(json, slice::pack(object)?, found))
+    Ok(Content::Slice(Slice {
+        packed: slice::pack(object)?,
+        meta: found,
+        octets: object.into(),
+    }))
 }
 
 fn text(octets: Option<&[u8]>) -> String {

@@ -6,9 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-use crate::watch::slice::Packed;
 use crate::watch::wire::Malformed;
-use crate::watch::{self, Content, Event, Frames, SliceMeta};
+use crate::watch::{self, Content, Event, Frames, Slice};
 
 /// Octets from which the GIL is released: some dozen objects, which take longer than acquiring it again.
 const MANY: usize = 32 * 1024;
@@ -58,9 +57,7 @@ impl WatchFrames {
 /// An EndpointSlice.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
 pub(super) struct SliceReading {
-    json: Vec<u8>,
-    packed: Option<Packed>,
-    meta: SliceMeta,
+    inner: Slice,
 }
 
 #[pymethods]
@@ -68,7 +65,7 @@ impl SliceReading {
     /// Return the labels and the annotation that the store reads: Service, ServiceImport, its cluster, time of change.
     #[getter]
     fn meta(&self) -> (Option<&str>, Option<&str>, Option<&str>, Option<&str>) {
-        let meta = &self.meta;
+        let meta = &self.inner.meta;
         (
             meta.service.as_deref(),
             meta.import.as_deref(),
@@ -79,18 +76,26 @@ impl SliceReading {
 
     /// Return the JSON of the object.
     fn json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.json)
+        PyBytes::new(py, &self.inner.json())
     }
 
     /// Return width, addresses, labels, ports and the number of addresses that are not ready; None for an unusual slice.
     fn pack<'py>(&self, py: Python<'py>, pod_names: bool) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let Some(packed) = &self.packed else {
+        let Slice {
+            packed: Some(packed),
+            octets,
+            ..
+        } = &self.inner
+        else {
             return Ok(None);
         };
         let labels: Vec<Option<&str>> = packed
             .names
             .iter()
-            .map(|(hostname, pod)| hostname.as_deref().or(pod.as_deref().filter(|_| pod_names)))
+            .map(|(hostname, pod)| match hostname.text(octets) {
+                None if pod_names => pod.text(octets),
+                found => found,
+            })
             .collect();
         let labels = if labels.iter().any(Option::is_some) {
             Some(PyTuple::new(py, labels)?)
@@ -147,9 +152,7 @@ fn tuple(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyTuple>> {
     let content = match event.content {
         Content::Bookmark(ends) => ends.into_pyobject(py)?.to_owned().into_any(),
         Content::Status(json) | Content::Object(json) => PyBytes::new(py, &json).into_any(),
-        Content::Slice(json, packed, meta) => {
-            Bound::new(py, SliceReading { json, packed, meta })?.into_any()
-        }
+        Content::Slice(inner) => Bound::new(py, SliceReading { inner })?.into_any(),
         Content::Fault(reason) => PyString::new(py, reason).into_any(),
     };
     (

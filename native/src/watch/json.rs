@@ -13,54 +13,76 @@ const LAST_SECOND: u64 = 253_402_300_799; // of the year 9999
 /// # Errors
 /// If the message is malformed; `out` has a part of it then.
 pub fn write_message(message: &[u8], fields: &[Field], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let mut values = Vec::with_capacity(16);
+    for each in Fields::of(message) {
+        let (number, value) = each?;
+        if let Some(at) = fields.iter().position(|field| field.number == number) {
+            values.push((at, value));
+        }
+    }
     out.push(b'{');
-    let mut is_first = true;
-    for field in fields {
-        let (start, was_first) = (out.len(), is_first);
-        if !is_first {
+    let begin = out.len();
+    for (at, field) in fields.iter().enumerate() {
+        let mut found = values.iter().filter(|each| each.0 == at).map(|each| each.1);
+        let before = out.len();
+        if before > begin {
             out.push(b',');
         }
-        is_first = false;
         write_text(field.name.as_bytes(), out);
         out.push(b':');
-        if !write_field(message, field, out)? {
-            out.truncate(start);
-            is_first = was_first;
+        let is_there = match &field.form {
+            Form::Map => write_many(found, b"{}", out, write_pair)?,
+            Form::Texts => write_many(found, b"[]", out, |value, out| {
+                write_text(value.octets()?, out);
+                Ok(())
+            })?,
+            Form::Messages(inner) => write_many(found, b"[]", out, |value, out| {
+                write_message(value.octets()?, inner, out)
+            })?,
+            // Of several values the last one counts.
+            single => match found.next_back() {
+                Some(value) => write_single(value, single, out)?,
+                None => false,
+            },
+        };
+        if !is_there {
+            out.truncate(before);
         }
     }
     out.push(b'}');
-    // Also what no field of the schema reads must be whole.
-    Fields::of(message).try_for_each(|each| each.map(|_| ()))
+    Ok(())
 }
 
-/// Write the value of one field; return whether there is one.
-fn write_field(message: &[u8], field: &Field, out: &mut Vec<u8>) -> Result<bool, Malformed> {
-    let values = Fields::of(message).filter_map(|each| match each {
-        Ok((number, value)) if number == field.number => Some(Ok(value)),
-        Ok(_) => None,
-        Err(error) => Some(Err(error)),
-    });
-    match &field.form {
-        Form::Map => write_many(values, b"{}", out, write_pair),
-        Form::Texts => write_many(values, b"[]", out, |value, out| {
-            write_text(value.octets()?, out);
-            Ok(())
-        }),
-        Form::Messages(inner) => write_many(values, b"[]", out, |value, out| {
-            write_message(value.octets()?, inner, out)
-        }),
-        single => {
-            let mut found = None;
-            for value in values {
-                found = Some(value?); // the last one counts
+/// Find out whether write_message() can write a message, without writing it.
+///
+/// # Errors
+/// If the message is malformed.
+pub fn check_message(message: &[u8], fields: &[Field]) -> Result<(), Malformed> {
+    for each in Fields::of(message) {
+        let (number, value) = each?;
+        let Some(field) = fields.iter().find(|field| field.number == number) else {
+            continue;
+        };
+        match &field.form {
+            Form::Message(inner) | Form::Messages(inner) => check_message(value.octets()?, inner)?,
+            Form::Map => {
+                pair(value.octets()?)?;
             }
-            found.map_or(Ok(false), |value| write_single(value, single, out))
+            Form::Text | Form::KeptText | Form::Texts => {
+                value.octets()?;
+            }
+            Form::Number | Form::KeptNumber | Form::Truth | Form::KeptTruth => {
+                value.integer()?;
+            }
+            Form::Time => write_time(value.octets()?, &mut Vec::new())?,
+            Form::NumberOrText => write_number_or_text(value.octets()?, &mut Vec::new())?,
         }
     }
+    Ok(())
 }
 
 fn write_many<'a>(
-    values: impl Iterator<Item = Result<Value<'a>, Malformed>>,
+    values: impl Iterator<Item = Value<'a>>,
     brackets: &[u8; 2],
     out: &mut Vec<u8>,
     write: impl Fn(Value<'a>, &mut Vec<u8>) -> Result<(), Malformed>,
@@ -72,7 +94,7 @@ fn write_many<'a>(
         } else {
             b','
         });
-        write(value?, out)?;
+        write(value, out)?;
     }
     if out.len() == start {
         return Ok(false);

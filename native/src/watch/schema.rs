@@ -103,7 +103,8 @@ const SERVICE: &[Field] = &[
     ),
 ];
 
-const ENDPOINT_SLICE: &[Field] = &[
+/// discovery/v1 EndpointSlice.
+pub const ENDPOINT_SLICE: &[Field] = &[
     field(1, "metadata", Message(META)),
     field(4, "addressType", Text),
     field(

@@ -9,6 +9,32 @@ use super::wire::{Fields, Malformed};
 
 const MAX_LABEL_LEN: usize = 63; // RFC 1035
 
+/// A string within the octets of the slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    start: u32,
+    len: u32,
+}
+
+impl Place {
+    fn of(text: &[u8], whole: &[u8]) -> Self {
+        let start = text.as_ptr().addr() - whole.as_ptr().addr();
+        Self {
+            start: start as u32, // a frame has 64 MiB at most
+            len: text.len() as u32,
+        }
+    }
+
+    /// The string; None if it is empty.
+    #[must_use]
+    pub fn text(self, whole: &[u8]) -> Option<&str> {
+        let found = &whole[self.start as usize..][..self.len as usize];
+        std::str::from_utf8(found)
+            .ok()
+            .filter(|text| !text.is_empty())
+    }
+}
+
 /// A port: name, protocol and number, as far as they are set.
 pub type Port = (Option<String>, Option<String>, Option<i32>);
 
@@ -20,7 +46,7 @@ pub struct Packed {
     /// The addresses of ready endpoints, in order.
     pub addresses: Vec<u8>,
     /// The hostname of each address, and the name of its pod.
-    pub names: Vec<(Option<String>, Option<String>)>,
+    pub names: Vec<(Place, Place)>,
     /// The ports.
     pub ports: Vec<Port>,
     /// The number of addresses of other endpoints.
@@ -36,7 +62,7 @@ pub fn pack(message: &[u8]) -> Result<Option<Packed>, Malformed> {
     for field in Fields::of(message) {
         match field? {
             (2, value) => {
-                if !add_endpoint(value.octets()?, &mut found)? {
+                if !add_endpoint(value.octets()?, message, &mut found)? {
                     return Ok(None);
                 }
             }
@@ -53,7 +79,7 @@ pub fn pack(message: &[u8]) -> Result<Option<Packed>, Malformed> {
 }
 
 /// Add an endpoint; return false if it is of another kind.
-fn add_endpoint(message: &[u8], found: &mut Packed) -> Result<bool, Malformed> {
+fn add_endpoint(message: &[u8], whole: &[u8], found: &mut Packed) -> Result<bool, Malformed> {
     let (mut is_ready, mut hostname, mut pod, mut count) = (true, &b""[..], &b""[..], 0);
     let before = (found.addresses.len(), found.width);
     let mut is_plain = true;
@@ -89,19 +115,24 @@ fn add_endpoint(message: &[u8], found: &mut Packed) -> Result<bool, Malformed> {
         found.not_ready += count;
         return Ok(true);
     }
-    let hostname = if hostname.is_empty() {
-        None
-    } else {
-        match label(hostname) {
-            None => return Ok(false),
-            some => some,
-        }
-    };
-    if std::str::from_utf8(pod).is_err() {
+    if hostname.len() > MAX_LABEL_LEN
+        || [hostname, pod]
+            .iter()
+            .any(|each| std::str::from_utf8(each).is_err())
+    {
         return Ok(false);
     }
-    let names = (hostname, label(pod));
-    found.names.extend(std::iter::repeat_n(names, count));
+    if pod.len() > MAX_LABEL_LEN {
+        pod = b"";
+    }
+    let names = [hostname, pod].map(|each| {
+        if each.is_empty() {
+            Place::default()
+        } else {
+            Place::of(each, whole)
+        }
+    });
+    found.names.extend(std::iter::repeat_n((names[0], names[1]), count));
     Ok(is_plain)
 }
 
@@ -124,14 +155,6 @@ fn add_address(text: &[u8], found: &mut Packed) -> bool {
     let is_same = found.width == 0 || found.width == width;
     found.width = width;
     is_same
-}
-
-fn label(text: &[u8]) -> Option<String> {
-    let is_label = !text.is_empty() && text.len() <= MAX_LABEL_LEN;
-    std::str::from_utf8(text)
-        .ok()
-        .filter(|_| is_label)
-        .map(str::to_owned)
 }
 
 fn port(message: &[u8]) -> Result<Option<Port>, Malformed> {

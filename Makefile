@@ -79,16 +79,17 @@ fuzz-python: $(VENV)/test  ## Fuzz the decoders in Python
 explanations: $(VENV)/test  ## Hold EXPLANATIONS random clusters against `explain`, QUESTIONS questions each
 	HSDNS_EXPLANATIONS=$(EXPLANATIONS) HSDNS_QUESTIONS=$(QUESTIONS) $(BIN)/pytest -q -n 2 --timeout=0 tests/explanation/test_properties.py $(PYTEST_ARGS)
 
-fuzz-native:  ## Fuzz the compiled parser (needs cargo and c++)
+fuzz-native:  ## Fuzz the compiled parsers (needs cargo and c++)
 	cd native/fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --release --locked \
 	    --target-dir target --target $(FUZZ_TARGET)
 	@mkdir -p native/fuzz/found
-	@cd native/fuzz && if target/$(FUZZ_TARGET)/release/query found corpus/query -artifact_prefix=found/ \
-	    -max_len=700 -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 >found/log 2>&1; \
+	@cd native/fuzz && for target in query watch; do mkdir -p found/$$target; \
+	    if target/$(FUZZ_TARGET)/release/$$target found/$$target corpus/$$target -artifact_prefix=found/ \
+	    -max_len=900 -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 >found/log 2>&1; \
 	then grep -E '^(Done|stat::number_of_executed)' found/log; \
 	else tail -n 40 found/log; \
-	    echo 'make fuzz: an input violates the checks of tests/exercise/mod.rs; it is in native/fuzz/found, in a file crash-*, timeout-* or oom-*' >&2; \
-	    exit 1; fi
+	    echo 'make fuzz: an input violates the checks of tests/exercise; it is in native/fuzz/found, in a file crash-*, timeout-* or oom-*' >&2; \
+	    exit 1; fi; done
 
 contracts: $(VENV)/test  ## Check which part imports which
 	$(BIN)/lint-imports --no-cache

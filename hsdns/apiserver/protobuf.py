@@ -1,7 +1,8 @@
 """What the API server sends as protobuf: compiled code reads it, and gives the events that its JSON would give.
 
 Path: client.py (bytes) -> here, native/src/watch.rs -> reflector.py.
-Rule 1: protobuf is asked for only where the compiled code is there: msgspec reads JSON faster than Python reads protobuf.
+Rule 1: protobuf is asked for only where the compiled code is there: msgspec reads JSON faster than Python would read
+        protobuf.
 Rule 2: which of the two a response has is decided by its Content-Type; custom resources have JSON only.
 Rule 3: an EndpointSlice stays as it was read until something needs the whole object (read_slice.py).
 Source: Kubernetes API concepts, "Alternate representations of resources"; docs/decisions/0030.

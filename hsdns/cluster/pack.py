@@ -174,7 +174,7 @@ def pack_slice(
                     meta.resource_version,
                     width,
                     octets,
-                    None if names is None else tuple([name and pack_label(name) for name in names]),  # type: ignore[misc] # no name is empty
+                    None if names is None else _labels(names),
                     _shared_ports(texts),
                     cluster=cluster,
                     not_ready=unready if counts_not_ready else 0,
@@ -277,6 +277,13 @@ def pack_slice(
             ]
         parts[0] = parts[0]._replace(not_ready=not_ready)
     return tuple(parts)
+
+
+def _labels(names: tuple[str | None, ...]) -> tuple[bytes | None, ...]:
+    """The labels of names, each of which may be one."""
+    if None not in names:  # as in nearly all slices that have names
+        return tuple(map(pack_label, names))
+    return tuple([None if name is None else pack_label(name) for name in names])
 
 
 class _Plain(NamedTuple):

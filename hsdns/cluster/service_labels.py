@@ -10,13 +10,14 @@ Rule 3: a label is in wire form; a port is listed as PORT PROTOCOL, two labels i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
 from hsdns.cluster.address import dashed
 from hsdns.cluster.pack import MOST_SHARED
 from hsdns.cluster.value import HEADLESS, PackedSlice, Port, ServiceValue
+from hsdns.fastpath import dashed_labels
 from hsdns.wire.name import MAX_LABEL_LEN
 
 # Names for a topology zone are below it, and have three labels or more.
@@ -48,6 +49,9 @@ class SliceLabels:
                 if self.addresses is not self.reversible:
                     self.addresses.update(separate)
                 continue
+            if None not in part.labels:
+                self.labels.update([_LENGTHS[len(each)] + each for each in part.labels if each])
+                continue
             for host, label in zip(part.hosts, part.labels, strict=True):
                 if label is not None:
                     self.labels.add(_wire(label))
@@ -57,9 +61,7 @@ class SliceLabels:
     def without(self, other: SliceLabels) -> list[bytes]:
         """The labels that the other does not have."""
         addresses = self.addresses - other.addresses if other.addresses else self.addresses
-        found = [_wire(dashed(address)) for address in addresses]
-        found += self.labels - other.labels
-        return found
+        return [*_dashed(addresses), *(self.labels - other.labels)]
 
 
 def own_labels(value: ServiceValue | None, zonal: bool) -> set[bytes]:
@@ -80,6 +82,13 @@ def _ports(ports: tuple[Port, ...]) -> list[bytes]:
         for port in ports
         if 0 < len(port.name) <= MAX_LABEL_LEN and 0 < len(port.protocol) <= MAX_LABEL_LEN
     ]
+
+
+def _dashed_one_by_one(addresses: Iterable[bytes]) -> list[bytes]:
+    return [_wire(dashed(address)) for address in addresses]
+
+
+_dashed: Callable[[Iterable[bytes]], list[bytes]] = dashed_labels or _dashed_one_by_one
 
 
 def _wire(label: bytes) -> bytes:

@@ -11,6 +11,7 @@ Source: CoreDNS 1.14.7 plugin/kubernetes/controller.go for the events that chang
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from hsdns.cluster.freshness import (
     Counters,
@@ -212,7 +213,9 @@ class Services:
             else:
                 (after if old else before).append(part)
         slices = (*before, *new, *after)
-        had, has = SliceLabels(old), SliceLabels(new)
+        # At the start, and for a new slice, there is nothing to compare with.
+        had = SliceLabels(old) if old else _NOTHING
+        has = SliceLabels(new) if new else _NOTHING
         self._replace(owner, value.with_slices(slices), has.without(had), had.without(has))
         slice_key = (*owner, name)
         gone, come = had.reversible - has.reversible, has.reversible - had.reversible
@@ -245,6 +248,9 @@ class Services:
             if lost:
                 names.remove_labels(*key, lost)
         self._counters.bump(service_counter(*key))
+
+
+_NOTHING: Final = SliceLabels(())
 
 
 def _facts(value: ServiceValue) -> ServiceFacts:

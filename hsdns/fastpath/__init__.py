@@ -29,6 +29,7 @@ __all__ = [
     "TapRecord",
     "Versions",
     "WatchFrames",
+    "dashed_labels",
     "read_page",
     "read_status",
 ]
@@ -79,6 +80,7 @@ LoadCounts = getattr(_native, "LoadCounts", None)
 # What reads protobuf of an API server; without it the server is asked for JSON.
 WatchFrames = getattr(_native, "WatchFrames", None)
 read_page = getattr(_native, "read_page", None)
+dashed_labels = getattr(_native, "dashed_labels", None)
 read_status = getattr(_native, "read_status", None)
 LoadSender = getattr(_native, "LoadSender", None)
 IMPLEMENTATION: Final = "python" if _native is None else "rust"

@@ -2,12 +2,13 @@
 
 Path: step 2.  `pip install .` builds it if cargo is available; hsdns/fastpath/__init__.py chooses the twin.
 Rule 1: names, parameters and results are those of `_python`, whose docstrings describe them (tests/fastpath compares
-        the signatures); Worker, WorkerStatistics, LoadCounts, LoadSender and MissQueue.fileno() are only here.
+        the signatures); Worker, WorkerStatistics, LoadCounts, LoadSender, MissQueue.fileno() and what reads protobuf (from
+        SliceReading on) are only here.
 Rule 2: everything may be called from any thread, but Batch.serve() raises RuntimeError while another thread is in it.
 Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or Worker uses it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Protocol, final
 
 __all__ = [
@@ -323,3 +324,6 @@ def read_page(body: bytes, kind: str) -> tuple[str, str, list[WatchTuple]]:
 
 def read_status(body: bytes) -> bytes:
     """The JSON of a Status; raise ValueError."""
+
+def dashed_labels(addresses: Iterable[bytes]) -> list[bytes]:
+    """The labels of endpoints without a hostname, in wire form, by their addresses of 4 or 16 octets."""

@@ -1,8 +1,8 @@
 """Writes objects of the fake API server as protobuf: its own JSON in, the octets of a real server out.
 
 Path: fake_cluster.py, where a request accepts protobuf -> here.
-Rule 1: the fields are those that any test uses; Go's generated code writes fields in the order of their numbers, and those
-        that are no pointers also if they are empty.
+Rule 1: the fields are those that tests use; as Go's generated code does, it writes fields in the order of their
+        numbers, and those that are no pointers also if they are empty.
 Rule 2: what is no JSON of an object is passed on as it is: a test wants the client to see it.
 Source: generated.proto of k8s.io/api core/v1 and discovery/v1, and of k8s.io/apimachinery meta/v1 and runtime.
 """
@@ -26,8 +26,9 @@ _TABLE: Final = {
     },
     "Service": {1: "metadata=Meta", 2: "spec=ServiceSpec", 3: "status=ServiceStatus"},
     "ServiceSpec": {
-        1: "ports[]=ServicePort", 2: "selector{}", 3: "clusterIP!", 4: "type!", 5: "externalIPs[]", 7: "sessionAffinity!",
-        10: "externalName!", 13: "publishNotReadyAddresses", 17: "ipFamilyPolicy", 18: "clusterIPs[]", 19: "ipFamilies[]",
+        1: "ports[]=ServicePort", 2: "selector{}", 3: "clusterIP!", 4: "type!", 5: "externalIPs[]",
+        7: "sessionAffinity!", 10: "externalName!", 13: "publishNotReadyAddresses", 17: "ipFamilyPolicy",
+        18: "clusterIPs[]", 19: "ipFamilies[]",
     },
     "ServicePort": {1: "name!", 2: "protocol!", 3: "port", 4: "targetPort=IntOrString", 5: "nodePort"},
     "ServiceStatus": {1: "loadBalancer=LoadBalancer"},
@@ -44,7 +45,7 @@ _TABLE: Final = {
     "Pod": {1: "metadata=Meta", 2: "spec=PodSpec", 3: "status=PodStatus"},
     "PodSpec": {16: "hostname!", 17: "subdomain!"},
     "PodStatus": {1: "phase!", 2: "conditions[]=PodCondition", 5: "hostIP!", 6: "podIP!"},
-    "PodCondition": {1: "type!", 2: "status!", 4: "reason!"},
+    "PodCondition": {1: "type!", 2: "status!", 5: "reason!"},
     "Status": {2: "status!", 3: "message!", 4: "reason!", 5: "details=Details", 6: "code"},
     "Details": {2: "group!", 3: "kind!", 4: "causes[]=Cause", 5: "retryAfterSeconds"},
     "Cause": {1: "reason!", 2: "message!"},

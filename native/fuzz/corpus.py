@@ -1,12 +1,14 @@
-"""Write the fuzzer's corpus anew: tests/packets as octets, and some replies that hsdns itself makes.
+"""Write the fuzzer's corpus anew: tests/packets as octets, some replies that hsdns itself makes, and frames of watches.
 
 Run from the top of the repository: `PYTHONPATH=. python native/fuzz/corpus.py`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
@@ -14,9 +16,11 @@ from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
+from loadtest.apiserver.objects import endpoint_slice, service
+from loadtest.apiserver.protobuf import write_body, write_frame
 
 ROOT = Path(__file__).resolve().parents[2]
-CORPUS = ROOT / "native" / "fuzz" / "corpus" / "query"
+CORPUS = ROOT / "native" / "fuzz" / "corpus"
 MAX_LEN = 600  # what is longer is never looked up, and only makes the repository larger
 
 
@@ -65,10 +69,26 @@ def encode_question(host: Name, qtype: int) -> bytes:
     return bytes((0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0)) + question
 
 
+def frames() -> Iterator[tuple[str, bytes]]:
+    """Events of each kind, a page and a Status, as the fake API server writes them."""
+    found: dict[str, dict[str, Any]] = {
+        "service": service(1).manifest,
+        "slice": endpoint_slice(1, 2).manifest,
+        "status": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"},
+    }
+    for stem, each in found.items():
+        yield stem, write_frame(json.dumps({"type": "ADDED", "object": each}).encode())
+    page = {"kind": "EndpointSliceList", "metadata": {}, "items": [found["slice"]]}
+    yield "page", write_body(json.dumps(page).encode())
+    yield "status-alone", write_body(json.dumps(found["status"]).encode())
+
+
 if __name__ == "__main__":
-    CORPUS.mkdir(parents=True, exist_ok=True)
-    for path in CORPUS.iterdir():
-        path.unlink()
-    for stem, wire in (*packets(), *replies()):
-        if len(wire) <= MAX_LEN:
-            (CORPUS / stem).write_bytes(wire)
+    for name_of, pairs in (("query", (*packets(), *replies())), ("watch", tuple(frames()))):
+        folder = CORPUS / name_of
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            path.unlink()
+        for stem, wire in pairs:
+            if len(wire) <= MAX_LEN or name_of == "watch":
+                (folder / stem).write_bytes(wire)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver.contact import Contact
+from hsdns.fastpath import IMPLEMENTATION
 from hsdns.sources.watch_options import WatchOptions
 from loadtest.apiserver import faults
 from loadtest.apiserver.watch_cache import Manifest
@@ -355,6 +356,14 @@ def try_out(under_test: FakeUnderTest | RealUnderTest, scenario: Scenario, folde
 @pytest.mark.parametrize("scenario", [*BOTH, *FAKE], ids=readable)
 def test_on_the_fake_api(scenario: Scenario, tmp_path: Path) -> None:
     try_out(FakeUnderTest(), scenario, tmp_path)
+
+
+@pytest.mark.sockets
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")
+@pytest.mark.parametrize("scenario", BOTH, ids=readable)
+def test_on_the_fake_api_in_protobuf(scenario: Scenario, tmp_path: Path) -> None:
+    try_out(FakeUnderTest(protobuf=True), scenario, tmp_path)
 
 
 @pytest.mark.sockets

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from hsdns.apiserver.protobuf import is_protobuf, status_text
 from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Scope
 from hsdns.cluster.objects import Event, Synced
@@ -115,24 +116,28 @@ class Connection:
 
     def _ask(self) -> bool:
         ask = self.reflector.next_request()
-        response = self.cluster.answer(ask.path, ask.query)
+        response = self.cluster.answer(ask.path, ask.query, accept=ask.accept)
         if response.fault.refused:
             self.reflector.fail("connection refused")
         elif response.status != 200:
-            text = response.body.decode() if isinstance(response.body, bytes) else ""
+            body = response.body if isinstance(response.body, bytes) else b""
+            is_binary = is_protobuf(response.headers.get("Content-Type", ""))
+            text = status_text(body) if is_binary else body.decode()
             self.reflector.refuse(response.status, text)
         else:
             self.answer, self.injector = response, FaultInjector(response.fault)
-            self.reflector.open(self.now)
+            self.reflector.open(self.now, response.headers.get("Content-Type", ""))
         return True
 
 
 class Histories(RuleBasedStateMachine):
     """A cluster, four watches of it, and a store."""
 
+    protobuf = False
+
     def __init__(self) -> None:
         super().__init__()
-        self.cluster = FakeCluster()
+        self.cluster = FakeCluster(protobuf=self.protobuf)
         self.store = Store(StoreSettings(), wall=lambda: 0.0, warn=lambda sentence: None)
         self.connections = [
             Connection(self.cluster, self.store, scope, Random(7)) for scope in SCOPES
@@ -346,8 +351,15 @@ def visible(store: Store) -> dict[str, Any]:
     }
 
 
+class HistoriesInProtobuf(Histories):
+    """The same over protobuf, where the compiled part is there to ask for it."""
+
+    protobuf = True
+
+
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(
+TestHistoriesInProtobuf = HistoriesInProtobuf.TestCase
+TestHistories.settings = TestHistoriesInProtobuf.settings = settings(
     max_examples=HISTORIES,
     stateful_step_count=30,
     deadline=None,

@@ -84,10 +84,10 @@ class SilentApi(MemoryApi):
 
     @asynccontextmanager
     async def get(
-        self, path: str, query: Mapping[str, str]
+        self, path: str, query: Mapping[str, str], accept: str = ""
     ) -> AsyncGenerator[MemoryAnswer | Refusal]:
         await asyncio.Event().wait()
-        async with super().get(path, query) as found:
+        async with super().get(path, query, accept) as found:
             yield found
 
 

@@ -119,11 +119,11 @@ class SlowApi(MemoryApi):
 
     @asynccontextmanager
     async def get(
-        self, path: str, query: Mapping[str, str]
+        self, path: str, query: Mapping[str, str], accept: str = ""
     ) -> AsyncGenerator[MemoryAnswer | Refusal]:
         if path.endswith("/services"):
             await asyncio.Event().wait()
-        async with super().get(path, query) as found:
+        async with super().get(path, query, accept) as found:
             yield found
 
 

@@ -65,7 +65,10 @@ class Server:
         pass
 
     @asynccontextmanager
-    async def get(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Answer]:
+    async def get(
+        self, path: str, query: Mapping[str, str], accept: str = ""
+    ) -> AsyncIterator[Answer]:
+        assert not accept
         self.asked.append((path, query))
         found = self.lists.get(path, [])
         if isinstance(found, bytes):

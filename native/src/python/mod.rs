@@ -34,7 +34,7 @@ mod module {
     #[pymodule_export]
     use super::sockets::{Batch, MissQueue, Worker};
     #[pymodule_export]
-    use super::watch::{SliceReading, WatchFrames, read_page, read_status};
+    use super::watch::{SliceReading, WatchFrames, dashed_labels, read_page, read_status};
     #[pymodule_export]
     use super::{AnswerTable, ClusterNames, Tap, Versions};
 

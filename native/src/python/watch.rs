@@ -6,6 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
+use crate::watch::slice::dashed_label;
 use crate::watch::wire::Malformed;
 use crate::watch::{self, Content, Event, Frames, Slice};
 
@@ -132,6 +133,22 @@ pub(super) fn read_page<'py>(
 pub(super) fn read_status<'py>(py: Python<'py>, body: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let json = watch::read_status(body).map_err(as_error)?;
     Ok(PyBytes::new(py, &json))
+}
+
+/// Return the labels that stand for addresses, in wire form.
+#[pyfunction]
+pub(super) fn dashed_labels<'py>(
+    py: Python<'py>,
+    addresses: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyList>> {
+    let found = PyList::empty(py);
+    for address in addresses.try_iter()? {
+        let address = address?;
+        let octets: &[u8] = address.extract()?;
+        let label = dashed_label(octets).ok_or_else(|| PyValueError::new_err("no address"))?;
+        found.append(PyBytes::new(py, &label))?;
+    }
+    Ok(found)
 }
 
 #[allow(clippy::needless_pass_by_value)] // the signature of map_err()

@@ -163,7 +163,7 @@ const POD: &[Field] = &[
                 Messages(&[
                     field(1, "type", Text),
                     field(2, "status", Text),
-                    field(4, "reason", Text),
+                    field(5, "reason", Text),
                 ]),
             ),
             field(6, "podIP", Text),

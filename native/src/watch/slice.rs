@@ -132,7 +132,9 @@ fn add_endpoint(message: &[u8], whole: &[u8], found: &mut Packed) -> Result<bool
             Place::of(each, whole)
         }
     });
-    found.names.extend(std::iter::repeat_n((names[0], names[1]), count));
+    found
+        .names
+        .extend(std::iter::repeat_n((names[0], names[1]), count));
     Ok(is_plain)
 }
 
@@ -176,4 +178,40 @@ fn port(message: &[u8]) -> Result<Option<Port>, Malformed> {
         }
     }
     Ok(Some(found))
+}
+
+/// The label that stands for an address of 4 or 16 octets, in wire form; None for other octets.
+#[must_use]
+pub fn dashed_label(address: &[u8]) -> Option<Vec<u8>> {
+    let mut text = if let Ok(octets) = <[u8; 4]>::try_from(address) {
+        Ipv4Addr::from(octets).to_string().replace('.', "-")
+    } else {
+        let octets = <[u8; 16]>::try_from(address).ok()?;
+        Ipv6Addr::from(octets).to_string().replace([':', '.'], "-")
+    };
+    if text.ends_with('-') {
+        text.push('0'); // as CoreDNS does
+    }
+    text.insert(0, char::from(text.len() as u8)); // 39 at most
+    Some(text.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_dashed_labels() {
+        for (address, label) in [
+            (&[10, 0, 0, 255][..], &b"\x0a10-0-0-255"[..]),
+            (&[0; 16], b"\x03--0"),
+            (
+                &[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+                b"\x07fd00--0",
+            ),
+        ] {
+            assert_eq!(dashed_label(address).as_deref(), Some(label));
+        }
+        assert_eq!(dashed_label(b"abc"), None);
+    }
 }

@@ -64,8 +64,8 @@ class FakeUnderTest:
 
     authority = b""
 
-    def __init__(self) -> None:
-        self.cluster = FakeCluster()
+    def __init__(self, *, protobuf: bool = False) -> None:
+        self.cluster = FakeCluster(protobuf=protobuf)
         self.cluster.expired_as_event = True  # as kube-apiserver
         self.cluster.token = "first"
         self._api = FakeApi(self.cluster)

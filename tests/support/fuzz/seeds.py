@@ -17,6 +17,7 @@ import dns.rcode
 import dns.rrset
 
 from loadtest.apiserver.objects import endpoint_slice, namespaces, service
+from loadtest.apiserver.protobuf import write_body, write_frame
 from loadtest.pressure.http2 import (
     ATTACKS,
     DATA,
@@ -64,7 +65,12 @@ _STATUS: Final = {
 
 def seeds(name: str) -> dict[str, bytes]:
     """The inputs of a target, with a name for each."""
-    begins = {"reply": _replies, "http2": _connections, "event": _events}[name]()
+    begins = {
+        "reply": _replies,
+        "http2": _connections,
+        "event": _events,
+        "protobuf": _frames,
+    }[name]()
     found = {path.stem: path.read_bytes() for path in sorted((FOUND / name).glob("*.bin"))}
     return {f"seed-{number}": octets for number, octets in enumerate(begins)} | found
 
@@ -133,3 +139,21 @@ def _events() -> Iterable[bytes]:
         yield head + json.dumps(page).encode()
     yield b"\0" + json.dumps({"type": "ERROR", "object": _STATUS}).encode()
     yield b"\0" + json.dumps(_STATUS).encode()
+
+
+def _frames() -> Iterable[bytes]:
+    objects: list[dict[str, Any]] = [
+        service(1).manifest,
+        endpoint_slice(1, 2).manifest,
+        next(iter(namespaces(0, 1))).manifest,
+        {"kind": "Pod", **_POD},
+    ]
+    for number, found in enumerate(objects):
+        head = bytes((number,))
+        for kind in ("ADDED", "DELETED", "BOOKMARK"):
+            yield head + write_frame(json.dumps({"type": kind, "object": found}).encode())
+        metadata = {"resourceVersion": "5", "continue": "more"}
+        page = {"kind": f"{found['kind']}List", "metadata": metadata, "items": [found, found]}
+        yield head + write_body(json.dumps(page).encode())
+    yield b"\0" + write_frame(json.dumps({"type": "ERROR", "object": _STATUS}).encode())
+    yield b"\0" + write_body(json.dumps(_STATUS).encode())

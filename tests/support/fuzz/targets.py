@@ -14,9 +14,12 @@ from typing import Final
 import msgspec
 
 from hsdns.apiserver import resource
+from hsdns.apiserver.protobuf import ProtobufEvents, read_protobuf_page, status_text
 from hsdns.apiserver.watch_event import MalformedEvent, decode_event, decode_page, decode_status
 from hsdns.cluster.objects import Deleted, Object, Service, Synced, Upserted
+from hsdns.cluster.read_slice import ReadSlice, UpsertedSlice
 from hsdns.cluster.store import Store, StoreSettings
+from hsdns.fastpath import IMPLEMENTATION
 from hsdns.server.doh_frames import PREFACE_LEN
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2
 from hsdns.server.doh_message import BadRequest, HttpReply, make_reply, read_request
@@ -135,7 +138,7 @@ def check_event(octets: bytes) -> None:
     except MalformedEvent:
         pass
     else:
-        objects += [event.object] if event.object is not None else []
+        objects += [event.object] if isinstance(event.object, kind.type) else []
         assert event.key[1] or event.type in ("BOOKMARK", "ERROR")
     with contextlib.suppress(MalformedEvent):
         objects += decode_page(data, kind).objects
@@ -149,6 +152,37 @@ def check_event(octets: bytes) -> None:
         written = msgspec.json.encode(each)
         assert msgspec.json.decode(written, type=kind.type) == each
         _apply(store, each)
+
+
+def check_protobuf(octets: bytes) -> None:
+    """The frames of a watch in protobuf, a page and a Status; the first octet says of which kind of object."""
+    if IMPLEMENTATION != "rust":
+        return  # it is not asked for
+    kind = _RESOURCES[octets[0] % 4] if octets else _RESOURCES[0]
+    data = octets[1:]
+    events = ProtobufEvents(kind, limit=2000)
+    found = []
+    with contextlib.suppress(MalformedEvent):
+        for at in range(0, len(data), max(1, len(data) // _PIECES)):
+            found += list(events.feed(data[at : at + max(1, len(data) // _PIECES)]))
+    with contextlib.suppress(MalformedEvent):
+        found += list(read_protobuf_page(data, kind).events)
+    status_text(data)
+    stores = [
+        Store(StoreSettings(pod_names=True), wall=lambda: 0.0, warn=lambda sentence: None)
+        for _ in range(2)
+    ]
+    for event in found:
+        each = event.object
+        assert event.key[1] or event.type in ("BOOKMARK", "ERROR")
+        if isinstance(each, ReadSlice):
+            stores[0].apply([UpsertedSlice(each)])
+            stores[1].apply([Upserted(each.whole)])
+        elif each is not None:
+            _apply(stores[0], each)
+            _apply(stores[1], each)
+    values = [{key: each.slices for key, each in store.services.values.items()} for store in stores]
+    assert values[0] == values[1]
 
 
 def _apply(store: Store, found: Object) -> None:
@@ -195,6 +229,18 @@ TARGETS: Final = (
             b'"', b"{", b"}", b"[", b"]", b",", b"null", b"true", b"-1", b"1e999", b'"\\ud800"', b'"\xff"', b"\0",
             b'"10.0.0.1"', b'"2001:db8::1"', b'"None"', b'"a.b"', b'"*"', b'"metadata":', b'"name":', b'"namespace":',
             b'"addresses":', b'"ports":', b'"hostname":', b'"zone":', b"65536", b"9" * 40,
+        ),
+        4000,
+        8_000,
+        100,
+    ),
+    Target(
+        "protobuf",
+        check_protobuf,
+        ("hsdns/apiserver/", "hsdns/cluster/"),
+        (
+            b"k8s\0", b"\x0a\0", b"\x12\0", b"\x1a\0", b"\x22\0", b"\x08\1", b"\x10\0", b"\xff\xff\xff\xff\x0f", b"\0\0\0\x40",
+            b"\x0a\x0810.0.0.1", b"\x0a\x0b2001:db8::1", b"\x0a\x03::1", b"\x12\2\x08\0", b"\x1a\3a.b", b"\x1a\2\xff\xfe", b'"\\',
         ),
         4000,
         8_000,

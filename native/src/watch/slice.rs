@@ -58,14 +58,10 @@ pub struct Packed {
 /// # Errors
 /// If the message is malformed.
 pub fn pack(message: &[u8]) -> Result<Option<Packed>, Malformed> {
-    let mut found = Packed::default();
+    let (mut found, mut is_usual) = (Packed::default(), true);
     for field in Fields::of(message) {
         match field? {
-            (2, value) => {
-                if !add_endpoint(value.octets()?, message, &mut found)? {
-                    return Ok(None);
-                }
-            }
+            (2, value) => is_usual &= add_endpoint(value.octets()?, message, &mut found)?,
             (3, value) => {
                 let Some(port) = port(value.octets()?)? else {
                     return Ok(None);
@@ -75,7 +71,7 @@ pub fn pack(message: &[u8]) -> Result<Option<Packed>, Malformed> {
             _ => (),
         }
     }
-    Ok(Some(found).filter(|found| found.width > 0))
+    Ok(Some(found).filter(|found| is_usual && found.width > 0))
 }
 
 /// Add an endpoint; return false if it is of another kind.

@@ -12,7 +12,7 @@ HSDNS = {
     "allocator collector descriptor_limit metrics",
     "apiserver apiserver.access apiserver.client apiserver.connections apiserver.endpoint apiserver.fault",
     "apiserver.http_connection apiserver.in_cluster apiserver.obstacle apiserver.redaction apiserver.resource",
-    "apiserver.tls apiserver.token_file apiserver.transport",
+    "apiserver.media_type apiserver.tls apiserver.token_file apiserver.transport",
     "cli cli.control_path cli.coredns cli.corefile_source cli.flags cli.launch",
     "cluster cluster.objects cluster.selector",
     "corefile corefile.arguments corefile.environment corefile.errors corefile.keys corefile.lexer corefile.parser",

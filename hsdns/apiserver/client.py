@@ -30,11 +30,11 @@ from hsdns.apiserver.access import Access, AccessSource
 from hsdns.apiserver.connections import Connections, Route, head_of
 from hsdns.apiserver.fault import describe, is_away, is_tls
 from hsdns.apiserver.http_connection import BUFFER_LEN, HttpConnection, HttpFault
+from hsdns.apiserver.media_type import JSON, is_protobuf
 from hsdns.apiserver.obstacle import Obstacle, Obstacles, Refusal, away
-from hsdns.apiserver.protobuf import is_protobuf, status_text
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.tls import TlsContexts
-from hsdns.apiserver.transport import JSON, Away, Response, Unreachable
+from hsdns.apiserver.transport import Away, Response, Unreachable
 from hsdns.metrics import DEFAULT_BUCKETS, Registry
 
 # Seconds; a server that is starting may delay a list for most of a minute.
@@ -305,6 +305,8 @@ class _Response:
                 break
         octets = bytes(found[:limit])
         if is_protobuf(self.headers.get("Content-Type", "")):
+            from hsdns.apiserver.protobuf import status_text  # noqa: PLC0415 - the reflector has it by then
+
             return self._redact(status_text(octets))
         return self._redact(octets.decode("utf-8", "replace"))
 

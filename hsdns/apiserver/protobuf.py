@@ -1,10 +1,7 @@
 """What the API server sends as protobuf: compiled code reads it, and gives the events that its JSON would give.
 
 Path: client.py (bytes) -> here, native/src/watch.rs -> reflector.py.
-Rule 1: protobuf is asked for only where the compiled code is there: msgspec reads JSON faster than Python would read
-        protobuf.
-Rule 2: which of the two a response has is decided by its Content-Type; custom resources have JSON only.
-Rule 3: an EndpointSlice stays as it was read until something needs the whole object (read_slice.py).
+Rule: an EndpointSlice stays as it was read until something needs the whole object (read_slice.py).
 Source: Kubernetes API concepts, "Alternate representations of resources"; docs/decisions/0030.
 """
 
@@ -17,24 +14,11 @@ import msgspec
 
 from hsdns.apiserver.lines import MAX_LINE_LEN
 from hsdns.apiserver.resource import Resource
-from hsdns.apiserver.transport import JSON
 from hsdns.apiserver.watch_event import Event, MalformedEvent, Status
 from hsdns.cluster.read_slice import ReadSlice
 from hsdns.fastpath import WatchFrames, read_page, read_status
 
-PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
-
-
-def accepted(resource: Resource) -> str:
-    """The Accept header of requests for a resource."""
-    if WatchFrames is None or resource.is_custom:
-        return JSON
-    return f"{PROTOBUF}, {JSON}"
-
-
-def is_protobuf(content_type: str) -> bool:
-    """Whether a response with this Content-Type is protobuf."""
-    return content_type.partition(";")[0].strip().lower() == PROTOBUF
+IS_READ: Final = WatchFrames is not None
 
 
 class ProtobufEvents:

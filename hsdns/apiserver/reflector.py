@@ -33,15 +33,14 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.apiserver.backoff import Backoff
 from hsdns.apiserver.lines import MAX_LINE_LEN
+from hsdns.apiserver.media_type import JSON, accepted, is_protobuf
 from hsdns.apiserver.protobuf import (
+    IS_READ,
     ProtobufEvents,
     ProtobufPage,
-    accepted,
-    is_protobuf,
     read_protobuf_page,
 )
 from hsdns.apiserver.resource import Resource, Scope
-from hsdns.apiserver.transport import JSON
 from hsdns.apiserver.watch_event import (
     Event,
     JsonEvents,
@@ -128,7 +127,7 @@ class Reflector:
         self._events: JsonEvents | ProtobufEvents = JsonEvents(scope.resource)
         self._body = bytearray()
         self._is_protobuf = False
-        self._accept = accepted(scope.resource)
+        self._accept = accepted(scope.resource, is_compiled=IS_READ)
         self._purpose = Purpose.STREAM
         self._reason = "start"  # why an initial state is needed; "" while watching
         self._seen: set[Key] = set()

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol
+from typing import Protocol
 
+from hsdns.apiserver.media_type import JSON
 from hsdns.apiserver.obstacle import Obstacles
-
-JSON: Final = "application/json"
 
 
 class Unreachable(Exception):

@@ -2,8 +2,8 @@
 
 Path: step 2.  `pip install .` builds it if cargo is available; hsdns/fastpath/__init__.py chooses the twin.
 Rule 1: names, parameters and results are those of `_python`, whose docstrings describe them (tests/fastpath compares
-        the signatures); Worker, WorkerStatistics, LoadCounts, LoadSender, MissQueue.fileno() and what reads protobuf (from
-        SliceReading on) are only here.
+        the signatures); Worker, WorkerStatistics, LoadCounts, LoadSender, MissQueue.fileno() and what reads protobuf
+        (from SliceReading on) are only here.
 Rule 2: everything may be called from any thread, but Batch.serve() raises RuntimeError while another thread is in it.
 Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or Worker uses it.
 """

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Final
 
 from hsdns.apiserver.client import ApiClient
+from hsdns.apiserver.media_type import accepted
 from hsdns.apiserver.resource import Scope
 from hsdns.cluster.selector import Selector
 from hsdns.corefile.tree import Corefile, Directive
@@ -76,7 +79,15 @@ class Ahead:
 def _ask(client: ApiClient, scopes: Iterable[Scope], random: Random) -> None:
     for scope in scopes:
         seconds = str(random.randint(*WATCH_SECONDS))
-        client.send_ahead(scope.path, {**scope.query, **STREAM, "timeoutSeconds": seconds})
+        accept = accepted(scope.resource, is_compiled=_is_compiled())
+        query = {**scope.query, **STREAM, "timeoutSeconds": seconds}
+        client.send_ahead(scope.path, query, accept)
+
+
+def _is_compiled() -> bool:
+    """Whether the compiled code is probably there, without its import; a request that turns out wrong is sent anew."""
+    folder = Path(__file__).parents[1] / "fastpath"
+    return os.environ.get("HSDNS_NO_EXTENSIONS") != "1" and any(folder.glob("_native*.so"))
 
 
 def wanted_of(corefile: Corefile) -> dict[ApiAccess, WatchOptions]:

@@ -17,8 +17,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from hsdns.apiserver.media_type import PROTOBUF
 from loadtest.apiserver.faults import JSON, Fault, status_body
-from loadtest.apiserver.protobuf import PROTOBUF, accepts_protobuf, write_body, write_frame
+from loadtest.apiserver.protobuf import accepts_protobuf, write_body, write_frame
 from loadtest.apiserver.selectors import Selection
 from loadtest.apiserver.watch_cache import HISTORY, KINDS, Key, Manifest, Stored, WatchCache, key_of
 from loadtest.apiserver.watch_stream import Watch, bookmark_line, event_line

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+from hsdns.apiserver.media_type import PROTOBUF
+
 MAGIC: Final = b"k8s\0"
 
 # Fields by number: "name" of text, a number or a truth value; "name{}" a map; "name[]" texts; "name=TYPE" a message,

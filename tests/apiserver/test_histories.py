@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from hsdns.apiserver.protobuf import is_protobuf, status_text
+from hsdns.apiserver.media_type import is_protobuf
+from hsdns.apiserver.protobuf import status_text
 from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Scope
 from hsdns.cluster.objects import Event, Synced

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from hsdns.apiserver.protobuf import (
     ProtobufEvents,
-    accepted,
-    is_protobuf,
     read_protobuf_page,
     status_text,
 )
@@ -21,9 +19,7 @@ from hsdns.apiserver.resource import (
     ENDPOINT_SLICES,
     NAMESPACES,
     PODS,
-    SERVICE_IMPORTS,
     SERVICES,
-    Resource,
 )
 from hsdns.apiserver.watch_event import (
     Event,
@@ -202,27 +198,3 @@ def test_no_list() -> None:
     with pytest.raises(MalformedEvent, match="a list of another kind"):
         read_protobuf_page(write_body(json.dumps(page).encode()), ENDPOINT_SLICES)
     assert status_text(b"<html>") == ""
-
-
-@pytest.mark.parametrize(
-    ("resource", "accept"),
-    [
-        (SERVICES, "application/vnd.kubernetes.protobuf, application/json"),
-        (SERVICE_IMPORTS, "application/json"),
-    ],
-)
-def test_accepted(resource: Resource, accept: str) -> None:
-    assert accepted(resource) == accept
-
-
-@pytest.mark.parametrize(
-    ("content_type", "found"),
-    [
-        ("application/vnd.kubernetes.protobuf;stream=watch", True),
-        ("application/vnd.kubernetes.protobuf", True),
-        ("application/json", False),
-        ("", False),
-    ],
-)
-def test_is_protobuf(content_type: str, found: bool) -> None:
-    assert is_protobuf(content_type) is found

@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
+from hsdns.apiserver.media_type import JSON, is_protobuf
 from hsdns.apiserver.obstacle import Obstacles, Refusal, away
-from hsdns.apiserver.protobuf import is_protobuf, status_text
+from hsdns.apiserver.protobuf import status_text
 from hsdns.apiserver.redaction import Redaction
-from hsdns.apiserver.transport import JSON, Away, Unreachable
+from hsdns.apiserver.transport import Away, Unreachable
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import FaultInjector
 from loadtest.apiserver.watch_stream import Watch

@@ -324,8 +324,9 @@ def readable(scenario: Scenario) -> str:
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the pauses of the source, but log their real length."""
 
-    async def wait(self: Contact, seconds: float) -> None:
+    async def wait(self: Contact, seconds: float, *, is_away: bool = False) -> bool:
         await asyncio.sleep(min(seconds, 0.02))
+        return is_away
 
     monkeypatch.setattr(Contact, "wait", wait)
 

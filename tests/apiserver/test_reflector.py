@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hsdns.apiserver import reflector
+from hsdns.apiserver.media_type import JSON, PROTOBUF
 from hsdns.apiserver.reflector import (
     MAX_ERRORS,
     STATE_READ_TIMEOUT,
@@ -363,6 +364,19 @@ def test_refusals_are_sentences(status: int, message: str, failure: str) -> None
     harness.reflector.next_request()
     harness.reflector.refuse(status, json.dumps({"kind": "Status", "message": message}))
     assert (harness.reflector.failure, harness.reflector.forbidden) == (failure, status == 403)
+
+
+def test_a_server_without_protobuf_is_asked_for_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector, "IS_READ", True)
+    harness = Harness()
+    assert harness.reflector.next_request().accept == f"{PROTOBUF}, {JSON}"
+    harness.reflector.refuse(406, '{"kind":"Status","reason":"NotAcceptable"}')
+    assert (harness.reflector.failure, harness.reflector.pause(0.0)) == ("", 0.0)
+    assert harness.reflector.next_request().accept == JSON
+    # Then it is a failure as any other one.
+    harness.reflector.refuse(406, '{"kind":"Status","reason":"NotAcceptable"}')
+    assert harness.reflector.failure.startswith("the server responds 406")
+    assert harness.reflector.next_request().accept == JSON
 
 
 def test_the_server_says_how_long_to_wait() -> None:

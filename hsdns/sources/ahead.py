@@ -79,12 +79,12 @@ class Ahead:
 def _ask(client: ApiClient, scopes: Iterable[Scope], random: Random) -> None:
     for scope in scopes:
         seconds = str(random.randint(*WATCH_SECONDS))
-        accept = accepted(scope.resource, is_compiled=_is_compiled())
+        accept = accepted(scope.resource, is_compiled=is_compiled())
         query = {**scope.query, **STREAM, "timeoutSeconds": seconds}
         client.send_ahead(scope.path, query, accept)
 
 
-def _is_compiled() -> bool:
+def is_compiled() -> bool:
     """Whether the compiled code is probably there, without its import; a request that turns out wrong is sent anew."""
     folder = Path(__file__).parents[1] / "fastpath"
     return os.environ.get("HSDNS_NO_EXTENSIONS") != "1" and any(folder.glob("_native*.so"))

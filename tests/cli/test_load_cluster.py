@@ -40,7 +40,7 @@ def test_changes_are_in_the_truth_and_in_the_api() -> None:
         assert {each.group for each in found.questions.all} == {"headless", "endpoint", "srv", "reverse", "absent"}  # fmt: skip
         assert found.truth is not None
         assert found.api is not None
-        assert found.truth.changes == []
+        assert not found.truth.changes
         before = version(found.api.url)
         found.begin_churn(500.0)
         while len(found.truth.changes) < 3:

@@ -34,6 +34,13 @@ COREFILE = """
     loadbalance
 }}
 """
+# Only a program that gives credentials needs the library.
+KUBECONFIG = """
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "https://10.0.0.1"}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: /login, interactiveMode: Never}}}]
+"""
 WEB = """
 apiVersion: v1
 kind: Service
@@ -180,6 +187,7 @@ def test_every_module_can_be_imported(root: Path) -> None:
         ".:53 {\n    kubernetes cluster.local {\n        kubeconfig /etc/coredns/config\n    }\n}\n"
     )
     (root / "etc/coredns/Corefile.kubeconfig").write_text(corefile)
+    (root / "etc/coredns/config").write_text(KUBECONFIG)
     found = container.run(
         root, ["/coredns", "-conf", "/etc/coredns/Corefile.kubeconfig", "-validate"]
     )

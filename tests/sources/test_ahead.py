@@ -10,13 +10,15 @@ from collections.abc import Callable
 import pytest
 
 from hsdns.apiserver.client import ApiClient
+from hsdns.apiserver.media_type import accepted
+from hsdns.apiserver.protobuf import IS_READ
 from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import SERVICES, Scope
 from hsdns.apiserver.transport import Unreachable
 from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
-from hsdns.sources.ahead import STREAM, WATCH_SECONDS, Ahead, wanted_of
+from hsdns.sources.ahead import STREAM, WATCH_SECONDS, Ahead, is_compiled, wanted_of
 from hsdns.sources.api_access import ApiAccess, ConnectionOptions
 from hsdns.sources.watch_options import WatchOptions
 from tests.support.apiserver.scripted_http import Said, ScriptedServer, chunked, said
@@ -69,10 +71,12 @@ def test_blocks_over_the_same_server_share_the_requests() -> None:
 def test_the_requests_are_those_of_the_reflector() -> None:
     for scope in WatchOptions(("x",), "a=b", "c=d", pods=True, imports=True).scopes:
         reflector = Reflector(scope, lambda events: None, Observer(), random.Random(1))
-        query = reflector.next_request().query
+        request = reflector.next_request()
+        query = request.query
         seconds = int(query.pop("timeoutSeconds"))
         assert WATCH_SECONDS[0] <= seconds <= WATCH_SECONDS[1]
         assert query == {**scope.query, **STREAM}
+        assert request.accept == accepted(scope.resource, is_compiled=is_compiled())
 
 
 def run(
@@ -94,7 +98,8 @@ def run(
 
 async def first(client: ApiClient, **changed: str) -> bytes:
     query = {**STREAM, "timeoutSeconds": "1", **changed}
-    async with client.get(Scope(SERVICES).path, query) as response:
+    accept = accepted(SERVICES, is_compiled=IS_READ)
+    async with client.get(Scope(SERVICES).path, query, accept) as response:
         async for chunk in response.chunks(lambda: 5.0):
             return chunk
     return b""

@@ -345,7 +345,7 @@ def test_demo_cluster(line: str) -> None:
 
 def test_each_file_of_the_demo_begins_with_what_it_shows() -> None:
     files = sorted(DEMO.rglob("*.yaml"))
-    assert len(files) == 13
+    assert len(files) == 14
     for file in files:
         assert file.read_text().startswith("# ")
 

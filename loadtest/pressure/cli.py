@@ -131,6 +131,7 @@ def _measure(
 
 def _write(asked: argparse.Namespace, written: object) -> None:
     if asked.output is not None:
+        asked.output.parent.mkdir(parents=True, exist_ok=True)
         asked.output.write_text(json.dumps(written, indent=1) + "\n")
 
 

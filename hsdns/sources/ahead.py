@@ -77,9 +77,10 @@ class Ahead:
 
 
 def _ask(client: ApiClient, scopes: Iterable[Scope], random: Random) -> None:
+    compiled = is_compiled()
     for scope in scopes:
         seconds = str(random.randint(*WATCH_SECONDS))
-        accept = accepted(scope.resource, is_compiled=is_compiled())
+        accept = accepted(scope.resource, is_compiled=compiled)
         query = {**scope.query, **STREAM, "timeoutSeconds": seconds}
         client.send_ahead(scope.path, query, accept)
 

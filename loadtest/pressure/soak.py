@@ -1,11 +1,14 @@
 """All kinds of pressure at once for a long time, while 200 endpoints a second change and every answer is judged.
 
 Path: cli.py -> here -> server.py, clients.py, judge.py, lateness.py -> soak_result.py.
-Rule 1: the pressure is a share of that of the rows, all of them in the same time, and begins anew every minute.  The
-        server may open 1,024 files, its Corefile changes every 20 s, and nobody reads its standard output.  CoreDNS's
-        is read: else a goroutine waits for each logged query, 100 MB a second, and nothing else is seen.
+Rule 1: the pressure is a share of that of the rows, all of them at the same time.  The server may open 1,024 files, its
+        Corefile changes every 20 s, and nobody reads its standard output.  CoreDNS's is read: else a goroutine waits
+        for each logged query, 100 MB a second, and nothing else is seen.
 Rule 2: stale is an answer with what was true more than 100 ms before its query (history.py).
-Rule 3: a soak with some rows alone has the same server, changes and judge, so that two soaks tell what a row does.
+Rule 3: what presses is started once, one program after the other, before anything is judged: programs that start take
+        the server's cores from it for seconds, which no client on another machine could do.  Each Service that changes
+        has been asked for: else the time until an event is shown would be that of a first answer.
+Rule 4: a soak with some rows alone has the same server, changes and judge, so that two soaks tell what a row does.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ from typing import Any, Final
 
 from hsdns.load.judge import STALE, WRONG
 from loadtest.answering.programs import COREDNS, Program
+from loadtest.apiserver.objects import namespace_of
 from loadtest.pressure.applied import between, scrape
-from loadtest.pressure.clients import Client, DohAttack, Flood, OverTcp, Presser, Silent
+from loadtest.pressure.clients import HONEST, DohAttack, Flood, OverTcp, Presser, Silent
 from loadtest.pressure.corefile import Variation
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.judge import Judge
@@ -29,10 +33,11 @@ from loadtest.pressure.run import Bench, Rewriter, honest_flood, start
 from loadtest.pressure.server import Limits, ServerUnderPressure, server_cores
 from loadtest.pressure.soak_result import QUIET_AFTER, Soak
 from loadtest.process import BenchmarkError
+from loadtest.watch.dns import service_name
 
 CHANGES: Final = 200.0  # a second
 CHANGED: Final = 400  # Services
-PERIOD: Final = 60.0  # seconds after which the pressing clients are started again
+SETTLE: Final = 2.0  # seconds from the start of one pressing client to the next
 MOST_MEMORY: Final = 2_000_000_000  # octets, at which a server is ended
 _SAMPLE_EVERY = 2.0
 _SAY_EVERY = 10.0
@@ -44,6 +49,12 @@ VARIATION: Final = Variation(
 LIMITS: Final = Limits(unread=True, descriptors="1024:20000")
 REWRITTEN: Final = "corefile"  # the row in which the Corefile changes
 _REWRITE_EVERY = 20.0  # seconds
+_CHANGED_SERVICES: Final = Flood(
+    "changed",
+    tuple(service_name(namespace_of(index), f"web-{index}") for index in range(CHANGED)),
+    CHANGED,
+    HONEST,
+)
 PRESSERS: Final[Mapping[str, Presser]] = {
     "existing": BELOW_SERVICE.scaled(_SHARE),
     "fair": PODS.scaled(_SHARE),
@@ -81,33 +92,31 @@ def _soak(
     say = bench.progress.log
     pressers = [presser for row, presser in PRESSERS.items() if row in only]
     quiet = _honest(bench, server)
-    before = scrape(server.ports.metrics)
-    began = time.monotonic()
-    judge = Judge(server.ports.dns, bench.api, CHANGES, seconds, among=CHANGED)
     memory: list[tuple[float, int]] = []
     with ExitStack() as stack:
-        health = stack.enter_context(Probes(health_probe(server.ports.health)))
         stack.enter_context(Rewriter(server, _REWRITE_EVERY if REWRITTEN in only else 0.0))
+        clients = []
+        for number, presser in enumerate(pressers):
+            left = seconds + SETTLE * (len(pressers) - number)
+            clients.append(start(stack, bench.tools, server, presser, left))
+            time.sleep(SETTLE)
+        start(stack, bench.tools, server, _CHANGED_SERVICES, SETTLE, is_honest=True).counts()
+        before = scrape(server.ports.metrics)
+        health = stack.enter_context(Probes(health_probe(server.ports.health)))
         control = stack.enter_context(Control(server_cores()[0]))
+        judge = Judge(server.ports.dns, bench.api, CHANGES, seconds, among=CHANGED)
         judge.start()
-        said = began
-        while (now := time.monotonic()) < began + seconds:
-            with ExitStack() as turn:
-                end = min(now + PERIOD, began + seconds)
-                clients = [start(turn, bench.tools, server, each, end - now) for each in pressers]
-                while (now := time.monotonic()) < end:
-                    memory.append((now - began, server.memory().now))
-                    if memory[-1][1] > MOST_MEMORY:
-                        raise BenchmarkError(
-                            f"ended for its memory: {_line(program, judge, memory)}"
-                        )
-                    if now >= said + _SAY_EVERY:
-                        said = now
-                        say(_line(program, judge, memory))
-                    if judge.failure is not None:
-                        break
-                    time.sleep(max(0.0, min(_SAMPLE_EVERY, end - time.monotonic())))
-                _end(clients)
+        began = said = time.monotonic()
+        while (now := time.monotonic()) < began + seconds and judge.failure is None:
+            memory.append((now - began, server.memory().now))
+            if memory[-1][1] > MOST_MEMORY:
+                raise BenchmarkError(f"ended for its memory: {_line(program, judge, memory)}")
+            if now >= said + _SAY_EVERY:
+                said = now
+                say(_line(program, judge, memory))
+            time.sleep(max(0.0, min(_SAMPLE_EVERY, began + seconds - time.monotonic())))
+        for client in clients:
+            client.counts()
         judge.join()
         spread = judge.spread()
         probed, machine = health.result, control.result()
@@ -129,11 +138,6 @@ def _soak(
         after.share,
         machine,
     )
-
-
-def _end(clients: Sequence[Client]) -> None:
-    for client in clients:
-        client.counts()
 
 
 def _honest(bench: Bench, server: ServerUnderPressure) -> Any:

@@ -33,6 +33,15 @@ MAX_HEADERS_LEN: Final = MAX_BLOCK_LEN  # octets, with 32 for each field as RFC 
 MAX_UNSENT: Final = 1024 * 1024  # octets of replies that wait for the client's windows
 
 
+class _Connection(H2Connection):
+    """h2 remembers how each stream was closed, 65,536 of them: 8 MB for a client that asks on one connection for hours.
+
+    About the others it only knows that they are closed, which is what a late frame for them has to be told.
+    """
+
+    MAX_CLOSED_STREAMS = 2 * MAX_STREAMS
+
+
 class HttpRequest(NamedTuple):
     """A complete request; `stream` is to be named in the reply."""
 
@@ -69,7 +78,7 @@ class Http2:
     """
 
     def __init__(self, now: float) -> None:
-        self._h2 = H2Connection(
+        self._h2 = _Connection(
             H2Configuration(
                 client_side=False,
                 header_encoding=None,

@@ -163,6 +163,18 @@ def test_request_that_is_taken_back() -> None:
     assert client.server._unsent == {}
 
 
+def test_streams_that_have_ended_are_forgotten() -> None:
+    client = Client()
+    for _ in range(3 * MAX_STREAMS):
+        client.server.reply(client.ask(), OK, 0.0)
+        client.exchange()
+    assert len(client.server._h2._closed_streams) <= 2 * MAX_STREAMS
+    late = b"\0\0\1\0\0" + (1).to_bytes(4, "big") + b"x"  # DATA on the first stream
+    assert received(client.server, late, client.now) == []
+    assert not client.server.is_over
+    assert client.ask() == 6 * MAX_STREAMS + 1
+
+
 def test_limits_are_told() -> None:
     settings = Client().of(RemoteSettingsChanged)[0]
     assert isinstance(settings, RemoteSettingsChanged)

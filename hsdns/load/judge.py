@@ -57,6 +57,14 @@ class Verdict(NamedTuple):
 Expected = Callable[[int], Answer | None]
 
 
+def right_state(
+    since: Sequence[float], expected: Expected, asked: float, received: float, answer: Answer
+) -> int | None:
+    """The number of the newest state between query and arrival that an answer says; None if it says none of them."""
+    first, last = _between(since, asked, received)
+    return next((at for at in range(last, first - 1, -1) if expected(at) == answer), None)
+
+
 def judge(
     since: Sequence[float],
     expected: Expected,
@@ -71,11 +79,9 @@ def judge(
 
     An `expected` None means that it is not known.  `forgotten`: there were states before the first one.
     """
-    first = max(0, bisect_right(since, asked) - 1)
-    last = max(first, bisect_right(since, received) - 1)
-    for state in range(last, first - 1, -1):
-        if expected(state) == answer:
-            return Verdict(RIGHT)
+    if right_state(since, expected, asked, received, answer) is not None:
+        return Verdict(RIGHT)
+    first, last = _between(since, asked, received)
     states = len(since)
     near = last + 1
     while near < states and since[near] <= received + slack:
@@ -94,6 +100,12 @@ def judge(
     while first > 0 and since[first] > asked - slack:
         first -= 1
     return _compare([expected(state) for state in range(first, near)], answer, forgotten)
+
+
+def _between(since: Sequence[float], asked: float, received: float) -> tuple[int, int]:
+    """The first and the last state that was true at some time between query and arrival."""
+    first = max(0, bisect_right(since, asked) - 1)
+    return first, max(first, bisect_right(since, received) - 1)
 
 
 def _compare(states: Sequence[Answer | None], answer: Answer, forgotten: bool) -> Verdict:

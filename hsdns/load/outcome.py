@@ -39,6 +39,10 @@ LOST: Final = 0  # in place of the time at which the reply came
 NOT_SENT: Final = -1
 
 
+# The fields of an Outcome, without its class.
+PlainOutcome = tuple[int, int, int, int, int, int]
+
+
 class Outcome(NamedTuple):
     """One query: the number of its question, the flags of its reply, and when it was due, was sent and was answered.
 

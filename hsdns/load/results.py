@@ -14,7 +14,7 @@ from typing import Final
 
 from hsdns.load.connection_facts import ConnectionCounts
 from hsdns.load.histogram import Histogram, slot_of
-from hsdns.load.judge import BEHIND, STALE, UNDECIDED
+from hsdns.load.judge import BEHIND, RIGHT, STALE, UNDECIDED
 from hsdns.load.lookups import Lookups
 from hsdns.load.outcome import (
     LATENCY,
@@ -25,6 +25,7 @@ from hsdns.load.outcome import (
     OF_KIND,
     RCODE,
     TRUNCATED,
+    PlainOutcome,
     unpack_counts,
 )
 from hsdns.load.questions import Question
@@ -34,8 +35,6 @@ from hsdns.wire.message import TC
 
 MICROSECOND: Final = 1000  # nanoseconds
 Kind = tuple[str, int]  # group and type
-# Question, flags, reply, planned, sent, received: see outcome.Outcome.
-PlainOutcome = tuple[int, int, int, int, int, int]
 
 
 def kind_numbers(questions: Iterable[Question]) -> list[int]:
@@ -207,6 +206,12 @@ class Results:
                 part.not_sent += count
             elif what == TRUNCATED:
                 part.truncated += count
+
+    def add_right(self, planned: Iterable[int]) -> None:
+        """Count right answers by when their queries were due, in nanoseconds of the monotonic clock."""
+        begin = self.begin
+        for number, count in Counter([(each - begin) // SECOND for each in planned]).items():
+            self.second(number).verdicts[RIGHT] += count
 
     def add_verdict(self, judged: Judged) -> None:
         """Count a verdict."""

@@ -20,7 +20,6 @@ from hsdns.load.outcome import (
     COUNTS,
     END,
     FORGET,
-    LOST,
     OUTCOMES,
     QUESTION,
     REPLY,
@@ -232,12 +231,10 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
             results.add(unpack_outcomes(content))
         if verifier is None:
             return
-        for question, flags, reply, planned, sent, received in unpack_outcomes(content):
-            if received > LOST:
-                times = planned / SECOND, sent / SECOND, received / SECOND
-                judged = verifier.judge(question, flags, reply, *times)
-                if judged is not None:
-                    results.add_verdict(judged)
+        right, others = verifier.judge_all(unpack_outcomes(content))
+        results.add_right(right)
+        for judged in others:
+            results.add_verdict(judged)
     elif kind == LOOKUPS:
         results.lookups.add(content)
     elif kind == CONNECTIONS:

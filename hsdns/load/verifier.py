@@ -3,14 +3,16 @@
 Path: run.py hands on outcomes and replies -> here -> judge.py, with the states of truth.py.
 Rule 1: a right answer is judged at once.  Any other one waits until the watch has had PATIENCE to see what the server
         may have seen before it.
-Rule 2: nothing is held against the server while the watch was away, and only a stale answer while it was late.
-Rule 3: only what has an answer is judged: NOERROR and NXDOMAIN.  Other rcodes and lost queries are counted elsewhere.
+Rule 2: most replies come again and again, so the state that one was right in is remembered with it: as long as that
+        state is true, nothing is compared.
+Rule 3: nothing is held against the server while the watch was away, and only a stale answer while it was late.
+Rule 4: only what has an answer is judged: NOERROR and NXDOMAIN.  Other rcodes and lost queries are counted elsewhere.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from hsdns.load.judge import (
@@ -22,10 +24,14 @@ from hsdns.load.judge import (
     UNDECIDED,
     UNKNOWN,
     Answer,
+    Expected,
     Verdict,
     judge,
+    right_state,
 )
+from hsdns.load.outcome import LOST, PlainOutcome
 from hsdns.load.questions import Question
+from hsdns.load.schedule import SECOND
 from hsdns.load.truth import answer_of
 from hsdns.wire.decode_reply import BadReply, decode_reply
 from hsdns.wire.iana import Rcode
@@ -88,6 +94,9 @@ class Verifier:
         )  # of the questions in the truth, which several servers share
         self._replies: dict[int, tuple[int, bytes]] = {}
         self._answers: dict[int, Answer | None] = {}
+        self._right: dict[
+            int, tuple[int, int]
+        ] = {}  # by reply: its question, and a state that it says
         self._waiting: deque[_Waiting] = deque()
 
     def add_question(self, question: Question) -> None:
@@ -103,6 +112,7 @@ class Verifier:
         """Outcomes do not refer to the replies from before any more."""
         self._replies.clear()
         self._answers.clear()
+        self._right.clear()
 
     def judge(
         self, question: int, flags: int, reply: int, planned: float, asked: float, received: float
@@ -120,6 +130,48 @@ class Verifier:
             return Judged(question, planned, asked, verdict)
         self._waiting.append(_Waiting(question, planned, asked, received, answer))
         return None
+
+    def judge_all(self, outcomes: Iterable[PlainOutcome]) -> tuple[list[int], list[Judged]]:
+        """Judge the answers among outcomes; return when each right one was planned (nanoseconds), and other verdicts."""
+        right, others = [], []
+        known, numbers, states = self._right, self._numbers, self._truth.states
+        for question, flags, reply, planned, sent, received in outcomes:
+            if received <= LOST:
+                continue
+            asked, arrived = sent / SECOND, received / SECOND
+            before = known.get(reply)
+            if before is not None and before[0] == question:
+                found = states(numbers[question])
+                if found is not None:
+                    since, base = found
+                    at = before[1] - base
+                    if (
+                        at >= 0
+                        and since[at] <= arrived
+                        and (at + 1 == len(since) or since[at + 1] > asked)
+                    ):
+                        right.append(planned)
+                        continue
+            judged = self._judge_new(question, flags, reply, planned / SECOND, asked, arrived)
+            if judged is not None and judged.verdict.word == RIGHT:
+                right.append(planned)
+            elif judged is not None:
+                others.append(judged)
+        return right, others
+
+    def _judge_new(
+        self, question: int, flags: int, reply: int, planned: float, asked: float, received: float
+    ) -> Judged | None:
+        """Judge an answer, and remember which state it says."""
+        answer = self._answer(reply) if flags & 15 in JUDGED and not flags & TC else None
+        found = None if answer is None else self._truth.states(self._numbers[question])
+        if answer is not None and found is not None:
+            since, base = found
+            state = right_state(since, self._expected(question, base), asked, received, answer)
+            if state is not None:
+                self._right[reply] = question, base + state
+                return Judged(question, planned, asked, Verdict(RIGHT))
+        return self.judge(question, flags, reply, planned, asked, received)
 
     @property
     def waits(self) -> bool:
@@ -148,16 +200,16 @@ class Verifier:
         return verdict.word != STALE and self._truth.was_late(received - self.slack, end)
 
     def _judge(self, question: int, asked: float, received: float, answer: Answer) -> Verdict:
-        number = self._numbers[question]
-        found = self._truth.states(number)
+        found = self._truth.states(self._numbers[question])
         if found is None:
             return Verdict(UNDECIDED, reason=UNKNOWN)
         since, base = found
-
-        def expected(state: int) -> Answer | None:
-            return self._truth.expected(number, base + state)
-
+        expected = self._expected(question, base)
         return judge(since, expected, asked, received, answer, self.slack, forgotten=base > 0)
+
+    def _expected(self, question: int, base: int) -> Expected:
+        number, expected = self._numbers[question], self._truth.expected
+        return lambda state: expected(number, base + state)
 
     def _answer(self, reply: int) -> Answer | None:
         """What a reply says; None if it is no reply to its question."""

@@ -1,6 +1,8 @@
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsdns.load.judge import (
     AHEAD,
@@ -16,7 +18,9 @@ from hsdns.load.judge import (
     Answer,
     Verdict,
 )
+from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
+from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import Judged, Verifier
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRType
@@ -211,3 +215,92 @@ def test_servers_that_learn_different_questions() -> None:
         each.remember(1, 1, reply(2))
         assert each.judge(1, 0x8400, 1, 15.0, 15.0, 15.0) is not None
     assert asked == [1, 2]
+
+
+class Alternating(Said):
+    """Addresses 1, 2 and 3 in turn, so that an answer says many states."""
+
+    def states(self, question: int) -> tuple[Sequence[float], int] | None:
+        return self.since[self.base :], self.base
+
+    def expected(self, question: int, state: int) -> Answer | None:
+        return super().expected(question, state % 3)
+
+
+TENTHS = st.integers(0, 60)
+ASKED = st.tuples(
+    st.integers(0, 1),  # question
+    st.integers(1, 6),  # reply: of addresses 1 to 4, an error and a truncated one
+    TENTHS,
+    st.integers(0, 12),  # until the reply
+    st.sampled_from([0, 0, 0, 0, 1, 2]),  # whether there was one
+)
+STEPS = st.lists(
+    st.lists(ASKED, max_size=8) | TENTHS | st.integers(-2, -1),  # answers, a change, or what is forgotten
+    min_size=1,
+    max_size=12,
+)  # fmt: skip
+
+
+@given(steps=STEPS)
+def test_verdicts_do_not_depend_on_what_is_remembered(
+    steps: list[list[tuple[int, ...]] | int],
+) -> None:
+    said = Alternating()
+    replies = [
+        reply(1),
+        reply(2),
+        reply(3),
+        reply(4),
+        reply(flags=0x8402),
+        reply(1, flags=0x8400 | TC),
+    ]
+    remembering, plain = (Verifier(said, [QUERY, QUERY], slack=0.5) for _ in range(2))
+    for each in (remembering, plain):
+        for number, content in enumerate(replies, 1):
+            each.remember(number, 0, content)
+    for step in steps:
+        if isinstance(step, int):
+            if step >= 0:
+                said.since.append(max(said.since[-1], step / 10))
+            else:
+                said.base = min(len(said.since) - 1, said.base - step)
+            continue
+        outcomes = []
+        for question, number, sent, passed, fate in step:
+            flags = int.from_bytes(replies[number - 1][:2], "big")
+            received = ((sent + passed) * SECOND // 10, LOST, NOT_SENT)[fate]
+            outcomes.append(
+                (question, flags, number, sent * SECOND // 10, sent * SECOND // 10, received)
+            )
+        right, others = remembering.judge_all(outcomes)
+        expected = [
+            plain.judge(question, flags, number, planned / SECOND, sent / SECOND, received / SECOND)
+            for question, flags, number, planned, sent, received in outcomes
+            if received > LOST
+        ]
+        known = [each for each in expected if each is not None]
+        assert [each / SECOND for each in right] == [
+            each.planned for each in known if each.verdict.word == RIGHT
+        ]
+        assert others == [each for each in known if each.verdict.word != RIGHT]
+    assert list(remembering.settled(float("inf"))) == list(plain.settled(float("inf")))
+
+
+def test_a_reply_that_was_right_is_not_compared_again() -> None:
+    compared = []
+
+    class Counting(Said):
+        def expected(self, question: int, state: int) -> Answer | None:
+            compared.append(state)
+            return super().expected(question, state)
+
+    found = verifier(Counting())
+    found.remember(1, 0, reply(2))
+    times = [11 * SECOND, 12 * SECOND, 13 * SECOND]
+    outcomes = [(0, 0x8400, 1, each, each, each + 1) for each in times]
+    assert found.judge_all(outcomes) == (times, [])
+    assert compared == [1]
+    # Another state is true by then.
+    assert found.judge_all([(0, 0x8400, 1, 25 * SECOND, 25 * SECOND, 25 * SECOND)]) == ([], [])
+    assert found.waits

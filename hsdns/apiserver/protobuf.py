@@ -1,7 +1,7 @@
 """What the API server sends as protobuf: compiled code reads it, and gives the events that its JSON would give.
 
 Path: client.py (bytes) -> here, native/src/watch.rs -> reflector.py.
-Rule: an EndpointSlice stays as it was read until something needs the whole object (read_slice.py).
+Rule: a Service or an EndpointSlice stays as it was read until something needs the whole object (read_object.py).
 Source: Kubernetes API concepts, "Alternate representations of resources"; docs/decisions/0030.
 """
 
@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from hsdns.apiserver.lines import MAX_LINE_LEN
-from hsdns.apiserver.resource import Resource
+from hsdns.apiserver.resource import SERVICES, Resource
 from hsdns.apiserver.watch_event import Event, MalformedEvent, Status
-from hsdns.cluster.read_slice import ReadSlice
+from hsdns.cluster.read_object import ReadService, ReadSlice
 from hsdns.fastpath import WatchFrames, read_page, read_status
 
 IS_READ: Final = WatchFrames is not None
@@ -66,15 +66,15 @@ def status_text(body: bytes) -> str:
         return ""
 
 
-def _event(found: tuple[str, str, str, str, Any], resource: Resource) -> Event:
-    kind, namespace, name, version, content = found
+def _event(found: tuple[str, tuple[str, str], str, Any], resource: Resource) -> Event:
+    kind, key, version, content = found
     if kind == "BOOKMARK":
         return Event(kind, None, version, ("", ""), content)
     if kind == "ERROR":
         return Event(kind, None, "", ("", ""), status=msgspec.json.decode(content, type=Status))
-    key = (namespace, name)
     if isinstance(content, str):
         return Event(kind, None, version, key, fault=content)
     if isinstance(content, bytes):
         return Event(kind, msgspec.json.decode(content, type=resource.type), version, key)
-    return Event(kind, ReadSlice(key, version, content), version, key)
+    read = ReadService if resource is SERVICES else ReadSlice
+    return Event(kind, read(key, version, content), version, key)

@@ -25,7 +25,6 @@ Source: Kubernetes API concepts; client-go 1.36 tools/cache/reflector.go for num
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from enum import Enum
 from random import Random
@@ -51,8 +50,8 @@ from hsdns.apiserver.watch_event import (
     decode_status,
 )
 from hsdns.cluster import objects
-from hsdns.cluster.objects import Deleted, ObjectMeta, Upserted
-from hsdns.cluster.read_slice import ReadSlice, UpsertedSlice
+from hsdns.cluster.objects import Deleted, ObjectMeta
+from hsdns.cluster.read_object import ReadObject, upserted
 
 PAGE: Final = 500  # objects per page of a list: 3 ms of decoding
 # Octets of such a page: 500 EndpointSlices of the largest size have 25 MB, each with 100 endpoints.
@@ -289,8 +288,7 @@ class Reflector:
             elif event.resource_version:
                 self.version = event.resource_version
             return True
-        namespace, name = event.key
-        key = sys.intern(namespace), name
+        key = event.key
         if kind == "DELETED":
             self.known.discard(key)
             self._seen.discard(key)
@@ -304,7 +302,7 @@ class Reflector:
     def _upsert(
         self,
         key: Key,
-        found: objects.Object | ReadSlice | None,
+        found: objects.Object | ReadObject | None,
         fault: str,
         batch: list[objects.Event],
     ) -> None:
@@ -316,7 +314,7 @@ class Reflector:
         self.known.add(key)
         if self._reason:
             self._seen.add(key)
-        batch.append(UpsertedSlice(found) if isinstance(found, ReadSlice) else Upserted(found))
+        batch.append(upserted(found))
 
     def _handle_page(self) -> None:
         try:
@@ -334,8 +332,7 @@ class Reflector:
             self._begin_state()
         batch: list[objects.Event] = []
         for event in page.events:
-            namespace, name = event.key
-            self._upsert((sys.intern(namespace), name), event.object, event.fault, batch)
+            self._upsert(event.key, event.object, event.fault, batch)
         self._following = page.following
         if not page.following:
             self._complete(page.resource_version, batch)

@@ -10,6 +10,7 @@ Source: Kubernetes API concepts, "Efficient detection of changes"; metav1.WatchE
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -19,7 +20,7 @@ import msgspec
 from hsdns.apiserver.lines import LineSplitter
 from hsdns.apiserver.resource import Resource
 from hsdns.cluster.objects import Object, ObjectMeta
-from hsdns.cluster.read_slice import ReadSlice
+from hsdns.cluster.read_object import ReadObject
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 # The exceptions of decoding; the last two are raised by Python itself.
@@ -70,9 +71,9 @@ class Event(NamedTuple):
     """A watch event; `object` is None for bookmarks, errors and malformed objects."""
 
     type: str
-    object: Object | ReadSlice | None
+    object: Object | ReadObject | None
     resource_version: str
-    key: tuple[str, str]  # namespace and name
+    key: tuple[str, str]  # namespace, which all objects in it share, and name
     ends_initial: bool = False
     status: Status | None = None
     fault: str = ""  # why the object is malformed
@@ -91,7 +92,7 @@ class Page(NamedTuple):
         """The objects, then the malformed ones, as additions."""
         for found in self.objects:
             meta = found.metadata
-            yield Event("ADDED", found, meta.resource_version, (meta.namespace, meta.name))
+            yield Event("ADDED", found, meta.resource_version, _key(meta))
         for key, fault in self.faults:
             yield Event("ADDED", None, "", key, fault=fault)
 
@@ -163,7 +164,7 @@ def decode_event(line: bytes, resource: Resource) -> Event:
         raise MalformedEvent(f'an event of type "{kind[:40]}"')
     if not meta.name:
         raise MalformedEvent("an object without a name")
-    return Event(kind, found.object, meta.resource_version, (meta.namespace, meta.name))
+    return Event(kind, found.object, meta.resource_version, _key(meta))
 
 
 def _decode_other_event(line: bytes, fault: str) -> Event:
@@ -183,7 +184,7 @@ def _decode_other_event(line: bytes, fault: str) -> Event:
     meta = _line_decoder(_AnyObject).decode(line).object.metadata
     if not meta.name:
         raise MalformedEvent("an object without a name")
-    return Event(kind, None, meta.resource_version, (meta.namespace, meta.name), fault=fault)
+    return Event(kind, None, meta.resource_version, _key(meta), fault=fault)
 
 
 def decode_page(body: bytes, resource: Resource) -> Page:
@@ -213,7 +214,7 @@ def _decode_malformed_page(body: bytes, resource: Resource) -> Page:
                 meta = msgspec.json.decode(item, type=_AnyObject).metadata
             except _FAULTS:
                 raise MalformedEvent(_excerpt(bytes(item))) from None
-            faults.append(((meta.namespace, meta.name), str(error)))
+            faults.append((_key(meta), str(error)))
     return Page(objects, found.metadata.resource_version, found.metadata.continue_, faults)
 
 
@@ -226,6 +227,10 @@ def decode_status(text: str, code: int) -> Status:
     if status.kind != "Status":
         return Status("", code, "", _excerpt(text.encode()))
     return msgspec.structs.replace(status, code=code)
+
+
+def _key(meta: ObjectMeta) -> tuple[str, str]:
+    return sys.intern(meta.namespace), meta.name
 
 
 def _excerpt(data: bytes) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hsdns.cluster.freshness import Counters, import_counter
 from hsdns.cluster.objects import EndpointSlice, ObjectMeta, ServiceImport
 from hsdns.cluster.pack import import_owner, pack_import, pack_key, pack_slice, source_cluster
-from hsdns.cluster.read_slice import ReadSlice
+from hsdns.cluster.read_object import ReadSlice
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.replaced import IMPORTS, Replaced
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue

@@ -25,7 +25,7 @@ from hsdns.cluster.objects import (
     ServiceImport,
     ServicePort,
 )
-from hsdns.cluster.read_slice import PortTexts, ReadSlice
+from hsdns.cluster.read_object import PortTexts, ReadService, ReadSlice
 from hsdns.cluster.rejected import Reason, quoted
 from hsdns.cluster.value import (
     CLUSTER_IP,
@@ -52,6 +52,19 @@ def pack_key(meta: ObjectMeta, name: str | None = None) -> Key | None:
     return (namespace, own) if namespace is not None and own is not None else None
 
 
+def key_of(found: Service | ReadService) -> Key | None:
+    """Namespace and name of a Service as labels; None if one of them is not a DNS label."""
+    if isinstance(found, ReadService):
+        namespace, name = pack_label(found.key[0]), pack_label(found.key[1])
+        return (namespace, name) if namespace is not None and name is not None else None
+    return pack_key(found.metadata)
+
+
+def owner_of(found: EndpointSlice | ReadSlice) -> Key | None:
+    """The Service that a slice names in its label; None if it names none."""
+    return found.reading.owner if isinstance(found, ReadSlice) else slice_owner(found.metadata)
+
+
 def slice_owner(meta: ObjectMeta) -> Key | None:
     """The Service that a slice names in its label; None if it names none."""
     owner = (meta.labels or {}).get(SERVICE_NAME_LABEL)
@@ -76,13 +89,23 @@ def pack_label(text: str) -> bytes | None:
     return label if 0 < len(label) <= MAX_LABEL_LEN else None
 
 
-def pack_service(service: Service, slices: tuple[PackedSlice, ...], reject: Reject) -> ServiceValue:
+def pack_service(
+    service: Service | ReadService, slices: tuple[PackedSlice, ...], reject: Reject
+) -> ServiceValue:
     """The value of a Service; its kind is None if DNS cannot represent it (an ExternalName that is not a name)."""
+    if isinstance(service, ReadService):
+        usual = service.reading.pack()
+        if usual is not None:
+            is_headless, addresses, texts, has_selector = usual
+            kind = HEADLESS if is_headless else CLUSTER_IP
+            version, ports = service.resource_version, _shared_ports(texts)
+            return ServiceValue(kind, version, addresses, ports, None, slices, has_selector)
+        service = service.whole
     meta, spec = service.metadata, service.spec
     ports = _ports(spec.ports or ())
     has_selector = bool(spec.selector)
     external = _external(service)
-    addresses: tuple[bytes, ...] = ()
+    addresses = ()
     target = None
     if spec.type == "ExternalName":
         target = pack_target(spec.external_name or "")
@@ -163,24 +186,24 @@ def pack_slice(
 
     If those that are not ready are counted, and no other is there, it is one part without addresses.
     """
-    meta = found.metadata
     if isinstance(found, ReadSlice):
         usual = None if zonal else found.reading.pack(pod_names)
         if usual is not None:
-            width, octets, names, texts, unready = usual
+            width, octets, labels, texts, unready = usual
             return (
                 PackedSlice(
-                    meta.name,
-                    meta.resource_version,
+                    found.key[1],
+                    found.resource_version,
                     width,
                     octets,
-                    None if names is None else _labels(names),
+                    labels,
                     _shared_ports(texts),
                     cluster=cluster,
                     not_ready=unready if counts_not_ready else 0,
                 ),
             )
         found = found.whole
+    meta = found.metadata
     ports = _ports(found.ports or ())
     plain = None if pod_names or zonal else _plain(found.endpoints or ())
     if plain is not None and plain.addresses:
@@ -277,13 +300,6 @@ def pack_slice(
             ]
         parts[0] = parts[0]._replace(not_ready=not_ready)
     return tuple(parts)
-
-
-def _labels(names: tuple[str | None, ...]) -> tuple[bytes | None, ...]:
-    """The labels of names, each of which may be one."""
-    if None not in names:  # as in nearly all slices that have names
-        return tuple(map(pack_label, names))
-    return tuple([None if name is None else pack_label(name) for name in names])
 
 
 class _Plain(NamedTuple):

@@ -31,7 +31,7 @@ class RejectedObjects:
     def __init__(
         self, warn: Callable[[str], None], metrics: Registry | None = None, most: int = MOST
     ) -> None:
-        self._is_pending = False  # whether finish() has anything to do
+        self.is_pending = False  # whether finish() has anything to do
         self._warn = warn
         self._most = most
         self._counter = None if metrics is None else _counter_in(metrics)
@@ -42,16 +42,16 @@ class RejectedObjects:
     def add(self, reason: Reason, sentence: str) -> None:
         """Record a fault of the object that is being read; finish() names that object."""
         self._found.setdefault(reason, sentence)
-        self._is_pending = True
+        self.is_pending = True
 
     def finish(self, kind: str, meta: ObjectMeta, gone: bool) -> None:
         """End the reading of an object: count its faults, log the new ones and forget the corrected ones."""
-        if not self._is_pending:
+        if not self.is_pending:
             return
         if gone:
             self._found.clear()
             self._known.pop((kind, meta.namespace, meta.name), None)
-            self._is_pending = bool(self._known)
+            self.is_pending = bool(self._known)
         else:
             self._settle(kind, meta.namespace, meta.name)
 
@@ -82,7 +82,7 @@ class RejectedObjects:
         elif not found:
             self._known.pop(key, None)
         found.clear()
-        self._is_pending = bool(self._known)
+        self.is_pending = bool(self._known)
 
 
 def quoted(text: str) -> str:

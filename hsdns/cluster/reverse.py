@@ -7,11 +7,13 @@ Rule 2: a change replaces one value in one dict, so that a lookup in another thr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
 from hsdns.cluster.address import pack_address
+from hsdns.cluster.freshness import Counters, bump_addresses
 from hsdns.cluster.replaced import Replaced, Table
+from hsdns.fastpath import Versions, move_addresses
 from hsdns.wire.name import Name
 
 Owner = TypeVar("Owner", bound=tuple[object, ...])
@@ -51,6 +53,23 @@ class ReverseIndex(Generic[Owner]):
                 self.add(address, owner)
             else:
                 owners[address] = owner
+
+    def move(
+        self, gone: Sequence[bytes], come: Sequence[bytes], owner: Owner, counters: Counters
+    ) -> None:
+        """Remove an owner of some addresses and add it to others, then bump the counters of all of them."""
+        if (
+            move_addresses is not None
+            and isinstance(counters, Versions)
+            and not self._replaced.is_kept
+        ):
+            move_addresses(self._owners, gone, come, owner, counters)
+            return
+        for address in gone:
+            self.remove(address, owner)
+        self.add_all(come, owner)
+        bump_addresses(counters, gone)
+        bump_addresses(counters, come)
 
     def remove(self, address: bytes, owner: Owner) -> None:
         """Remove an owner of an address; without effect if it is none."""

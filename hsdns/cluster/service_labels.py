@@ -1,28 +1,41 @@
-"""The labels below a Service that exist, for the answer table, which denies all others.
+"""The labels below a Service that exist, for the answer table, which denies all others; and what an event changes.
 
-Path: services.py asks what an event changes -> fastpath's ClusterNames.
+Path: services.py asks what an event changes -> fastpath's ClusterNames, reverse.py.
 Rule 1: whatever schema.py finds is listed.  More may be: the labels of an ExternalName's slices, for example, have no
         records, so the table leaves them to the chain.
 Rule 2: a label is listed once for each slice that has it, so that an event is compared with the last state of its slice
         and of nothing else.
 Rule 3: a label is in wire form; a port is listed as PORT PROTOCOL, two labels in one, without underscores.
+Rule 4: compiled code (native/src/slice_change.rs) finds the same changes as the code here, in another order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from hsdns.cluster.address import dashed
 from hsdns.cluster.pack import MOST_SHARED
 from hsdns.cluster.value import HEADLESS, PackedSlice, Port, ServiceValue
-from hsdns.fastpath import dashed_labels
+from hsdns.fastpath import dashed_labels, slice_change
 from hsdns.wire.name import MAX_LABEL_LEN
 
 # Names for a topology zone are below it, and have three labels or more.
 _LENGTHS: Final = tuple(bytes((length,)) for length in range(MAX_LABEL_LEN + 1))
 TOPOLOGY: Final = b"\5_zone"
+
+
+class SliceChange(NamedTuple):
+    """What the replacement of one slice's parts changes, each without repetitions and in any order.
+
+    `gained` and `lost` are labels below the Service in wire form, `gone` and `come` addresses that PTR finds.
+    """
+
+    gained: Sequence[bytes]
+    lost: Sequence[bytes]
+    gone: Sequence[bytes]
+    come: Sequence[bytes]
 
 
 class SliceLabels:
@@ -62,6 +75,29 @@ class SliceLabels:
         """The labels that the other does not have."""
         addresses = self.addresses - other.addresses if other.addresses else self.addresses
         return [*_dashed(addresses), *(self.labels - other.labels)]
+
+
+def change_in_python(old: Sequence[PackedSlice], new: Sequence[PackedSlice]) -> SliceChange:
+    """What change_of() finds, without compiled code."""
+    # At the start, and for a new slice, there is nothing to compare with.
+    had = SliceLabels(old) if old else _NOTHING
+    has = SliceLabels(new) if new else _NOTHING
+    return SliceChange(
+        has.without(had),
+        had.without(has),
+        list(had.reversible - has.reversible),
+        list(has.reversible - had.reversible),
+    )
+
+
+_NOTHING: Final = SliceLabels(())
+
+
+def change_of(old: Sequence[PackedSlice], new: Sequence[PackedSlice]) -> SliceChange:
+    """What changes if the parts of a slice are replaced."""
+    return (
+        change_in_python(old, new) if slice_change is None else SliceChange(*slice_change(old, new))
+    )
 
 
 def own_labels(value: ServiceValue | None, zonal: bool) -> set[bytes]:

@@ -11,19 +11,17 @@ Source: CoreDNS 1.14.7 plugin/kubernetes/controller.go for the events that chang
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from hsdns.cluster.freshness import (
     Counters,
     Names,
-    bump_addresses,
     service_counter,
 )
 from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
 from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service
-from hsdns.cluster.pack import import_owner, pack_key, pack_service, pack_slice, slice_owner
+from hsdns.cluster.pack import import_owner, key_of, owner_of, pack_service, pack_slice
 from hsdns.cluster.programming import CHANGE_TIME, Programmed, service_kind
-from hsdns.cluster.read_slice import ReadSlice
+from hsdns.cluster.read_object import READ, ReadService, ReadSlice
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.replaced import (
     CLUSTER_IPS,
@@ -34,7 +32,7 @@ from hsdns.cluster.replaced import (
     Replaced,
 )
 from hsdns.cluster.reverse import ReverseIndex
-from hsdns.cluster.service_labels import SliceLabels, own_labels
+from hsdns.cluster.service_labels import change_of, own_labels
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
 
 ADDED, CHANGED, DELETED = "added", "changed", "deleted"
@@ -82,40 +80,40 @@ class Services:
         # The Service of each slice, by the slice's namespace and name.
         self._slice_owner: dict[tuple[str, str], Key] = {}
 
-    def apply(self, service: Service, gone: bool) -> bool:
+    def apply(self, service: Service | ReadService, gone: bool) -> bool:
         """Apply an event about a Service; return whether the serial of the cluster's zones changes."""
-        meta = service.metadata
-        key = pack_key(meta)
+        key = key_of(service)
         if key is None:
             self._rejected.add("name", "its name is not a DNS label; it is skipped")
-            self._rejected.finish("Service", meta, gone)
+            self._finish("Service", service, gone)
             return False
         old = self.values.get(key)
         had_service = old is not None and bool(old.resource_version or old.kind)
         if gone:
-            self._rejected.finish("Service", meta, gone)
+            self._finish("Service", service, gone)
             if old is None or not had_service:
                 return False
             new = ServiceValue(None, slices=old.slices)
         else:
-            if old is not None and old.kind and old.resource_version == meta.resource_version != "":
+            if old is not None and old.kind and old.resource_version == _version(service) != "":
                 return False
             new = pack_service(service, old.slices if old is not None else (), self._rejected.add)
-            self._rejected.finish("Service", meta, gone)
+            self._finish("Service", service, gone)
         had, has = own_labels(old, self._zonal), own_labels(new, self._zonal)
         self._replace(key, new, list(has - had), list(had - has))
         before = old or ServiceValue(None)
         if self.history.is_open:
             facts = (_facts(before), _facts(new))
             event = DELETED if gone else CHANGED if had_service else ADDED
-            self._note(key, "Service", meta, event, *facts)
+            self._note(key, "Service", service.metadata, event, *facts)
         self._reindex(self.cluster_ips, key, before.cluster_ips, new.cluster_ips)
-        self._reindex(
-            self.external_ips,
-            key,
-            [each for each in before.external if isinstance(each, bytes)],
-            [each for each in new.external if isinstance(each, bytes)],
-        )
+        if before.external or new.external:
+            self._reindex(
+                self.external_ips,
+                key,
+                [each for each in before.external if isinstance(each, bytes)],
+                [each for each in new.external if isinstance(each, bytes)],
+            )
         if gone or not had_service:
             return True  # but not the external serial, as in CoreDNS
         if before.ports != new.ports or before.external != new.external:
@@ -126,27 +124,32 @@ class Services:
 
     def apply_slice(self, found: EndpointSlice | ReadSlice, gone: bool) -> bool:
         """Apply an event about an EndpointSlice; return whether the serial of the cluster's zones changes."""
-        meta = found.metadata
-        slice_key = (meta.namespace, meta.name)
+        if isinstance(found, ReadSlice):
+            slice_key, changed_at = found.key, found.reading.changed_at
+        else:
+            meta = found.metadata
+            slice_key = (meta.namespace, meta.name)
+            changed_at = (meta.annotations or {}).get(CHANGE_TIME)
+        name = slice_key[1]
         before = self._slice_owner.get(slice_key)
-        owner = None if gone else slice_owner(meta)
-        if owner is None and not gone and import_owner(meta) is None:
-            self._rejected.add(
-                "owner", "it has no usable label kubernetes.io/service-name; it is skipped"
-            )
+        owner = None if gone else owner_of(found)
         if owner is None:
+            if not gone and import_owner(found.metadata) is None:
+                self._rejected.add(
+                    "owner", "it has no usable label kubernetes.io/service-name; it is skipped"
+                )
             if before is not None:
                 if self.history.is_open:
-                    parts = self._parts(before, meta.name)
-                    self._note(before, "EndpointSlice", meta, DELETED, parts, ())
-                self._replace_slice(before, meta.name, ())
+                    parts = self._parts(before, name)
+                    self._note(before, "EndpointSlice", found.metadata, DELETED, parts, ())
+                self._replace_slice(before, name, ())
                 del self._slice_owner[slice_key]
-            self._rejected.finish("EndpointSlice", meta, gone)
-            self._measure(meta, slice_owner(meta))
+            self._finish("EndpointSlice", found, gone)
+            self._measure(changed_at, owner_of(found))
             return before is not None
         self._slice_owner[slice_key] = owner
-        old = self._parts(owner, meta.name)
-        if old and before == owner and old[0].resource_version == meta.resource_version != "":
+        old = self._parts(owner, name)
+        if old and before == owner and old[0].resource_version == _version(found) != "":
             return False
         new = pack_slice(
             found,
@@ -155,28 +158,32 @@ class Services:
             zonal=self._zonal,
             counts_not_ready=self._counts_not_ready,
         )
-        self._rejected.finish("EndpointSlice", meta, gone)
-        self._replace_slice(owner, meta.name, new)
+        self._finish("EndpointSlice", found, gone)
+        self._replace_slice(owner, name, new)
         if (
             before is not None and before != owner
         ):  # only now, so that its addresses never lead nowhere
-            self._replace_slice(before, meta.name, ())
+            self._replace_slice(before, name, ())
         if self.history.is_open:
             event = ADDED if before is None else CHANGED
-            self._note(owner, "EndpointSlice", meta, event, old, new)
-        self._measure(meta, owner)
+            self._note(owner, "EndpointSlice", found.metadata, event, old, new)
+        self._measure(changed_at, owner)
         # All fields but the slice's name and resourceVersion.
         return before != owner or [part[2:] for part in old] != [part[2:] for part in new]
+
+    def _finish(
+        self, kind: str, found: Service | EndpointSlice | ReadService | ReadSlice, gone: bool
+    ) -> None:
+        """End the reading of an object; without faults, its metadata is not needed."""
+        if self._rejected.is_pending:
+            self._rejected.finish(kind, found.metadata, gone)
 
     def _reindex(
         self, index: ReverseIndex[Key], key: Key, old: Sequence[bytes], new: Sequence[bytes]
     ) -> None:
         """Replace the addresses of a Service in an index."""
-        gone = [address for address in old if address not in new]
-        for address in gone:
-            index.remove(address, key)
-        index.add_all(new, key)
-        bump_addresses(self._counters, [*gone, *new])
+        if old or new:
+            index.move([each for each in old if each not in new], new, key, self._counters)
 
     def _note(
         self, key: Key, kind: str, meta: ObjectMeta, event: str, before: Packed, after: Packed
@@ -186,9 +193,8 @@ class Services:
         noted = Noted(self._wall(), key, event, kind, meta.name, version, written, before, after)
         self.history.note(noted)
 
-    def _measure(self, meta: ObjectMeta, owner: Key | None) -> None:
+    def _measure(self, changed_at: str | None, owner: Key | None) -> None:
         """Report the time of a slice's change if it has one and its Service is known."""
-        changed_at = (meta.annotations or {}).get(CHANGE_TIME)
         if self._programmed is None or not changed_at or owner is None:
             return
         value = self.values.get(owner)
@@ -213,16 +219,9 @@ class Services:
             else:
                 (after if old else before).append(part)
         slices = (*before, *new, *after)
-        # At the start, and for a new slice, there is nothing to compare with.
-        had = SliceLabels(old) if old else _NOTHING
-        has = SliceLabels(new) if new else _NOTHING
-        self._replace(owner, value.with_slices(slices), has.without(had), had.without(has))
-        slice_key = (*owner, name)
-        gone, come = had.reversible - has.reversible, has.reversible - had.reversible
-        for address in gone:
-            self.endpoint_ips.remove(address, slice_key)
-        self.endpoint_ips.add_all(come, slice_key)
-        bump_addresses(self._counters, gone | come)
+        change = change_of(old, new)
+        self._replace(owner, value.with_slices(slices), change.gained, change.lost)
+        self.endpoint_ips.move(change.gone, change.come, (*owner, name), self._counters)
 
     def _replace(
         self, key: Key, value: ServiceValue, gained: Sequence[bytes], lost: Sequence[bytes]
@@ -250,7 +249,10 @@ class Services:
         self._counters.bump(service_counter(*key))
 
 
-_NOTHING: Final = SliceLabels(())
+def _version(found: Service | EndpointSlice | ReadService | ReadSlice) -> str:
+    if isinstance(found, READ):
+        return found.resource_version
+    return found.metadata.resource_version
 
 
 def _facts(value: ServiceValue) -> ServiceFacts:

@@ -44,7 +44,7 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.pack import pack_label
 from hsdns.cluster.pods import Pods
 from hsdns.cluster.programming import programming_in
-from hsdns.cluster.read_slice import ReadSlice, as_read
+from hsdns.cluster.read_object import READ, ReadObject, ReadService, ReadSlice, as_read
 from hsdns.cluster.rejected import RejectedObjects
 from hsdns.cluster.replaced import NAMESPACES, SERIALS, Replaced
 from hsdns.cluster.selector import Selector
@@ -52,6 +52,7 @@ from hsdns.cluster.services import Services
 from hsdns.metrics import Registry
 
 _SLICES: Final = (EndpointSlice, ReadSlice)
+_SERVICES: Final = (Service, ReadService)
 ObjectKey = tuple[type[Object], str, str]  # kind, namespace, name
 Follow = Callable[[Sequence[Event]], bool]  # takes a batch, and tells whether it takes the next one
 OWN_SERIAL, SHARED_SERIAL = "own", "shared"  # their keys among the replaced serials
@@ -180,9 +181,9 @@ class Store:
             found = as_read(event)
             new_serial |= self._apply(found, isinstance(event, Deleted) or not self.selects(found))
             if self._unconfirmed:
-                meta = found.metadata
-                kind = EndpointSlice if isinstance(found, ReadSlice) else type(found)
-                self._unconfirmed.discard((kind, meta.namespace, meta.name))
+                whole = found.whole if isinstance(found, READ) else found
+                meta = whole.metadata
+                self._unconfirmed.discard((type(whole), meta.namespace, meta.name))
         self._publish(new_serial, changes)
         self._pass_on(events)
 
@@ -195,14 +196,16 @@ class Store:
         if self._followers:
             self._followers = [follow for follow in self._followers if follow(events)]
 
-    def selects(self, found: Object | ReadSlice) -> bool:
+    def selects(self, found: Object | ReadObject) -> bool:
         """Whether the selectors match an object; one that they do not match counts as deleted."""
         settings = self.settings
+        if settings.namespace_labels is None and settings.labels is None:
+            return True
         by_namespace = isinstance(found, Namespace | ServiceImport)
         selector = settings.namespace_labels if by_namespace else settings.labels
         if selector is None:
             return True
-        whole = found.whole if isinstance(found, ReadSlice) else found
+        whole = found.whole if isinstance(found, READ) else found
         return selector.matches(whole.metadata.labels)
 
     def restore(self, objects: Iterable[Object], saved: float) -> None:
@@ -249,16 +252,16 @@ class Store:
         self._counters.bump(STALENESS)
         return new_serial
 
-    def _apply(self, found: Object | ReadSlice, gone: bool) -> bool:
+    def _apply(self, found: Object | ReadObject, gone: bool) -> bool:
         """Apply one event; return whether the serial of the cluster's own zones changes."""
         if isinstance(found, _SLICES):
             if self.settings.multicluster:
                 self._apply_shared(found, gone)
             return self.settings.endpoints and self.services.apply_slice(found, gone)
+        if isinstance(found, _SERVICES):
+            return self.services.apply(found, gone)
         if isinstance(found, ServiceImport):
             return self._apply_shared(found, gone)
-        if isinstance(found, Service):
-            return self.services.apply(found, gone)
         if isinstance(found, Pod):
             return self.settings.pods and self.pods.apply(found, gone)
         self._apply_namespace(found.metadata, gone)

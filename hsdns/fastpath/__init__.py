@@ -30,8 +30,10 @@ __all__ = [
     "Versions",
     "WatchFrames",
     "dashed_labels",
+    "move_addresses",
     "read_page",
     "read_status",
+    "slice_change",
 ]
 
 
@@ -80,7 +82,10 @@ LoadCounts = getattr(_native, "LoadCounts", None)
 # What reads protobuf of an API server; without it the server is asked for JSON.
 WatchFrames = getattr(_native, "WatchFrames", None)
 read_page = getattr(_native, "read_page", None)
-dashed_labels = getattr(_native, "dashed_labels", None)
 read_status = getattr(_native, "read_status", None)
+# What a store does with EndpointSlices; hsdns/cluster has the same in Python.
+dashed_labels = getattr(_native, "dashed_labels", None)
+move_addresses = getattr(_native, "move_addresses", None)
+slice_change = getattr(_native, "slice_change", None)
 LoadSender = getattr(_native, "LoadSender", None)
 IMPLEMENTATION: Final = "python" if _native is None else "rust"

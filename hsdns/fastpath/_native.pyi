@@ -3,13 +3,13 @@
 Path: step 2.  `pip install .` builds it if cargo is available; hsdns/fastpath/__init__.py chooses the twin.
 Rule 1: names, parameters and results are those of `_python`, whose docstrings describe them (tests/fastpath compares
         the signatures); Worker, WorkerStatistics, LoadCounts, LoadSender, MissQueue.fileno() and what reads protobuf
-        (from SliceReading on) are only here.
+        (from ServiceReading on) are only here.
 Rule 2: everything may be called from any thread, but Batch.serve() raises RuntimeError while another thread is in it.
 Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or Worker uses it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, NamedTuple, Protocol, final
+from typing import Any, ClassVar, NamedTuple, Protocol, final
 
 __all__ = [
     "AnswerTable",
@@ -281,12 +281,34 @@ class LoadSender:
     def run_in(self, world: LoadWorld, begin: int) -> None:
         """Do the same in a world of Python; raise what that raises."""
 
+class ServiceReading:
+    """A Service, as hsdns/cluster/read_object.py takes it."""
+
+    def json(self) -> bytes:
+        """The fields that are read of it, as JSON."""
+
+    def pack(
+        self,
+    ) -> (
+        tuple[bool, tuple[bytes, ...], tuple[tuple[str | None, str | None, int | None], ...], bool]
+        | None
+    ):
+        """Whether it is headless, ClusterIPs, ports, whether it has a selector; None for an unusual Service."""
+
 class SliceReading:
-    """An EndpointSlice, as hsdns/cluster/read_slice.py takes it."""
+    """An EndpointSlice, as hsdns/cluster/read_object.py takes it."""
 
     @property
     def meta(self) -> tuple[str | None, str | None, str | None, str | None]:
         """The labels that name its Service, its ServiceImport and the cluster of that; the time of its change."""
+
+    @property
+    def owner(self) -> tuple[bytes, bytes] | None:
+        """Namespace and name of the Service that it names, as labels."""
+
+    @property
+    def changed_at(self) -> str | None:
+        """When it was changed, as annotated."""
 
     def json(self) -> bytes:
         """The fields that are read of it, as JSON."""
@@ -297,17 +319,17 @@ class SliceReading:
         tuple[
             int,
             bytes,
-            tuple[str | None, ...] | None,
+            tuple[bytes | None, ...] | None,
             tuple[tuple[str | None, str | None, int | None], ...],
             int,
         ]
         | None
     ):
-        """Width, addresses, names, ports and the number of endpoints that are not ready; None for an unusual slice."""
+        """Width, addresses, labels, ports and the number of endpoints that are not ready; None for an unusual slice."""
 
-# Type, namespace, name, resourceVersion, and by the type: whether a bookmark ends the initial state, the JSON of a
-# Status or object, a slice, or (a string) why the object is malformed.
-WatchTuple = tuple[str, str, str, str, bool | bytes | str | SliceReading]
+# Type, namespace and name, resourceVersion, and by the type: whether a bookmark ends the initial state, the JSON of a
+# Status or object, a Service, a slice, or (a string) why the object is malformed.
+WatchTuple = tuple[str, tuple[str, str], str, bool | bytes | str | ServiceReading | SliceReading]
 
 class WatchFrames:
     """The events in the octets of a watch in protobuf; a frame of more than `limit` octets is skipped."""
@@ -327,3 +349,19 @@ def read_status(body: bytes) -> bytes:
 
 def dashed_labels(addresses: Iterable[bytes]) -> list[bytes]:
     """The labels of endpoints without a hostname, in wire form, by their addresses of 4 or 16 octets."""
+
+def slice_change(
+    old: Iterable[tuple[Any, ...]], new: Iterable[tuple[Any, ...]]
+) -> tuple[list[bytes], list[bytes], list[bytes], list[bytes]]:
+    """What changes if parts (PackedSlice) of a slice are replaced: labels that come, labels and addresses that go, addresses
+    that come.
+    """
+
+def move_addresses(
+    index: dict[bytes, Any],
+    gone: Iterable[bytes],
+    come: Iterable[bytes],
+    owner: object,
+    counters: Versions,
+) -> None:
+    """Remove an owner of addresses from the dict of a ReverseIndex and add it to others, then bump their counters."""

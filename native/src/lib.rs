@@ -14,6 +14,7 @@
 //! tap.rs                  recent queries, while somebody looks
 //! load_sender.rs          the queries of a load test (hsdns/load), which has nothing to do with the rest
 //! watch.rs                what API servers send as protobuf (hsdns/apiserver), which has nothing to do with the rest
+//! slice_change.rs         what an event about an EndpointSlice changes (hsdns/cluster)
 //! python/                 all of the above for Python; everything else builds without it
 //! ```
 //!
@@ -36,6 +37,7 @@ pub mod records;
 pub mod reply;
 pub mod s3fifo;
 pub mod segmentation;
+pub mod slice_change;
 pub mod system;
 pub mod table;
 pub mod tap;

@@ -5,6 +5,7 @@
 //!     --> wire.rs         the fields of a message
 //!     --> json.rs         the fields that DNS needs (schema.rs) as JSON, which msgspec decodes like that of the server
 //!     --> slice.rs        the endpoints of an EndpointSlice, packed
+//!     --> service.rs      the ClusterIPs and ports of a Service, packed
 //! <-- python/watch.rs     the events as tuples
 //! ```
 //!
@@ -16,11 +17,12 @@
 
 pub mod json;
 pub mod schema;
+pub mod service;
 pub mod slice;
 pub mod wire;
 
 use json::{check_message, pair, write_message};
-use schema::{ENDPOINT_SLICE, Field, STATUS, fields_of};
+use schema::{ENDPOINT_SLICE, Field, SERVICE, STATUS, fields_of};
 use slice::Packed;
 use wire::{Fields, Malformed, last};
 
@@ -46,6 +48,8 @@ pub enum Content {
     Object(Vec<u8>),
     /// An EndpointSlice.
     Slice(Slice),
+    /// A Service.
+    Service(Service),
     /// Why the object is malformed.
     Fault(&'static str),
 }
@@ -67,6 +71,26 @@ impl Slice {
     pub fn json(&self) -> Vec<u8> {
         let mut json = Vec::with_capacity(self.octets.len());
         let written = write_message(&self.octets, ENDPOINT_SLICE, &mut json);
+        debug_assert!(written.is_ok(), "it was checked");
+        json
+    }
+}
+
+/// A Service.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Service {
+    /// What DNS needs of it, if it is of the usual kind.
+    pub packed: Option<service::Packed>,
+    /// Its octets, which are no malformed message.
+    pub octets: Box<[u8]>,
+}
+
+impl Service {
+    /// The JSON of the whole object.
+    #[must_use]
+    pub fn json(&self) -> Vec<u8> {
+        let mut json = Vec::with_capacity(self.octets.len());
+        let written = write_message(&self.octets, SERVICE, &mut json);
         debug_assert!(written.is_ok(), "it was checked");
         json
     }
@@ -307,6 +331,13 @@ fn read_content(
     kind: &str,
     fields: &[Field],
 ) -> Result<Content, Malformed> {
+    if kind == "Service" {
+        check_message(object, fields)?;
+        return Ok(Content::Service(Service {
+            packed: service::pack(object)?,
+            octets: object.into(),
+        }));
+    }
     if kind != "EndpointSlice" {
         let mut json = Vec::with_capacity(object.len());
         write_message(object, fields, &mut json)?;

@@ -28,8 +28,10 @@ from hsdns.apiserver.watch_event import (
     decode_page,
     decode_status,
 )
-from hsdns.cluster.pack import pack_slice
-from hsdns.cluster.read_slice import ReadSlice
+from hsdns.cluster.pack import key_of, owner_of, pack_service, pack_slice
+from hsdns.cluster.programming import CHANGE_TIME
+from hsdns.cluster.read_object import READ, ReadService, ReadSlice
+from hsdns.cluster.value import ServiceValue
 from hsdns.fastpath import IMPLEMENTATION
 from loadtest.apiserver.protobuf import write_body, write_frame
 from tests.strategies import objects
@@ -47,7 +49,7 @@ def of_form(*forms: str) -> list[Any]:
 def whole(event: Event) -> Event:
     """The event as JSON gives it."""
     found = event.object
-    return event._replace(object=found.whole) if isinstance(found, ReadSlice) else event
+    return event._replace(object=found.whole) if isinstance(found, READ) else event
 
 
 def packed(event: Event, *, pod_names: bool, zonal: bool) -> tuple[Any, list[str]]:
@@ -64,10 +66,25 @@ def packed(event: Event, *, pod_names: bool, zonal: bool) -> tuple[Any, list[str
     return parts, rejected
 
 
+def packed_service(event: Event) -> tuple[Any, ...]:
+    rejected: list[str] = []
+    found: Any = event.object
+    value = pack_service(found, (), lambda reason, sentence: rejected.append(sentence))
+    fields = set(ServiceValue.__slots__) - {"nodes", "_labels"}
+    return key_of(found), {each: getattr(value, each) for each in fields}, rejected
+
+
 def assert_equal(got: list[Event], wanted: list[Event]) -> None:
     assert [whole(each) for each in got] == wanted
     for one, other in zip(got, wanted, strict=True):
+        if isinstance(one.object, ReadService):
+            assert packed_service(one) == packed_service(other)
+            assert one.object.metadata == one.object.whole.metadata
         if isinstance(one.object, ReadSlice):
+            assert owner_of(one.object) == owner_of(other.object)  # type: ignore[arg-type]
+            assert one.object.reading.changed_at == (
+                one.object.whole.metadata.annotations or {}
+            ).get(CHANGE_TIME)
             for pod_names in (False, True):
                 for zonal in (False, True):
                     settings = {"pod_names": pod_names, "zonal": zonal}

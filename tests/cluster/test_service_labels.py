@@ -9,11 +9,18 @@ from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from hsdns.cluster import schema
 from hsdns.cluster.objects import Event
 from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.service_labels import TOPOLOGY, SliceLabels, own_labels
+from hsdns.cluster.service_labels import (
+    TOPOLOGY,
+    SliceChange,
+    change_in_python,
+    change_of,
+    own_labels,
+)
 from hsdns.cluster.services import Services
 from hsdns.cluster.value import (
     CLUSTER_IP,
@@ -68,9 +75,38 @@ CHANGES = [
 def test_change_of_a_slice(
     before: list[PackedSlice], after: list[PackedSlice], gained: list[bytes], lost: list[bytes]
 ) -> None:
-    had, has = SliceLabels(before), SliceLabels(after)
-    assert sorted(has.without(had)) == sorted(gained)
-    assert sorted(had.without(has)) == sorted(lost)
+    for change in (change_in_python(before, after), change_of(before, after)):
+        assert sorted(change.gained) == sorted(gained)
+        assert sorted(change.lost) == sorted(lost)
+
+
+def in_order(change: SliceChange) -> list[list[bytes]]:
+    return [sorted(each) for each in change]
+
+
+LABELS = st.sampled_from([b"web-0", b"web-1", b"10-0-0-1"])
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> list[PackedSlice]:
+    found = []
+    for width in draw(st.lists(st.sampled_from([0, 4, 16]), max_size=3)):
+        numbers = draw(st.lists(st.integers(1, 4), max_size=4))
+        addresses = b"".join(bytes([10, *bytes(width - 2), each]) for each in numbers if width)
+        labels = draw(
+            st.none() | st.tuples(*([st.none() | LABELS] * len(numbers))) if width else st.just(())
+        )
+        ports = draw(st.sampled_from([NO_PORTS, (HTTP,), (UNNAMED, LONG), (HTTP, Port(b"a", b"udp", 1))]))  # fmt: skip
+        reversible = draw(st.booleans())
+        found.append(PackedSlice("s", "1", width, addresses, labels, ports, reversible=reversible))
+    return [*found, *draw(st.sampled_from([(), (TARGET,)]))]
+
+
+@given(parts(), parts())
+def test_compiled_code_finds_the_same_changes(
+    before: list[PackedSlice], after: list[PackedSlice]
+) -> None:
+    assert in_order(change_of(before, after)) == in_order(change_in_python(before, after))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@
 //! Rule 2: only Worker.run(), LoadSender (run() and feed(), which wait) and what reads many events of an API server
 //!         release the GIL: all else takes less time than acquiring it again might.
 
+mod labels;
 mod load;
+mod slices;
 mod sockets;
 mod watch;
 
@@ -32,9 +34,13 @@ mod module {
     #[pymodule_export]
     use super::load::{LoadCounts, LoadSender};
     #[pymodule_export]
+    use super::slices::{move_addresses, slice_change};
+    #[pymodule_export]
     use super::sockets::{Batch, MissQueue, Worker};
     #[pymodule_export]
-    use super::watch::{SliceReading, WatchFrames, dashed_labels, read_page, read_status};
+    use super::watch::{
+        ServiceReading, SliceReading, WatchFrames, dashed_labels, read_page, read_status,
+    };
     #[pymodule_export]
     use super::{AnswerTable, ClusterNames, Tap, Versions};
 

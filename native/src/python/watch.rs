@@ -6,9 +6,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-use crate::watch::slice::dashed_label;
+use super::labels::label;
+use crate::watch::slice::{Port, dashed_label};
 use crate::watch::wire::Malformed;
-use crate::watch::{self, Content, Event, Frames, Slice};
+use crate::watch::{self, Content, Event, Frames, Service, Slice};
 
 /// Octets from which the GIL is released: some dozen objects, which take longer than acquiring it again.
 const MANY: usize = 32 * 1024;
@@ -55,11 +56,54 @@ impl WatchFrames {
     }
 }
 
+type Texts<'a> = (Option<&'a str>, Option<&'a str>, Option<i32>);
+
+/// Ports as tuples of name, protocol and number.
+fn ports<'py>(py: Python<'py>, found: &[Port]) -> PyResult<Bound<'py, PyTuple>> {
+    let texts = found
+        .iter()
+        .map(|(name, protocol, number)| (name.as_deref(), protocol.as_deref(), *number));
+    PyTuple::new(py, texts.collect::<Vec<Texts<'_>>>())
+}
+
+/// A Service.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+pub(super) struct ServiceReading {
+    inner: Service,
+}
+
+#[pymethods]
+impl ServiceReading {
+    /// Return the JSON of the object.
+    fn json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.inner.json())
+    }
+
+    /// Return whether it is headless, ClusterIPs, ports and whether it has a selector; None for an unusual Service.
+    fn pack<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let Some(packed) = &self.inner.packed else {
+            return Ok(None);
+        };
+        let addresses = packed.addresses.iter().map(|each| PyBytes::new(py, each));
+        (
+            packed.is_headless,
+            PyTuple::new(py, addresses)?,
+            ports(py, &packed.ports)?,
+            packed.has_selector,
+        )
+            .into_pyobject(py)
+            .map(Some)
+    }
+}
+
 /// An EndpointSlice.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
 pub(super) struct SliceReading {
+    namespace: Py<PyString>,
     inner: Slice,
 }
+
+type Key<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 #[pymethods]
 impl SliceReading {
@@ -73,6 +117,22 @@ impl SliceReading {
             meta.source.as_deref(),
             meta.change.as_deref(),
         )
+    }
+
+    /// Return namespace and name of the Service that it names, as labels; None if it names none.
+    #[getter]
+    fn owner<'py>(&self, py: Python<'py>) -> PyResult<Option<Key<'py>>> {
+        let Some(service) = &self.inner.meta.service else {
+            return Ok(None);
+        };
+        let namespace = label(py, self.namespace.bind(py).to_cow()?.as_ref());
+        Ok(namespace.zip(label(py, service)))
+    }
+
+    /// Return when it was changed, as annotated.
+    #[getter]
+    fn changed_at(&self) -> Option<&str> {
+        self.inner.meta.change.as_deref()
     }
 
     /// Return the JSON of the object.
@@ -90,24 +150,21 @@ impl SliceReading {
         else {
             return Ok(None);
         };
-        let labels: Vec<Option<&str>> = packed
+        let labels: Vec<_> = packed
             .names
             .iter()
             .map(|(hostname, pod)| match hostname.text(octets) {
                 None if pod_names => pod.text(octets),
                 found => found,
             })
+            .map(|name| name.and_then(|name| label(py, name)))
             .collect();
         let labels = if labels.iter().any(Option::is_some) {
             Some(PyTuple::new(py, labels)?)
         } else {
             None
         };
-        let ports = packed
-            .ports
-            .iter()
-            .map(|(name, protocol, number)| (name.as_deref(), protocol.as_deref(), *number));
-        let ports = PyTuple::new(py, ports.collect::<Vec<_>>())?;
+        let ports = ports(py, &packed.ports)?;
         let addresses = PyBytes::new(py, &packed.addresses);
         (packed.width, addresses, labels, ports, packed.not_ready)
             .into_pyobject(py)
@@ -164,18 +221,22 @@ fn list(py: Python<'_>, events: Vec<Event>) -> PyResult<Bound<'_, PyList>> {
     Ok(found)
 }
 
-/// An event: type, namespace, name, resourceVersion, content.
+/// An event: type, namespace and name, resourceVersion, content.
 fn tuple(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyTuple>> {
+    let namespace = PyString::intern(py, &event.namespace);
     let content = match event.content {
         Content::Bookmark(ends) => ends.into_pyobject(py)?.to_owned().into_any(),
         Content::Status(json) | Content::Object(json) => PyBytes::new(py, &json).into_any(),
-        Content::Slice(inner) => Bound::new(py, SliceReading { inner })?.into_any(),
+        Content::Slice(inner) => {
+            let namespace = namespace.clone().unbind();
+            Bound::new(py, SliceReading { namespace, inner })?.into_any()
+        }
+        Content::Service(inner) => Bound::new(py, ServiceReading { inner })?.into_any(),
         Content::Fault(reason) => PyString::new(py, reason).into_any(),
     };
     (
         PyString::intern(py, event.kind),
-        PyString::intern(py, &event.namespace),
-        event.name,
+        (namespace, event.name),
         event.version,
         content,
     )

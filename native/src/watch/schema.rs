@@ -61,7 +61,8 @@ const META: &[Field] = &[
     field(12, "annotations", Map),
 ];
 
-const SERVICE: &[Field] = &[
+/// core/v1 Service.
+pub const SERVICE: &[Field] = &[
     field(1, "metadata", Message(META)),
     field(
         2,

@@ -135,27 +135,43 @@ fn add_endpoint(message: &[u8], whole: &[u8], found: &mut Packed) -> Result<bool
 }
 
 fn add_address(text: &[u8], found: &mut Packed) -> bool {
-    let Ok(text) = std::str::from_utf8(text) else {
+    let before = found.addresses.len();
+    if !append_address(text, &mut found.addresses) {
         return false;
-    };
-    let width = if let Ok(address) = text.parse::<Ipv4Addr>() {
-        found.addresses.extend_from_slice(&address.octets());
-        4
-    } else if let Ok(address) = text.parse::<Ipv6Addr>() {
-        if text.contains('.') || address.to_ipv4_mapped().is_some() || address.to_string() != text {
-            return false;
-        }
-        found.addresses.extend_from_slice(&address.octets());
-        16
-    } else {
-        return false;
-    };
+    }
+    let width = found.addresses.len() - before;
     let is_same = found.width == 0 || found.width == width;
     found.width = width;
     is_same
 }
 
-fn port(message: &[u8]) -> Result<Option<Port>, Malformed> {
+/// Append the 4 or 16 octets of an address in its canonical form; return false for other text.
+pub fn append_address(text: &[u8], out: &mut Vec<u8>) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else {
+        return false;
+    };
+    if let Ok(address) = text.parse::<Ipv4Addr>() {
+        out.extend_from_slice(&address.octets());
+        return true;
+    }
+    match text.parse::<Ipv6Addr>() {
+        Ok(address)
+            if !text.contains('.')
+                && address.to_ipv4_mapped().is_none()
+                && address.to_string() == text =>
+        {
+            out.extend_from_slice(&address.octets());
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Read a port; None for text that is no UTF-8.
+///
+/// # Errors
+/// If the message is malformed.
+pub fn port(message: &[u8]) -> Result<Option<Port>, Malformed> {
     let mut found = (None, None, None);
     for field in Fields::of(message) {
         match field? {

@@ -43,6 +43,7 @@ fn check(event: &Event) {
                 }
             }
         }
+        Content::Service(service) => assert!(service.json().ends_with(b"}")),
         Content::Bookmark(_) | Content::Fault(_) => (),
     }
 }

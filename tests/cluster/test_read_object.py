@@ -7,7 +7,7 @@ import pytest
 from hsdns.apiserver.protobuf import ProtobufEvents
 from hsdns.apiserver.resource import ENDPOINT_SLICES
 from hsdns.cluster.objects import EndpointSlice, Event, Synced, Upserted
-from hsdns.cluster.read_slice import ReadSlice, UpsertedSlice, as_read
+from hsdns.cluster.read_object import ReadSlice, UpsertedRead, as_read
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import IMPLEMENTATION
@@ -20,11 +20,11 @@ MANIFEST: dict[str, Any] = endpoint_slice(1, 3).manifest
 WHOLE = msgspec.convert(MANIFEST, EndpointSlice)
 
 
-def read() -> UpsertedSlice:
+def read() -> UpsertedRead:
     frame = write_frame(json.dumps({"type": "ADDED", "object": MANIFEST}).encode())
     (event,) = ProtobufEvents(ENDPOINT_SLICES).feed(frame)
     assert isinstance(event.object, ReadSlice)
-    return UpsertedSlice(event.object)
+    return UpsertedRead(event.object)
 
 
 def test_an_event_has_the_whole_object() -> None:

@@ -30,7 +30,6 @@ from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import AnswerTables
 from hsdns.server.behind import BehindGauge
 from hsdns.server.control.door import Door
-from hsdns.server.control.routes import dashboard, pages
 from hsdns.server.corefile_reader import CorefileReader
 from hsdns.server.enabled import show_enabled
 from hsdns.server.faults import StandingFaults
@@ -397,8 +396,8 @@ class Server:
             names_answered_first_changed=lambda: instance.names_answered_first_changed(),
             spawn_watch=self._tasks.spawn if apart is None else apart.spawn,
             late_watch=(lambda now: None) if apart is None else apart.late,
-            control_pages=partial(pages, self._door),
-            dashboard_pages=partial(dashboard, self._door),
+            control_pages=self._door.pages,
+            dashboard_pages=self._door.dashboard,
         )
         if self._control is not None:
             runtime.serve_control(*self._control)

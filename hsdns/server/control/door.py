@@ -6,13 +6,13 @@ Rule: a page asks for the instance each time it goes on after others have run, s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from hsdns.http_page import HttpRefusal
+from hsdns.http_page import HttpRefusal, HttpStream
 from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.faults import StandingFaults
@@ -52,6 +52,20 @@ class Door:
         if found is None:
             raise HttpRefusal(503, NOT_SERVING)
         return found
+
+    # What makes the pages takes a tenth of all imports, and few servers have any.
+
+    def pages(self, token: str | None) -> Mapping[str, HttpStream]:
+        """The pages of an address of the control door."""
+        from hsdns.server.control.routes import pages  # noqa: PLC0415 - see above
+
+        return pages(self, token)
+
+    def dashboard(self) -> Mapping[str, HttpStream]:
+        """The pages of an address of `dashboard`."""
+        from hsdns.server.control.routes import dashboard  # noqa: PLC0415 - see above
+
+        return dashboard(self)
 
 
 def kubernetes_blocks(instance: Instance) -> list[Kubernetes]:

@@ -203,7 +203,7 @@ def _load(
     from hsdns.cli.load_descriptors import allow_connections, allow_sockets
     from hsdns.cli.load_following import following_changes
     from hsdns.cli.load_live import live
-    from hsdns.load.in_flight import sockets_for
+    from hsdns.load.in_flight import sockets_for, window_for
     from hsdns.load.plan import Plan
     from hsdns.load.report import OfServer, PlanReport, StageReport
     from hsdns.load.results import kind_numbers
@@ -245,6 +245,7 @@ def _load(
                 portion=generator.portion,
                 kinds=kind_numbers(questions.all),
                 streams=settings.streams,
+                window=window_for(fastest, settings.timeout, schedule.burst),
             )
             verifier = None if truth is None else Verifier(truth, queries, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))

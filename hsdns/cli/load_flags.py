@@ -34,6 +34,7 @@ PORT: Final = 53
 RATE: Final = "1000"
 TIMEOUT: Final = 2.0  # seconds
 SOCKETS: Final = 4
+MOST_SOCKETS: Final = 20_000  # of the 28,000 ports that Linux gives by default
 PROBES: Final = 0.1  # of the queries
 Flags = Mapping[str, str | int | bool | list[str]]
 
@@ -74,7 +75,7 @@ FLAGS: Final = {
     "timeout": Flag(str, "when a query is lost (default 2s)", "TIME"),
     "sockets": Flag(
         int, f"UDP ports that ask (default {SOCKETS}; with -pods {POD_SOCKETS})", "NUMBER",
-        what=_NUMBER, low=1, high=900,
+        what=_NUMBER, low=1, high=MOST_SOCKETS,
     ),
     **STREAM_FLAGS,
     "verify": Flag(bool, "judge each answer by a watch of the same cluster"),

@@ -251,7 +251,8 @@ class LoadSender:
     """Sends the queries of a load test: hsdns/load/sender.py, compiled; times in nanoseconds.
 
     `queries` have no IDs.  With `kinds`, one for each query, outcomes are counted (results.py), and told only if
-    `replies` are wanted.  There are as many sockets as `first_ids`.
+    `replies` are wanted.  There are as many sockets as `first_ids`, and `window` queries may wait at once (0: as many as
+    there are IDs).
     """
 
     def __new__(
@@ -262,6 +263,7 @@ class LoadSender:
         first_ids: Sequence[int],
         timeout: int,
         replies: bool,
+        window: int = 0,
     ) -> LoadSender: ...
     def feed(self, times: bytes, questions: bytes) -> bool:
         """Add a part of the schedule, after waiting for room; False if no more is wanted.

@@ -44,6 +44,7 @@ class CompiledSender:
             first_ids=list(first_ids),
             timeout=plan.timeout,
             replies=plan.replies,
+            window=plan.window,
         )
         pieces = pieces_of(plan)
         feed(self._sender, _first(pieces))

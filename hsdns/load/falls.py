@@ -82,7 +82,7 @@ class FallingWire:
         self._wire = wire
         self._number = number
         self._falls = falls
-        self._queries: list[bytes | None] = [None] * IDS  # by ID
+        self._queries: dict[int, bytes] = {}  # by ID, until there is a reply
 
     def send(self, queries: Sequence[bytes]) -> Sequence[int]:
         """Send datagrams; return the places of those that could not be sent."""
@@ -100,10 +100,11 @@ class FallingWire:
 
     def _falls_back(self, octets: bytes) -> bool:
         """Whether this is a truncated answer; its query is asked again, once."""
-        if len(octets) < HEADER_LEN or not octets[2] & TRUNCATED:
+        if len(octets) < HEADER_LEN:
             return False
-        query_id = octets[0] << 8 | octets[1]
-        query, self._queries[query_id] = self._queries[query_id], None
+        query = self._queries.pop(octets[0] << 8 | octets[1], None)
+        if not octets[2] & TRUNCATED:
+            return False
         if query is not None:
             self._falls.take(self._number, query)
         return True

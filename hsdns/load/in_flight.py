@@ -2,8 +2,11 @@
 
 Path: sender.py -> here.  Twin of native/src/load_sender/in_flight.rs.
 Rule 1: RUN queries leave from one socket, then as many from the next; IDs are used in order, from the one that a
-        socket begins with.  So the number of a query says its place.
-Rule 2: queries are lost in the order in which they were sent, so nothing is searched.
+        socket begins with.  So the number of a query says its socket and ID, and these say which of the last queries
+        it was.
+Rule 2: the last `window` queries have a place each, however many sockets there are: memory goes by what can wait at
+        once.  A query whose place is needed again is lost.
+Rule 3: queries are lost in the order in which they were sent, so nothing is searched.
 """
 
 from __future__ import annotations
@@ -14,20 +17,28 @@ from typing import Final
 
 IDS: Final = 65_536
 RUN: Final = 16  # queries that leave from one socket, one after another
+LEAST_WINDOW: Final = IDS
 
 # Number of the question, when it was due, when it was sent (nanoseconds).
 Waiting = tuple[int, int, int]
 
 
 class InFlight:
-    """Queries by socket and ID; `timeout` in nanoseconds, `first_ids` those that sockets begin with, 0 without."""
+    """Queries by socket and ID; `timeout` in nanoseconds, `first_ids` those that sockets begin with, 0 without.
 
-    def __init__(self, sockets: int, timeout: int, first_ids: Sequence[int] = ()) -> None:
+    `window` is how many may wait at once; 0: as many as there are IDs.
+    """
+
+    def __init__(
+        self, sockets: int, timeout: int, first_ids: Sequence[int] = (), window: int = 0
+    ) -> None:
         self.sockets = sockets
         self.timeout = timeout
         self.late = 0  # replies to nothing that waits: too late, or twice
         self._first_ids = first_ids or [0] * sockets
-        self._places: list[Waiting | None] = [None] * (sockets * IDS)
+        self._ids = sockets * IDS
+        self._window = min(window or self._ids, self._ids)
+        self._places: list[tuple[int, Waiting] | None] = [None] * self._window
         self._order: deque[tuple[int, Waiting]] = deque()
         self._next = 0
         self._count = 0
@@ -35,42 +46,51 @@ class InFlight:
     def place(self) -> tuple[int, int]:
         """Socket and ID of the next query."""
         number = self._next
-        self._next = (number + 1) % len(self._places)
-        run, within = divmod(number, RUN)
+        self._next = number + 1
+        run, within = divmod(number % self._ids, RUN)
         turn, socket = divmod(run, self.sockets)
         return socket, (turn * RUN + within + self._first_ids[socket]) % IDS
 
     def begin(self, socket: int, query_id: int, waiting: Waiting) -> Waiting | None:
-        """A query has been sent; return the one that still waited with this ID, which no reply can be told to now."""
-        place = socket * IDS + query_id
-        before = self._places[place]
+        """A query has been sent; return the one that still waited in its place, which no reply can be told to now."""
+        number = self._number(socket, query_id)
+        at = number % self._window
+        before = self._places[at]
         self._count += before is None
-        self._places[place] = waiting
-        self._order.append((place, waiting))
-        return before
+        self._places[at] = found = number, waiting
+        self._order.append(found)
+        return None if before is None else before[1]
 
     def answered(self, socket: int, query_id: int) -> Waiting | None:
         """Take the query of a reply; None if none waits for it."""
-        place = socket * IDS + query_id
-        found = self._places[place]
-        if found is None:
+        number = self._number(socket, query_id)
+        at = number % self._window
+        found = self._places[at]
+        if found is None or found[0] != number:
             self.late += 1
-        else:
-            self._places[place] = None
-            self._count -= 1
-        return found
+            return None
+        self._places[at] = None
+        self._count -= 1
+        return found[1]
 
     def lost(self, now: int) -> list[Waiting]:
         """Take the queries that were sent `timeout` ago and have no reply."""
         order, places, found = self._order, self._places, []
         before = now - self.timeout
         while order and order[0][1][2] <= before:
-            place, waiting = order.popleft()
-            if places[place] is waiting:
-                places[place] = None
+            sent = order.popleft()
+            at = sent[0] % self._window
+            if places[at] is sent:
+                places[at] = None
                 self._count -= 1
-                found.append(waiting)
+                found.append(sent[1])
         return found
+
+    def _number(self, socket: int, query_id: int) -> int:
+        """The number of the last query that has left with an ID from a socket; below 0 if there was none."""
+        turn, within = divmod((query_id - self._first_ids[socket]) % IDS, RUN)
+        last = self._next - 1
+        return last - (last - (turn * self.sockets + socket) * RUN - within) % self._ids
 
     def __len__(self) -> int:
         """How many wait."""
@@ -81,3 +101,8 @@ def sockets_for(fastest: float, timeout: float, least: int) -> int:
     """How many sockets a rate needs, so that no ID is used again before its time is over."""
     most = max(1.0, fastest * timeout * 1.5 + 1)
     return max(least, -(-int(most) // (IDS // 2)))
+
+
+def window_for(fastest: float, timeout: float, burst: int = 1) -> int:
+    """How many queries may wait at once: those of three time-outs, for some are sent late and then together."""
+    return max(LEAST_WINDOW, int(3 * fastest * timeout) + burst)

@@ -24,7 +24,8 @@ class Plan(msgspec.Struct, frozen=True):
     `kinds` number the kind of each query, for a sender that can count (results.kind_numbers); empty: it is not to.
     `recorded` is what a recording says in place of schedule and order.  Of all that, `portion` is what is sent: its
     number, and how many there are.  `pods` look names up in place of `queries`, so the schedule is that of lookups.
-    `streams`: it goes over connections, all of it or what UDP truncates; None: over UDP.
+    `streams`: it goes over connections, all of it or what UDP truncates; None: over UDP.  `window` is how many queries
+    over UDP may wait at once (in_flight.window_for); 0: as many as there are IDs.
     """
 
     family: int
@@ -43,6 +44,7 @@ class Plan(msgspec.Struct, frozen=True):
     kinds: list[int] = []
     streams: StreamPlan | None = None
     pods: PodPlan | None = None
+    window: int = 0
 
     @property
     def schedule(self) -> Schedule:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from secrets import randbelow
+from selectors import EVENT_READ, DefaultSelector
 from typing import Final, NamedTuple
 
 from hsdns.load.compiled_sender import CompiledSender, available
@@ -205,21 +206,28 @@ def _over_connections(plan: Plan, stop: int, pipe: Pipe) -> _Run:
 
 
 def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
+    # select() takes no descriptor above 1023, so it watches another one that watches the sockets.
+    selector = DefaultSelector()
     wires = [UdpWire(plan.family, plan.address) for _ in first_ids]
-    numbers = {wire.socket.fileno(): number for number, wire in enumerate(wires)}
+    for number, wire in enumerate(wires):
+        selector.register(wire.socket, EVENT_READ, number)
     times, questions = plan.times(), plan.order()
-    in_flight = InFlight(plan.sockets, plan.timeout, first_ids)
+    in_flight = InFlight(plan.sockets, plan.timeout, first_ids, plan.window)
 
     def run(begin: int, stop: int, pipe: Pipe) -> None:
         falls = None if plan.streams is None else FallsOverTcp(plan, wires, pipe.emit)
-        watched = [stop, *numbers, *([] if falls is None else [falls.fileno()])]
+        if falls is not None:
+            selector.register(falls, EVENT_READ)
+        watched = [stop, selector.fileno()]
 
         def wait(nanoseconds: int) -> list[int] | None:
             ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
             if stop in ready:
                 return None
-            found = [numbers[each] for each in ready if each in numbers]
-            return found if falls is None else [*found, *falls.turn()]
+            found = [key.data for key, _ in selector.select(0)] if ready else []
+            if falls is None:
+                return found
+            return [*(each for each in found if each is not None), *falls.turn()]
 
         used: Sequence[Wire] = wires if falls is None else falls.wires
         sender = Sender(

@@ -132,7 +132,7 @@ class Verifier:
         return None
 
     def judge_all(self, outcomes: Iterable[PlainOutcome]) -> tuple[list[int], list[Judged]]:
-        """Judge the answers among outcomes; return when each right one was planned (nanoseconds), and other verdicts."""
+        """Judge the answers among outcomes; return when right ones were planned, in nanoseconds, and other verdicts."""
         right, others = [], []
         known, numbers, states = self._right, self._numbers, self._truth.states
         for question, flags, reply, planned, sent, received in outcomes:

@@ -109,6 +109,8 @@ pub struct Settings {
     pub first_ids: Vec<u16>,
     /// Nanoseconds that a query waits for its reply.
     pub timeout: i64,
+    /// How many queries may wait at once; 0: as many as there are IDs.
+    pub window: usize,
     /// Whether replies are wanted.
     pub replies: bool,
 }
@@ -144,7 +146,7 @@ impl LoadSender {
         Self {
             queries: settings.queries,
             schedule: Schedule::new(feed),
-            in_flight: InFlight::new(settings.first_ids, settings.timeout),
+            in_flight: InFlight::new(settings.first_ids, settings.timeout, settings.window),
             messages: Messages::new(settings.kinds, settings.replies),
             leaving: Vec::with_capacity(MOST),
             datagrams: Datagrams::default(),

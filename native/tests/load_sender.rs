@@ -34,6 +34,7 @@ fn sender(piece: Piece, first_ids: Vec<u16>, replies: bool) -> LoadSender {
         kinds: Vec::new(),
         first_ids,
         timeout: 300_000_000,
+        window: 0,
         replies,
     };
     LoadSender::new(settings, feed)
@@ -191,7 +192,7 @@ fn run_over_sockets(target: std::net::SocketAddr) -> usize {
     let (mut reading, writing) = UnixStream::pair().unwrap();
     writing.set_nonblocking(true).unwrap();
     let fds = sockets.iter().map(AsRawFd::as_raw_fd).collect();
-    let mut world = Sockets::new(fds, stop.as_raw_fd(), writing.as_raw_fd());
+    let mut world = Sockets::new(fds, stop.as_raw_fd(), writing.as_raw_fd()).unwrap();
     let times = piece((0..200).map(|number| number * 100_000), 2);
     let mut sender = sender(times, vec![1, 2, 3], true);
     let begin = i64::try_from(monotonic()).unwrap();

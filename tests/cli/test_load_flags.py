@@ -142,7 +142,7 @@ NEEDS = "-source synthetic"
         ("-queries q -fail-if knee<5000", '-fail-if: "knee" needs -find-knee, which searches for it'),
         ("-queries q -fail-if lookup.failed>0", '-fail-if: "lookup.failed" needs -pods, which look names up'),
         ("-queries q -fail-if stale>0", '-fail-if: "stale" needs -verify, which judges the answers'),
-        ("-queries q -sockets 0", '-sockets needs a number from 1 to 900, found "0"'),
+        ("-queries q -sockets 0", '-sockets needs a number from 1 to 20000, found "0"'),
         ("-quereis q", 'unknown flag -quereis; did you mean "-queries"?'),
     ],
 )  # fmt: skip

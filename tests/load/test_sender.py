@@ -53,12 +53,14 @@ class World:
         stall: int = 0,
         sockets: int = 1,
         contents: int = 1,
+        window: int = 0,
     ) -> None:
         self.now = BEGIN
         self.delays = cycle(delays)
         self.room = room
         self.stall = stall
         self.sockets = sockets
+        self.window = window
         self.contents = cycle(range(contents))
         self.arrivals: list[tuple[int, int, bytes]] = []
         self.octets = bytearray()
@@ -125,7 +127,7 @@ def run_python(world: World, times: Sequence[int], *, replies: bool = False) -> 
         QUERIES,
         iter(times),
         cycle(range(3)),
-        InFlight(world.sockets, TIMEOUT, first_ids),
+        InFlight(world.sockets, TIMEOUT, first_ids, world.window),
         clock=world.clock,
         wait=world.wait,
         emit=world.emit,
@@ -144,6 +146,7 @@ def run_compiled(
         first_ids=list(range(world.sockets)),
         timeout=TIMEOUT,
         replies=replies,
+        window=world.window,
     )
     for at in range(0, len(times), 7):
         some = times[at : at + 7]
@@ -283,6 +286,7 @@ def test_replies_that_are_forgotten(run: Run, monkeypatch: pytest.MonkeyPatch) -
     room=st.integers(0, RUN),
     sockets=st.integers(1, 3),
     contents=st.integers(1, 4),
+    window=st.integers(0, 20),
     replies=st.booleans(),
 )
 def test_both_twins_tell_the_same(
@@ -292,12 +296,15 @@ def test_both_twins_tell_the_same(
     room: int,
     sockets: int,
     contents: int,
+    window: int,
     replies: bool,
 ) -> None:
     times = [sum(gaps[: at + 1]) for at in range(len(gaps))]
 
     def world() -> World:
-        return World(delays, room=room, stall=stall, sockets=sockets, contents=contents)
+        return World(
+            delays, room=room, stall=stall, sockets=sockets, contents=contents, window=window
+        )
 
     python, told, counted = world(), world(), world()
     run_python(python, times, replies=replies)

@@ -2,12 +2,17 @@ import os
 import signal
 import socket
 import time
+from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from hsdns.descriptor_limit import descriptor_limit, raise_limit
+from hsdns.load.in_flight import LEAST_WINDOW
 from hsdns.load.outcome import END, OUTCOMES, REPLY, Outcome, unpack_outcomes
 from hsdns.load.plan import Plan
 from hsdns.load.sender_process import SenderProcess
+from loadtest.process import memory_of
 from tests.load.servers import answer, server
 
 QUERY = b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
@@ -82,3 +87,22 @@ def test_it_ends_when_it_is_told_to() -> None:
         process.stop()
         outcomes, _ = take(process)
     assert len(outcomes) < 2000
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.parametrize("extensions", ["0", "1"])
+def test_more_sockets_than_select_takes(monkeypatch: pytest.MonkeyPatch, extensions: str) -> None:
+    """Their memory goes by the window: before there was one, 1,100 sockets took 2.7 GB."""
+    raise_limit()
+    if descriptor_limit() < 1200:
+        pytest.skip("a process may not have so many descriptors here")
+    monkeypatch.setenv("HSDNS_NO_EXTENSIONS", extensions)
+    with server() as port:
+        many = structs.replace(plan(port, 0.05), sockets=1100, window=LEAST_WINDOW)
+        with SenderProcess(many) as process:
+            start(process)
+            memory = memory_of(Path(f"/proc/{process.pid}/status").read_text())
+            outcomes, _ = take(process)
+    assert [each.received > each.sent for each in outcomes] == [True] * 10
+    assert memory.peak < 150 << 20

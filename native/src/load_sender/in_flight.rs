@@ -1,8 +1,11 @@
 //! The queries that wait for their replies: the twin of hsdns/load/in_flight.py.
 //!
 //! Rule 1: RUN queries leave from one socket, then as many from the next; IDs are used in order, from the one that a
-//!         socket begins with.  So the number of a query says its place.
-//! Rule 2: queries are lost in the order in which they were sent, so nothing is searched.
+//!         socket begins with.  So the number of a query says its socket and ID, and these say which of the last
+//!         queries it was.
+//! Rule 2: the last `window` queries have a place each, however many sockets there are.  A query whose place is needed
+//!         again is lost.
+//! Rule 3: queries are lost in the order in which they were sent, so nothing is searched.
 
 use std::collections::VecDeque;
 
@@ -34,16 +37,17 @@ pub struct InFlight {
     first_ids: Vec<u16>,
     timeout: i64,
     places: Vec<Place>,
-    order: VecDeque<(usize, u64, i64)>,
-    next: usize,
-    number: u64,
+    order: VecDeque<(u64, i64)>,
+    /// The number of the next query.
+    next: u64,
     count: usize,
 }
 
 impl InFlight {
-    /// For as many sockets as there are first IDs; `timeout` in nanoseconds.
+    /// For as many sockets as there are first IDs; `timeout` in nanoseconds, `window` how many may wait at once, 0 for
+    /// as many as there are IDs.
     #[must_use]
-    pub fn new(first_ids: Vec<u16>, timeout: i64) -> Self {
+    pub fn new(first_ids: Vec<u16>, timeout: i64, window: usize) -> Self {
         let nobody = Place {
             waiting: Waiting {
                 question: 0,
@@ -52,9 +56,11 @@ impl InFlight {
             },
             number: NONE,
         };
+        let ids = first_ids.len() * IDS;
+        let window = if window == 0 { ids } else { window.min(ids) };
         // Both are written once here, so that the kernel gives no memory meanwhile, which takes its time.
-        let places = vec![nobody; first_ids.len() * IDS];
-        let mut order = VecDeque::from(vec![(0, NONE, 0); places.len() / 2]);
+        let places = vec![nobody; window];
+        let mut order = VecDeque::from(vec![(NONE, 0); window.div_ceil(2)]);
         order.clear();
         Self {
             places,
@@ -62,15 +68,14 @@ impl InFlight {
             timeout,
             order,
             next: 0,
-            number: 0,
             count: 0,
         }
     }
 
     /// Socket and ID of the next query.
     pub fn place(&mut self) -> (usize, u16) {
-        let number = self.next;
-        self.next = (number + 1) % self.places.len();
+        let number = (self.next % self.ids()) as usize;
+        self.next += 1;
         let sockets = self.first_ids.len();
         let (run, within) = (number / RUN, number % RUN);
         let socket = run % sockets;
@@ -78,16 +83,12 @@ impl InFlight {
         (socket, query_id.wrapping_add(self.first_ids[socket]))
     }
 
-    /// A query has been sent; return the one that still waited with this ID, which no reply can be told to now.
+    /// A query has been sent; return the one that still waited in its place, which no reply can be told to now.
     pub fn begin(&mut self, socket: usize, query_id: u16, waiting: Waiting) -> Option<Waiting> {
-        let place = socket * IDS + usize::from(query_id);
-        self.number += 1;
-        let now = Place {
-            waiting,
-            number: self.number,
-        };
-        let before = std::mem::replace(&mut self.places[place], now);
-        self.order.push_back((place, self.number, waiting.sent));
+        let number = self.number(socket, query_id)?;
+        let at = self.at(number);
+        let before = std::mem::replace(&mut self.places[at], Place { waiting, number });
+        self.order.push_back((number, waiting.sent));
         if before.number == NONE {
             self.count += 1;
             None
@@ -98,8 +99,10 @@ impl InFlight {
 
     /// Take the query of a reply; None if none waits for it.
     pub fn answered(&mut self, socket: usize, query_id: u16) -> Option<Waiting> {
-        let place = &mut self.places[socket * IDS + usize::from(query_id)];
-        if place.number == NONE {
+        let number = self.number(socket, query_id)?;
+        let at = self.at(number);
+        let place = &mut self.places[at];
+        if place.number != number {
             return None;
         }
         place.number = NONE;
@@ -110,9 +113,10 @@ impl InFlight {
     /// Take the queries that were sent `timeout` ago and have no reply.
     pub fn lost(&mut self, now: i64, found: &mut Vec<Waiting>) {
         let before = now - self.timeout;
-        while let Some(&(place, number, _)) = self.order.front().filter(|each| each.2 <= before) {
+        while let Some(&(number, _)) = self.order.front().filter(|each| each.1 <= before) {
             self.order.pop_front();
-            let place = &mut self.places[place];
+            let at = self.at(number);
+            let place = &mut self.places[at];
             if place.number == number {
                 place.number = NONE;
                 self.count -= 1;
@@ -125,5 +129,22 @@ impl InFlight {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    fn ids(&self) -> u64 {
+        (self.first_ids.len() * IDS) as u64
+    }
+
+    fn at(&self, number: u64) -> usize {
+        (number % self.places.len() as u64) as usize
+    }
+
+    /// The number of the last query that has left with an ID from a socket, if there was one.
+    fn number(&self, socket: usize, query_id: u16) -> Option<u64> {
+        let offset = usize::from(query_id.wrapping_sub(self.first_ids[socket]));
+        let run = offset / RUN * self.first_ids.len() + socket;
+        let within_all = (run * RUN + offset % RUN) as u64;
+        let (last, ids) = (self.next.checked_sub(1)?, self.ids());
+        last.checked_sub((last % ids + ids - within_all) % ids)
     }
 }

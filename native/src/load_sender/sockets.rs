@@ -18,11 +18,48 @@ const FEW: usize = 2;
 /// Nanoseconds.
 const POLL_EVERY: i64 = 1_000_000;
 
+/// How many replies each socket expects; those that never came are in it.
+struct Expected {
+    counts: Vec<usize>,
+    /// Sockets that expect some, in any order, and where each is.
+    sockets: Vec<usize>,
+    places: Vec<usize>,
+}
+
+impl Expected {
+    fn new(sockets: usize) -> Self {
+        Self {
+            counts: vec![0; sockets],
+            sockets: Vec::with_capacity(sockets),
+            places: vec![0; sockets],
+        }
+    }
+
+    fn more(&mut self, socket: usize, count: usize) {
+        if self.counts[socket] == 0 && count > 0 {
+            self.places[socket] = self.sockets.len();
+            self.sockets.push(socket);
+        }
+        self.counts[socket] += count;
+    }
+
+    fn fewer(&mut self, socket: usize, count: usize) {
+        let before = self.counts[socket];
+        self.counts[socket] = before.saturating_sub(count);
+        if before > 0 && before <= count {
+            let place = self.places[socket];
+            self.sockets.swap_remove(place);
+            if let Some(&moved) = self.sockets.get(place) {
+                self.places[moved] = place;
+            }
+        }
+    }
+}
+
 /// File descriptors that their owner keeps open.
 pub struct Sockets {
     sockets: Vec<RawFd>,
-    /// How many replies each socket expects; those that never came are in it.
-    expected: Vec<usize>,
+    expected: Expected,
     polled: Polled,
     polled_at: i64,
     pipe: RawFd,
@@ -34,19 +71,21 @@ pub struct Sockets {
 
 impl Sockets {
     /// Send from connected `sockets`, write messages to `pipe`, and end when `stop` is readable; none of them blocks.
-    #[must_use]
-    pub fn new(sockets: Vec<RawFd>, stop: RawFd, pipe: RawFd) -> Self {
-        Self {
-            expected: vec![0; sockets.len()],
+    ///
+    /// # Errors
+    /// The kernel's, if they cannot be waited for.
+    pub fn new(sockets: Vec<RawFd>, stop: RawFd, pipe: RawFd) -> io::Result<Self> {
+        Ok(Self {
+            expected: Expected::new(sockets.len()),
             polled_at: 0,
-            polled: Polled::new(sockets.iter().copied().chain([stop])),
+            polled: Polled::new(sockets.iter().copied().chain([stop]))?,
             sockets,
             pipe,
             receiver: Receiver::new(false),
             batch: QueryBatch::default(),
             written: 0,
             is_over: false,
-        }
+        })
     }
 
     /// Write what is left, waiting for the pipe.
@@ -74,18 +113,22 @@ impl World for Sockets {
 
     fn wait(&mut self, nanoseconds: i64, ready: &mut Vec<usize>) -> bool {
         if nanoseconds == 0 && self.clock() - self.polled_at < POLL_EVERY {
-            let expecting = self.expected.iter().enumerate();
-            ready.extend(expecting.filter_map(|(socket, &count)| (count > 0).then_some(socket)));
-            if ready.len() <= FEW {
+            let expecting = &self.expected.sockets;
+            if expecting.len() <= FEW {
+                ready.extend_from_slice(expecting);
                 return !self.is_over;
             }
-            ready.clear();
         }
         self.polled.wait(nanoseconds);
         self.polled_at = self.clock();
-        ready.extend(self.polled.ready());
         let stop = self.sockets.len();
-        !self.is_over && ready.last() != Some(&stop)
+        for place in self.polled.ready() {
+            if place == stop {
+                return false;
+            }
+            ready.push(place);
+        }
+        !self.is_over
     }
 
     fn send(&mut self, socket: usize, datagrams: &Datagrams, refused: &mut Vec<usize>) {
@@ -95,7 +138,7 @@ impl World for Sockets {
             match self.batch.send(fd, datagrams.iter().skip(at)) {
                 Ok(count) => {
                     at += count;
-                    self.expected[socket] += count;
+                    self.expected.more(socket, count);
                     errors = 0;
                 }
                 Err(error) => match error.raw_os_error() {
@@ -120,7 +163,7 @@ impl World for Sockets {
             .receiver
             .receive(self.sockets[socket], false)
             .unwrap_or(0);
-        self.expected[socket] = self.expected[socket].saturating_sub(count);
+        self.expected.fewer(socket, count);
         (count, count == BATCH_LEN)
     }
 

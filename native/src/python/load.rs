@@ -25,13 +25,14 @@ pub(super) struct LoadSender {
 #[pymethods]
 impl LoadSender {
     #[new]
-    #[pyo3(signature = (queries, *, kinds, first_ids, timeout, replies))]
+    #[pyo3(signature = (queries, *, kinds, first_ids, timeout, replies, window = 0))]
     fn new(
         queries: Vec<PyBackedBytes>,
         kinds: Vec<u32>,
         first_ids: Vec<u16>,
         timeout: i64,
         replies: bool,
+        window: usize,
     ) -> PyResult<Self> {
         if first_ids.is_empty() {
             return Err(PyValueError::new_err("there is no socket"));
@@ -46,6 +47,7 @@ impl LoadSender {
             kinds,
             first_ids,
             timeout,
+            window,
             replies,
         };
         Ok(Self {
@@ -86,7 +88,7 @@ impl LoadSender {
             return Err(PyValueError::new_err("each socket has a first ID"));
         }
         self.with(py, |inner| {
-            let mut sockets = Sockets::new(fds, stop, pipe);
+            let mut sockets = Sockets::new(fds, stop, pipe)?;
             inner.run(begin, &mut sockets);
             Ok(sockets.finish(inner.messages())?)
         })

@@ -1,17 +1,19 @@
-//! sendmmsg for connected sockets, poll for many of them, and write.
+//! sendmmsg for connected sockets, epoll for many of them, and write.
 //!
 //! Rule 1: what the kernel reads or writes is borrowed for the length of the call.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-use libc::{c_int, iovec, mmsghdr, pollfd};
+use libc::{c_int, epoll_event, iovec, mmsghdr, pollfd};
 
 use super::BATCH_LEN;
 
 const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 const SECOND: i64 = 1_000_000_000;
+/// Descriptors that are told at once.
+const AT_ONCE: usize = 256;
 
 /// Sends datagrams to the peer of a connected socket.
 pub struct QueryBatch {
@@ -63,23 +65,42 @@ impl QueryBatch {
     }
 }
 
-/// File descriptors that are waited for.
+/// File descriptors that are waited for, any number of them.
 pub struct Polled {
-    fds: Vec<pollfd>,
+    epoll: OwnedFd,
+    events: Vec<epoll_event>,
+    ready: usize,
 }
 
 impl Polled {
     /// Descriptors that their owner keeps open.
-    #[must_use]
-    pub fn new(fds: impl Iterator<Item = RawFd>) -> Self {
-        let pollfd = |fd| pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        Self {
-            fds: fds.map(pollfd).collect(),
+    ///
+    /// # Errors
+    /// The kernel's, such as for files, which cannot be waited for.
+    pub fn new(fds: impl Iterator<Item = RawFd>) -> io::Result<Self> {
+        // SAFETY: what the kernel returns belongs to nobody else.
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if epoll < 0 {
+            return Err(io::Error::last_os_error());
         }
+        // SAFETY: as above.
+        let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
+        for (place, fd) in fds.enumerate() {
+            let mut event = epoll_event {
+                events: libc::EPOLLIN as u32,
+                u64: place as u64,
+            };
+            let add = libc::EPOLL_CTL_ADD;
+            // SAFETY: the event lives through the call.
+            if unsafe { libc::epoll_ctl(epoll.as_raw_fd(), add, fd, &raw mut event) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(Self {
+            epoll,
+            events: vec![epoll_event { events: 0, u64: 0 }; AT_ONCE],
+            ready: 0,
+        })
     }
 
     /// Wait at most so many nanoseconds until one is readable, closed or has an error.
@@ -89,20 +110,31 @@ impl Polled {
             tv_sec: (nanoseconds / SECOND) as _,
             tv_nsec: (nanoseconds % SECOND) as _,
         };
-        let (fds, count) = (self.fds.as_mut_ptr(), self.fds.len());
-        // SAFETY: there are so many descriptors, and all live through the call.
-        let ready = unsafe { libc::ppoll(fds, count as _, &raw const timeout, ptr::null()) };
-        if ready < 0 {
-            for each in &mut self.fds {
-                each.revents = 0;
-            }
+        let epoll = self.epoll.as_raw_fd();
+        let mut fd = pollfd {
+            fd: epoll,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        self.ready = 0;
+        // epoll_wait() has milliseconds, and epoll_pwait2() is not in each kernel.
+        // SAFETY: the descriptor and the time live through the call.
+        if nanoseconds > 0
+            && unsafe { libc::ppoll(&raw mut fd, 1, &raw const timeout, ptr::null()) } <= 0
+        {
+            return;
         }
+        let (events, most) = (self.events.as_mut_ptr(), self.events.len() as c_int);
+        // SAFETY: there is room for so many events.
+        let ready = unsafe { libc::epoll_wait(epoll, events, most, 0) };
+        self.ready = usize::try_from(ready).unwrap_or(0);
     }
 
-    /// The places of those that are.
+    /// The places of those that are, in any order; those above AT_ONCE come next time.
     pub fn ready(&self) -> impl Iterator<Item = usize> {
-        let places = self.fds.iter().enumerate();
-        places.filter_map(|(place, each)| (each.revents != 0).then_some(place))
+        self.events[..self.ready]
+            .iter()
+            .map(|each| each.u64 as usize)
     }
 }
 

@@ -1,8 +1,9 @@
 """A process of the benchmark: its log, its CPU time and memory from /proc, and its termination.
 
-Path: watch/ and answering/ start their programs here.
+Path: the benchmarks start their programs here, and each __main__.py runs its benchmark by run_benchmark().
 Rule 1: only processes that were started here are ended, by process ID.
-Rule 2: CPU time and memory include all descendants, so that no server hides them in a child process.
+Rule 2: a benchmark that SIGTERM ends, from `timeout` or CI, leaves no process behind: it ends as with Ctrl-C.
+Rule 3: CPU time and memory include all descendants, so that no server hides them in a child process.
 Source: proc(5): stat fields 14 to 17, status VmRSS and VmHWM.
 """
 
@@ -11,16 +12,28 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
 _GRACE = 10.0  # seconds from SIGTERM to SIGKILL
+_INTERRUPTED = 130  # exit status
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class BenchmarkError(RuntimeError):
     """The benchmark cannot continue; the message is for the user."""
+
+
+def run_benchmark(main: Callable[[], int]) -> int:
+    """Run a benchmark, and return its exit status; SIGTERM and Ctrl-C end what it has started, and then itself."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return main()
+    except KeyboardInterrupt:
+        print("interrupted; what was started has been ended", file=sys.stderr)
+        return _INTERRUPTED
 
 
 class Memory(NamedTuple):

@@ -6,5 +6,6 @@ Path: here -> cli.main.
 import sys
 
 from loadtest.answering.cli import main
+from loadtest.process import run_benchmark
 
-sys.exit(main(sys.argv[1:]))
+sys.exit(run_benchmark(lambda: main(sys.argv[1:])))

@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import shlex
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -44,8 +43,6 @@ def main(words: Sequence[str]) -> int:
     """Run the benchmark and write the requested outputs; return the exit status."""
     asked = _arguments(words)
     bar = ProgressBar(sys.stderr)
-    # Asked to end, it ends what it started first, as with Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _measure(asked, bar, words)
     except BenchmarkError as error:
@@ -54,8 +51,7 @@ def main(words: Sequence[str]) -> int:
         return 2
     except KeyboardInterrupt:
         bar.end()
-        print("bench: interrupted", file=sys.stderr)
-        return 130
+        raise
 
 
 def _measure(asked: argparse.Namespace, bar: ProgressBar, words: Sequence[str]) -> int:

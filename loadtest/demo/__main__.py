@@ -6,5 +6,6 @@ Path: here -> demo.py.
 import sys
 
 from loadtest.demo.demo import main
+from loadtest.process import run_benchmark
 
-sys.exit(main())
+sys.exit(run_benchmark(main))

@@ -6,5 +6,6 @@ Path: here -> measure.py.
 import sys
 
 from loadtest.door.measure import main
+from loadtest.process import run_benchmark
 
-sys.exit(main())
+sys.exit(run_benchmark(main))

@@ -6,5 +6,6 @@ Path: here -> cli.py.
 import sys
 
 from loadtest.generator.cli import main
+from loadtest.process import run_benchmark
 
-sys.exit(main())
+sys.exit(run_benchmark(main))

@@ -69,15 +69,16 @@ def run_generator(
             words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT, env={**os.environ, **environ}
         )  # fmt: skip
         deadline = time.monotonic() + seconds + _GRACE
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
-            if time.monotonic() > deadline:
-                process.kill()
-                process.wait()
-                raise BenchmarkError(f"{words[0]} did not end")
-            time.sleep(0.05)
+        try:
+            while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+                if time.monotonic() > deadline:
+                    raise BenchmarkError(f"{words[0]} did not end")
+                time.sleep(0.05)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        _, status, usage = ended
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)

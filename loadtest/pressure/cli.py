@@ -13,7 +13,6 @@ import os
 import platform
 import re
 import shlex
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -55,16 +54,11 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 def main(words: Sequence[str]) -> int:
     """Run the benchmark or the soak and write the requested outputs; return the exit status."""
     asked = _arguments(words)
-    # Asked to end, it ends what it started first, as with Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _run(asked, words)
     except BenchmarkError as error:
         print(f"bench-pressure: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("bench-pressure: interrupted", file=sys.stderr)
-        return 130
 
 
 def _run(asked: argparse.Namespace, words: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ Path: here -> measure.py.
 
 import sys
 
+from loadtest.process import run_benchmark
 from loadtest.reload.measure import main
 
-sys.exit(main())
+sys.exit(run_benchmark(main))

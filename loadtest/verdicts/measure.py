@@ -87,8 +87,8 @@ def load_words(
         *HSDNS, "load", "-server", f"hsdns=127.0.0.1:{port}", "-rate", str(rate), "-time", f"{seconds:g}s",
         "-max-time", f"{seconds:g}s", "-arrival", f"burst={BURST}", "-seed", "1",
         "-source", "synthetic", f"services={SERVICES}", f"endpoints={ENDPOINTS}", "-api", f"127.0.0.1:{api}",
-        "-churn", str(churn), "-churn-kinds", "scale=3,rollout=1,ready=4,kill=1,renumber=1", "-probes", "0", "-edns", "1232", "-wait", f"{START:g}s",
-        "-start-at", begin, "-verify", "-live", "none", "-json", str(out),
+        "-churn", str(churn), "-churn-kinds", "scale=3,rollout=1,ready=4,kill=1,renumber=1", "-probes", "0",
+        "-edns", "1232", "-wait", f"{START:g}s", "-start-at", begin, "-verify", "-live", "none", "-json", str(out),
     ]  # fmt: skip
 
 

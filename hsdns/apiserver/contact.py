@@ -219,13 +219,17 @@ class ScopeObserver(Observer):
     ) -> None:
         self._scope = scope
         self._labels = labels_of(scope)
+        self._counted: dict[str, Labels] = {}  # labels by the type of an event
         self._metrics = metrics
         self._report = report
         self._reject = reject
 
     def received(self, kind: str) -> None:
         """Count an event."""
-        self._metrics.events.inc((*self._labels, kind))
+        labels = self._counted.get(kind)
+        if labels is None:
+            labels = self._counted[kind] = (*self._labels, kind)
+        self._metrics.events.inc(labels)
 
     def rejected(self, key: Key, reason: str) -> None:
         """Report an object that cannot be decoded."""

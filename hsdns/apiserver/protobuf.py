@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from hsdns.apiserver.lines import MAX_LINE_LEN
-from hsdns.apiserver.resource import SERVICES, Resource
+from hsdns.apiserver.resource import Resource
 from hsdns.apiserver.watch_event import Event, MalformedEvent, Status
 from hsdns.cluster.read_object import ReadService, ReadSlice
-from hsdns.fastpath import WatchFrames, read_page, read_status
+from hsdns.fastpath import ServiceReading, SliceReading, WatchFrames, read_page, read_status
 
 IS_READ: Final = WatchFrames is not None
 
@@ -66,15 +66,20 @@ def status_text(body: bytes) -> str:
         return ""
 
 
+_READ: Final[dict[type, type[ReadService | ReadSlice]]] = (
+    {} if WatchFrames is None else {ServiceReading: ReadService, SliceReading: ReadSlice}
+)
+
+
 def _event(found: tuple[str, tuple[str, str], str, Any], resource: Resource) -> Event:
     kind, key, version, content = found
+    read = _READ.get(type(content))
+    if read is not None:
+        return Event(kind, read(key, version, content), version, key)
     if kind == "BOOKMARK":
         return Event(kind, None, version, ("", ""), content)
     if kind == "ERROR":
         return Event(kind, None, "", ("", ""), status=msgspec.json.decode(content, type=Status))
     if isinstance(content, str):
         return Event(kind, None, version, key, fault=content)
-    if isinstance(content, bytes):
-        return Event(kind, msgspec.json.decode(content, type=resource.type), version, key)
-    read = ReadService if resource is SERVICES else ReadSlice
-    return Event(kind, read(key, version, content), version, key)
+    return Event(kind, msgspec.json.decode(content, type=resource.type), version, key)

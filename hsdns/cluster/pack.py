@@ -54,10 +54,7 @@ def pack_key(meta: ObjectMeta, name: str | None = None) -> Key | None:
 
 def key_of(found: Service | ReadService) -> Key | None:
     """Namespace and name of a Service as labels; None if one of them is not a DNS label."""
-    if isinstance(found, ReadService):
-        namespace, name = pack_label(found.key[0]), pack_label(found.key[1])
-        return (namespace, name) if namespace is not None and name is not None else None
-    return pack_key(found.metadata)
+    return found.reading.key if isinstance(found, ReadService) else pack_key(found.metadata)
 
 
 def owner_of(found: EndpointSlice | ReadSlice) -> Key | None:
@@ -98,7 +95,7 @@ def pack_service(
         if usual is not None:
             is_headless, addresses, texts, has_selector = usual
             kind = HEADLESS if is_headless else CLUSTER_IP
-            version, ports = service.resource_version, _shared_ports(texts)
+            version, ports = service.resource_version, shared_ports(texts)
             return ServiceValue(kind, version, addresses, ports, None, slices, has_selector)
         service = service.whole
     meta, spec = service.metadata, service.spec
@@ -197,7 +194,7 @@ def pack_slice(
                     width,
                     octets,
                     labels,
-                    _shared_ports(texts),
+                    shared_ports(texts),
                     cluster=cluster,
                     not_ready=unready if counts_not_ready else 0,
                 ),
@@ -357,14 +354,12 @@ def _topology_zones(found: EndpointSlice) -> dict[str, bytes]:
 
 
 def _ports(ports: Iterable[ServicePort | EndpointPort]) -> tuple[Port, ...]:
-    return _shared_ports(tuple((port.name, port.protocol, port.port) for port in ports))
+    return shared_ports(tuple((port.name, port.protocol, port.port) for port in ports))
 
 
 @lru_cache(maxsize=MOST_SHARED)
-def _shared_ports(
-    ports: tuple[PortTexts, ...],
-) -> tuple[Port, ...]:
-    """Packed ports; Services and slices with equal ports share one object."""
+def shared_ports(ports: tuple[PortTexts, ...]) -> tuple[Port, ...]:
+    """Pack ports; Services and slices with equal ports share one object."""
     return (
         tuple(
             Port(

@@ -58,6 +58,10 @@ class SliceReading(Protocol):
 class ServiceReading(Protocol):
     """What compiled code has read of a Service."""
 
+    @property
+    def key(self) -> tuple[bytes, bytes] | None:
+        """Namespace and name as labels."""
+
     def json(self) -> bytes:
         """The object, with the fields of objects.py."""
 

@@ -38,6 +38,11 @@ class ReverseIndex(Generic[Owner]):
         # list, which is never changed.
         self._owners: dict[bytes, Owner | list[Owner]] = {}
 
+    @property
+    def owners(self) -> dict[bytes, Owner | list[Owner]]:
+        """The dict behind it, for compiled code that changes it as move() does."""
+        return self._owners
+
     def add(self, address: bytes, owner: Owner) -> None:
         """Add an owner of an address; without effect if it is one already."""
         known = self.lookup(address)

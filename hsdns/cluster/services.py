@@ -11,6 +11,7 @@ Source: CoreDNS 1.14.7 plugin/kubernetes/controller.go for the events that chang
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from hsdns.cluster.freshness import (
     Counters,
@@ -18,8 +19,15 @@ from hsdns.cluster.freshness import (
     service_counter,
 )
 from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
-from hsdns.cluster.objects import EndpointSlice, ObjectMeta, Service
-from hsdns.cluster.pack import import_owner, key_of, owner_of, pack_service, pack_slice
+from hsdns.cluster.objects import EndpointSlice, Service
+from hsdns.cluster.pack import (
+    import_owner,
+    key_of,
+    owner_of,
+    pack_service,
+    pack_slice,
+    shared_ports,
+)
 from hsdns.cluster.programming import CHANGE_TIME, Programmed, service_kind
 from hsdns.cluster.read_object import READ, ReadService, ReadSlice
 from hsdns.cluster.rejected import RejectedObjects
@@ -34,6 +42,7 @@ from hsdns.cluster.replaced import (
 from hsdns.cluster.reverse import ReverseIndex
 from hsdns.cluster.service_labels import change_of, own_labels
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
+from hsdns.fastpath import ClusterNames, SliceStore, Versions
 
 ADDED, CHANGED, DELETED = "added", "changed", "deleted"
 EXTERNAL_SERIAL = "external"  # its key among the replaced serials
@@ -79,6 +88,25 @@ class Services:
         self._counts_not_ready = counts_not_ready
         # The Service of each slice, by the slice's namespace and name.
         self._slice_owner: dict[tuple[str, str], Key] = {}
+        self._compiled = None
+        if (
+            SliceStore is not None
+            and isinstance(names, ClusterNames)
+            and isinstance(counters, Versions)
+            and not zonal
+        ):
+            self._compiled = SliceStore(
+                self.values,
+                self._slice_owner,
+                self.endpoint_ips.owners,
+                names,
+                counters,
+                ServiceValue,
+                PackedSlice,
+                shared_ports,
+                pod_names,
+                counts_not_ready,
+            )
 
     def apply(self, service: Service | ReadService, gone: bool) -> bool:
         """Apply an event about a Service; return whether the serial of the cluster's zones changes."""
@@ -100,12 +128,15 @@ class Services:
             new = pack_service(service, old.slices if old is not None else (), self._rejected.add)
             self._finish("Service", service, gone)
         had, has = own_labels(old, self._zonal), own_labels(new, self._zonal)
-        self._replace(key, new, list(has - had), list(had - has))
-        before = old or ServiceValue(None)
+        self._replace(key, new, [*(has - had)], [*(had - has)])
+        before = old or _NOTHING
         if self.history.is_open:
             facts = (_facts(before), _facts(new))
             event = DELETED if gone else CHANGED if had_service else ADDED
-            self._note(key, "Service", service.metadata, event, *facts)
+            meta = service.metadata
+            written = (meta.annotations or {}).get(CHANGE_TIME, "")
+            of = (event, "Service", meta.name, meta.resource_version, written)
+            self.history.note(Noted(self._wall(), key, *of, *facts))
         self._reindex(self.cluster_ips, key, before.cluster_ips, new.cluster_ips)
         if before.external or new.external:
             self._reindex(
@@ -126,6 +157,14 @@ class Services:
         """Apply an event about an EndpointSlice; return whether the serial of the cluster's zones changes."""
         if isinstance(found, ReadSlice):
             slice_key, changed_at = found.key, found.reading.changed_at
+            if self._compiled is not None and not gone and not self._replaced.is_kept:
+                done = self._compiled.apply(slice_key, found.resource_version, found.reading)
+                if done is not None:
+                    owner, before, old, new = done
+                    if new is None:
+                        return False
+                    self.changes += 1
+                    return self._applied(found, changed_at, before, owner, old, new)
         else:
             meta = found.metadata
             slice_key = (meta.namespace, meta.name)
@@ -141,7 +180,7 @@ class Services:
             if before is not None:
                 if self.history.is_open:
                     parts = self._parts(before, name)
-                    self._note(before, "EndpointSlice", found.metadata, DELETED, parts, ())
+                    self._note_slice(before, found, changed_at, DELETED, parts, ())
                 self._replace_slice(before, name, ())
                 del self._slice_owner[slice_key]
             self._finish("EndpointSlice", found, gone)
@@ -158,15 +197,27 @@ class Services:
             zonal=self._zonal,
             counts_not_ready=self._counts_not_ready,
         )
-        self._finish("EndpointSlice", found, gone)
         self._replace_slice(owner, name, new)
         if (
             before is not None and before != owner
         ):  # only now, so that its addresses never lead nowhere
             self._replace_slice(before, name, ())
+        return self._applied(found, changed_at, before, owner, old, new)
+
+    def _applied(
+        self,
+        found: EndpointSlice | ReadSlice,
+        changed_at: str | None,
+        before: Key | None,
+        owner: Key,
+        old: tuple[PackedSlice, ...],
+        new: tuple[PackedSlice, ...],
+    ) -> bool:
+        """Report a slice that was added or changed; return whether the serial of the cluster's zones changes."""
+        self._finish("EndpointSlice", found, False)
         if self.history.is_open:
             event = ADDED if before is None else CHANGED
-            self._note(owner, "EndpointSlice", found.metadata, event, old, new)
+            self._note_slice(owner, found, changed_at, event, old, new)
         self._measure(changed_at, owner)
         # All fields but the slice's name and resourceVersion.
         return before != owner or [part[2:] for part in old] != [part[2:] for part in new]
@@ -185,13 +236,18 @@ class Services:
         if old or new:
             index.move([each for each in old if each not in new], new, key, self._counters)
 
-    def _note(
-        self, key: Key, kind: str, meta: ObjectMeta, event: str, before: Packed, after: Packed
+    def _note_slice(
+        self,
+        owner: Key,
+        found: EndpointSlice | ReadSlice,
+        changed_at: str | None,
+        event: str,
+        before: Packed,
+        after: Packed,
     ) -> None:
-        written = (meta.annotations or {}).get(CHANGE_TIME, "")
-        version = meta.resource_version
-        noted = Noted(self._wall(), key, event, kind, meta.name, version, written, before, after)
-        self.history.note(noted)
+        name = found.key[1] if isinstance(found, ReadSlice) else found.metadata.name
+        of = (event, "EndpointSlice", name, _version(found), changed_at or "")
+        self.history.note(Noted(self._wall(), owner, *of, before, after))
 
     def _measure(self, changed_at: str | None, owner: Key | None) -> None:
         """Report the time of a slice's change if it has one and its Service is known."""
@@ -209,7 +265,7 @@ class Services:
 
     def _replace_slice(self, owner: Key, name: str, new: tuple[PackedSlice, ...]) -> None:
         """Replace the parts of one slice, at their position, and their addresses in the index."""
-        value = self.values.get(owner) or ServiceValue(None)
+        value = self.values.get(owner) or _NOTHING
         before: list[PackedSlice] = []
         after: list[PackedSlice] = []
         old: list[PackedSlice] = []
@@ -249,10 +305,11 @@ class Services:
         self._counters.bump(service_counter(*key))
 
 
+_NOTHING: Final = ServiceValue(None)  # nothing changes it, as nothing looks up names in it
+
+
 def _version(found: Service | EndpointSlice | ReadService | ReadSlice) -> str:
-    if isinstance(found, READ):
-        return found.resource_version
-    return found.metadata.resource_version
+    return found.resource_version if isinstance(found, READ) else found.metadata.resource_version
 
 
 def _facts(value: ServiceValue) -> ServiceFacts:

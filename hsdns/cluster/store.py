@@ -167,9 +167,11 @@ class Store:
 
     def apply(self, events: Sequence[Event]) -> None:
         """Apply a batch of events in one step."""
-        changes, new_serial = self.changes, False
+        changes, new_serial, replaced = self.changes, False, self.replaced
+        is_selective = not (self.settings.labels is self.settings.namespace_labels is None)
         for event in events:
-            self.replaced.begin()
+            if replaced.is_kept:
+                replaced.begin()
             if isinstance(event, Synced):
                 if not self.synced:
                     self.synced = self.services.history.is_open = True
@@ -179,7 +181,8 @@ class Store:
                     new_serial |= self._drop_unconfirmed()
                 continue
             found = as_read(event)
-            new_serial |= self._apply(found, isinstance(event, Deleted) or not self.selects(found))
+            gone = isinstance(event, Deleted) or (is_selective and not self.selects(found))
+            new_serial |= self._apply(found, gone)
             if self._unconfirmed:
                 whole = found.whole if isinstance(found, READ) else found
                 meta = whole.metadata
@@ -199,8 +202,6 @@ class Store:
     def selects(self, found: Object | ReadObject) -> bool:
         """Whether the selectors match an object; one that they do not match counts as deleted."""
         settings = self.settings
-        if settings.namespace_labels is None and settings.labels is None:
-            return True
         by_namespace = isinstance(found, Namespace | ServiceImport)
         selector = settings.namespace_labels if by_namespace else settings.labels
         if selector is None:

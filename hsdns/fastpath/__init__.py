@@ -25,6 +25,9 @@ __all__ = [
     "Miss",
     "MissQueue",
     "Peeked",
+    "ServiceReading",
+    "SliceReading",
+    "SliceStore",
     "Tap",
     "TapRecord",
     "Versions",
@@ -33,6 +36,7 @@ __all__ = [
     "move_addresses",
     "read_page",
     "read_status",
+    "read_time",
     "slice_change",
 ]
 
@@ -81,11 +85,15 @@ else:
 LoadCounts = getattr(_native, "LoadCounts", None)
 # What reads protobuf of an API server; without it the server is asked for JSON.
 WatchFrames = getattr(_native, "WatchFrames", None)
+ServiceReading = getattr(_native, "ServiceReading", None)
+SliceReading = getattr(_native, "SliceReading", None)
 read_page = getattr(_native, "read_page", None)
 read_status = getattr(_native, "read_status", None)
 # What a store does with EndpointSlices; hsdns/cluster has the same in Python.
 dashed_labels = getattr(_native, "dashed_labels", None)
 move_addresses = getattr(_native, "move_addresses", None)
 slice_change = getattr(_native, "slice_change", None)
+read_time = getattr(_native, "read_time", None)
+SliceStore = getattr(_native, "SliceStore", None)
 LoadSender = getattr(_native, "LoadSender", None)
 IMPLEMENTATION: Final = "python" if _native is None else "rust"

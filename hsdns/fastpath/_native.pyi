@@ -8,7 +8,7 @@ Rule 2: everything may be called from any thread, but Batch.serve() raises Runti
 Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or Worker uses it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, final
 
 __all__ = [
@@ -111,6 +111,7 @@ class ClusterNames:
     def remove_labels(self, namespace: bytes, name: bytes, labels: Sequence[bytes]) -> None: ...
     def has_namespace(self, label: bytes) -> bool: ...
     def has_service(self, namespace: bytes, name: bytes) -> bool: ...
+    def label_count(self, namespace: bytes, name: bytes) -> int: ...
     def __len__(self) -> int: ...
 
 @final
@@ -286,6 +287,10 @@ class LoadSender:
 class ServiceReading:
     """A Service, as hsdns/cluster/read_object.py takes it."""
 
+    @property
+    def key(self) -> tuple[bytes, bytes] | None:
+        """Namespace and name as labels."""
+
     def json(self) -> bytes:
         """The fields that are read of it, as JSON."""
 
@@ -349,15 +354,16 @@ def read_page(body: bytes, kind: str) -> tuple[str, str, list[WatchTuple]]:
 def read_status(body: bytes) -> bytes:
     """The JSON of a Status; raise ValueError."""
 
+def read_time(text: str) -> float | None:
+    """Seconds since the epoch from RFC 3339 in UTC; None for what is left to Python, such as times centuries away."""
+
 def dashed_labels(addresses: Iterable[bytes]) -> list[bytes]:
     """The labels of endpoints without a hostname, in wire form, by their addresses of 4 or 16 octets."""
 
 def slice_change(
     old: Iterable[tuple[Any, ...]], new: Iterable[tuple[Any, ...]]
 ) -> tuple[list[bytes], list[bytes], list[bytes], list[bytes]]:
-    """What changes if parts (PackedSlice) of a slice are replaced: labels that come, labels and addresses that go, addresses
-    that come.
-    """
+    """Labels that come and go if parts (PackedSlice) replace others, then addresses that go and come."""
 
 def move_addresses(
     index: dict[bytes, Any],
@@ -367,3 +373,35 @@ def move_addresses(
     counters: Versions,
 ) -> None:
     """Remove an owner of addresses from the dict of a ReverseIndex and add it to others, then bump their counters."""
+
+class SliceStore:
+    """Changes of EndpointSlices in the dicts of hsdns/cluster/services.py: values, owners of slices, reverse index.
+
+    `make_value` is ServiceValue, `make_part` PackedSlice, `make_ports` packs ports.
+    """
+
+    def __new__(
+        cls,
+        values: dict[Any, Any],
+        owners: dict[Any, Any],
+        index: dict[bytes, Any],
+        names: ClusterNames,
+        counters: Versions,
+        make_value: Callable[..., Any],
+        make_part: Callable[..., Any],
+        make_ports: Callable[[Any], Any],
+        pod_names: bool,
+        counts_not_ready: bool,
+    ) -> SliceStore: ...
+    def apply(
+        self, key: tuple[str, str], version: str, reading: SliceReading
+    ) -> (
+        tuple[
+            tuple[bytes, bytes], tuple[bytes, bytes] | None, tuple[Any, ...], tuple[Any, ...] | None
+        ]
+        | None
+    ):
+        """Apply a slice that was added or changed, by namespace and name; None for one that is left to Python.
+
+        Return its Service, that of its state before, its parts before and now; no parts now if it is the same.
+        """

@@ -176,6 +176,10 @@ class ClusterNames:
         """Tell whether there is such a Service."""
         return name in self.services.get(namespace, ())
 
+    def label_count(self, namespace: bytes, name: bytes) -> int:
+        """Return how many labels are listed below a Service, each as often as it was added."""
+        return len(self.services.get(namespace, {}).get(name, ()))
+
     def __len__(self) -> int:
         return self._count
 

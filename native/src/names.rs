@@ -186,6 +186,14 @@ impl ClusterNames {
         read(&self.listed).services.contains_key(labels)
     }
 
+    /// How many labels are listed below a Service, each as often as it was added.
+    #[must_use]
+    pub fn label_count(&self, namespace: &[u8], name: &[u8]) -> usize {
+        let listed = read(&self.listed);
+        let hashes = listed.services.get(&key(&[name, namespace]));
+        hashes.map_or(0, |hashes| hashes.len())
+    }
+
     /// How many Services there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -85,7 +85,11 @@ impl<'a> Listed<'a> {
             .into_iter()
             .filter_map(dashed_label)
             .chain(labels.into_iter().map(|label| wire(&[label])))
-            .chain(ports.into_iter().map(|(port, protocol)| wire(&[port, protocol])))
+            .chain(
+                ports
+                    .into_iter()
+                    .map(|(port, protocol)| wire(&[port, protocol])),
+            )
             .collect()
     }
 }

@@ -19,6 +19,7 @@ pub mod json;
 pub mod schema;
 pub mod service;
 pub mod slice;
+pub mod time;
 pub mod wire;
 
 use json::{check_message, pair, write_message};

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hsdns.cluster.programming import programming_in, read_time, service_kind
+from hsdns.cluster.programming import (
+    programming_in,
+    read_time,
+    read_time_in_python,
+    service_kind,
+)
 from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, ServiceValue
 from hsdns.metrics import PROGRAMMING_BUCKETS, Histogram, Registry
 
@@ -30,6 +37,14 @@ from hsdns.metrics import PROGRAMMING_BUCKETS, Histogram, Registry
 )
 def test_read_time(text: str, seconds: float | None) -> None:
     assert read_time(text) == (None if seconds is None else pytest.approx(seconds, abs=1e-6))
+
+
+DIGITS = r"(19|20)[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{1,9})?(Z|\+01:00)"
+
+
+@given(st.from_regex(DIGITS, fullmatch=True) | st.text(max_size=30))
+def test_compiled_code_reads_the_same_times(text: str) -> None:
+    assert read_time(text) == read_time_in_python(text)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,30 @@
 """Services with their slices, in any order of events."""
 
+from itertools import count
+
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from hsdns.apiserver.protobuf import ProtobufEvents
+from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
+from hsdns.cluster.freshness import ANYTHING, address_counter, service_counter
 from hsdns.cluster.objects import Deleted, EndpointSlice, Event, Object, Service, Upserted
 from hsdns.cluster.programming import CHANGE_TIME
-from hsdns.cluster.value import CLUSTER_IP
+from hsdns.cluster.read_object import READ, upserted
+from hsdns.cluster.store import Store, StoreSettings
+from hsdns.cluster.value import CLUSTER_IP, Key
+from hsdns.fastpath import IMPLEMENTATION, ClusterNames, Versions
 from hsdns.metrics import Histogram, Registry
+from loadtest.apiserver.protobuf import write_frame
+from tests import strategies
+from tests.apiserver.test_histories import visible
+from tests.apiserver.test_protobuf import omitted
 from tests.cluster.test_store import FIRST, MANY, WEB, addresses, host, make_store, shown, sliced
 from tests.support.cluster.objects import deletes, endpoint_slice, service, upserts
 from tests.support.cluster.reverse_index import owners_by_address
+from tests.support.effort import tries
 
 
 def test_a_slice_may_come_before_its_service_and_outlive_it() -> None:
@@ -139,3 +154,66 @@ def test_programming(before: list[Object], event: Event, kinds: list[str]) -> No
 def test_a_service_keeps_its_selector_when_its_slices_change() -> None:
     store = make_store(*upserts(with_selector(service("ns/web")), FIRST))
     assert store.services.values[WEB].has_selector
+
+
+@pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")
+@settings(suppress_health_check=list(HealthCheck), max_examples=tries(60))
+@given(strategies.histories(), st.booleans(), st.booleans())
+def test_compiled_code_applies_slices_as_python_does(
+    history: list[Event], pod_names: bool, not_ready: bool
+) -> None:
+    """After each event of any history over protobuf, all that a store has is equal, and the same counters have moved."""
+    found = StoreSettings(pod_names=pod_names, not_ready=not_ready)
+    stores = [Whole(found), Whole(found, in_python=True)]
+    for event in history:
+        for each in stores:
+            each.apply(event)
+        assert stores[0].shown() == stores[1].shown()
+
+
+class Whole:
+    """A store with compiled counters and names, with its changes in Python if wanted; what it rejects."""
+
+    def __init__(self, found: StoreSettings, *, in_python: bool = False) -> None:
+        self.counters, self.names, self.rejected = Versions(), ClusterNames(), list[str]()
+        self._times = count()
+        self.store = Store(
+            found,
+            wall=lambda: float(next(self._times)),
+            warn=self.rejected.append,
+            counters=self.counters,
+            names=self.names,
+        )
+        if in_python:
+            self.store.services._compiled = None
+        self._looked_at: set[int] = {ANYTHING}
+        self._keys: set[Key] = set()
+
+    def apply(self, event: Event) -> None:
+        """Apply an event, as the API server's protobuf has it."""
+        if isinstance(event, Upserted) and isinstance(event.object, Service | EndpointSlice):
+            manifest = omitted(msgspec.to_builtins(event.object))
+            kind = type(event.object).__name__
+            line = msgspec.json.encode({"type": "ADDED", "object": {"kind": kind, **manifest}})
+            resource = SERVICES if kind == "Service" else ENDPOINT_SLICES
+            (read,) = ProtobufEvents(resource).feed(write_frame(line))
+            assert isinstance(read.object, READ)
+            event = upserted(read.object)
+        self.store.apply([event])
+
+    def shown(self) -> list[object]:
+        """All that a store has, beside the history that every other one has."""
+        services = self.store.services
+        self._keys |= set(services.values)
+        addresses = services.endpoint_ips.addresses() + services.cluster_ips.addresses()
+        self._looked_at |= {address_counter(each) for each in addresses}
+        self._looked_at |= {service_counter(*key) for key in self._keys}
+        return [
+            visible(self.store),
+            services._slice_owner,
+            {key: (value.resource_version, value.slices) for key, value in services.values.items()},
+            {key: self.names.label_count(*key) for key in self._keys},
+            {index: self.counters.read(index) for index in self._looked_at},
+            (services.changes, self.store.serial, services.external_serial, self.rejected),
+            services.history.since(0.0),
+        ]

@@ -36,6 +36,12 @@ def test_names_come_and_go(twin: ModuleType) -> None:
     names.add_service(b"default", b"web")
     names.add_service(b"default", b"db")
     assert len(names) == 2
+    names.add_labels(b"default", b"web", [b"\1a", b"\1b"])
+    names.add_labels(b"default", b"web", [b"\1a"])
+    assert names.label_count(b"default", b"web") == 3
+    names.remove_labels(b"default", b"web", [b"\1a"])
+    assert names.label_count(b"default", b"web") == 2
+    assert names.label_count(b"default", b"none") == 0
     assert names.has_namespace(b"default")
     assert names.has_service(b"default", b"web")
     assert not names.has_service(b"web", b"default")

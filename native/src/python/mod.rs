@@ -34,12 +34,12 @@ mod module {
     #[pymodule_export]
     use super::load::{LoadCounts, LoadSender};
     #[pymodule_export]
-    use super::slices::{move_addresses, slice_change};
+    use super::slices::{SliceStore, move_addresses, slice_change};
     #[pymodule_export]
     use super::sockets::{Batch, MissQueue, Worker};
     #[pymodule_export]
     use super::watch::{
-        ServiceReading, SliceReading, WatchFrames, dashed_labels, read_page, read_status,
+        ServiceReading, SliceReading, WatchFrames, dashed_labels, read_page, read_status, read_time,
     };
     #[pymodule_export]
     use super::{AnswerTable, ClusterNames, Tap, Versions};
@@ -272,6 +272,11 @@ impl ClusterNames {
     /// Tell whether there is such a Service.
     fn has_service(&self, namespace: &[u8], name: &[u8]) -> bool {
         self.inner.has_service(namespace, name)
+    }
+
+    /// Return how many labels are listed below a Service, each as often as it was added.
+    fn label_count(&self, namespace: &[u8], name: &[u8]) -> usize {
+        self.inner.label_count(namespace, name)
     }
 
     fn __len__(&self) -> usize {

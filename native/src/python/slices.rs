@@ -1,13 +1,19 @@
 //! What an event about an EndpointSlice changes, for the stores of hsdns/cluster: their own tuples and dicts.
 
-use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use std::sync::Arc;
 
-use super::Versions;
-use crate::slice_change::Listed;
-use crate::versions::SIZE;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use super::watch::SliceReading;
+use super::{ClusterNames, Versions};
+use crate::names;
+use crate::slice_change::{Change, Listed};
+use crate::versions::{self, SIZE};
 
 // The fields of PackedSlice in hsdns/cluster/value.py.
+const NAME: usize = 0;
+const VERSION: usize = 1;
 const WIDTH: usize = 2;
 const ADDRESSES: usize = 3;
 const LABELS: usize = 4;
@@ -73,6 +79,13 @@ impl<'py> Part<'py> {
     }
 }
 
+fn change_of<'a>(old: &'a [Part<'_>], new: &'a [Part<'_>]) -> Change<'a> {
+    let mut listed = (Listed::default(), Listed::default());
+    old.iter().for_each(|part| part.list(&mut listed.0));
+    new.iter().for_each(|part| part.list(&mut listed.1));
+    listed.0.replaced_by(listed.1)
+}
+
 /// Return the labels that come and go if parts replace others, and the addresses that go and come.
 #[pyfunction]
 pub(super) fn slice_change<'py>(
@@ -84,10 +97,7 @@ pub(super) fn slice_change<'py>(
         parts.try_iter()?.map(|part| Part::of(&part?)).collect()
     };
     let (old, new) = (read(old)?, read(new)?);
-    let mut listed = (Listed::default(), Listed::default());
-    old.iter().for_each(|part| part.list(&mut listed.0));
-    new.iter().for_each(|part| part.list(&mut listed.1));
-    let change = listed.0.replaced_by(listed.1);
+    let change = change_of(&old, &new);
     Ok((
         PyList::new(py, change.gained.iter().map(|each| PyBytes::new(py, each)))?,
         PyList::new(py, change.lost.iter().map(|each| PyBytes::new(py, each)))?,
@@ -105,21 +115,40 @@ pub(super) fn move_addresses(
     owner: &Bound<'_, PyAny>,
     counters: &Versions,
 ) -> PyResult<()> {
+    move_all(
+        index,
+        gone.try_iter()?,
+        come.try_iter()?,
+        owner,
+        &counters.inner,
+    )
+}
+
+fn move_all<'py>(
+    index: &Bound<'py, PyDict>,
+    gone: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>,
+    come: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>,
+    owner: &Bound<'py, PyAny>,
+    counters: &versions::Versions,
+) -> PyResult<()> {
     let mut moved = Vec::new();
-    for address in gone.try_iter()? {
+    for address in gone {
         let address = address?;
         remove(index, &address, owner)?;
-        moved.push(address.hash()?);
+        moved.push(counter(&address)?);
     }
-    for address in come.try_iter()? {
+    for address in come {
         let address = address?;
         add(index, &address, owner)?;
-        moved.push(address.hash()?);
+        moved.push(counter(&address)?);
     }
-    for hash in moved {
-        counters.inner.bump(hash.rem_euclid(SIZE as isize) as u16);
-    }
+    moved.into_iter().for_each(|index| counters.bump(index));
     Ok(())
+}
+
+/// The index of a counter by Python's hash, as in hsdns/cluster/freshness.py.
+fn counter(key: &Bound<'_, PyAny>) -> PyResult<u16> {
+    Ok(key.hash()?.rem_euclid(SIZE as isize) as u16)
 }
 
 fn add(
@@ -165,5 +194,165 @@ fn remove(
         0 => index.del_item(address),
         1 => index.set_item(address, rest.get_item(0)?),
         _ => index.set_item(address, rest),
+    }
+}
+
+/// What a store has of EndpointSlices, for changes that are made whole by compiled code.
+#[pyclass(frozen, module = "hsdns.fastpath._native")]
+pub(super) struct SliceStore {
+    values: Py<PyDict>,
+    owners: Py<PyDict>,
+    index: Py<PyDict>,
+    names: Arc<names::ClusterNames>,
+    counters: Arc<versions::Versions>,
+    make_value: Py<PyAny>,
+    make_part: Py<PyAny>,
+    make_ports: Py<PyAny>,
+    pod_names: bool,
+    counts_not_ready: bool,
+}
+
+/// The Service of a slice, that of its state before, its parts before and its parts now, None if it is the same.
+type Applied<'py> = (
+    Bound<'py, PyTuple>,
+    Option<Bound<'py, PyAny>>,
+    Bound<'py, PyTuple>,
+    Option<Bound<'py, PyTuple>>,
+);
+
+#[pymethods]
+impl SliceStore {
+    #[new]
+    #[allow(clippy::too_many_arguments)] // the parts of a store
+    fn new(
+        values: Py<PyDict>,
+        owners: Py<PyDict>,
+        index: Py<PyDict>,
+        names: &ClusterNames,
+        counters: &Versions,
+        make_value: Py<PyAny>,
+        make_part: Py<PyAny>,
+        make_ports: Py<PyAny>,
+        pod_names: bool,
+        counts_not_ready: bool,
+    ) -> Self {
+        Self {
+            values,
+            owners,
+            index,
+            names: Arc::clone(&names.inner),
+            counters: Arc::clone(&counters.inner),
+            make_value,
+            make_part,
+            make_ports,
+            pod_names,
+            counts_not_ready,
+        }
+    }
+
+    /// Apply a slice that was added or changed; None if it is left to Python, which has all rules.
+    fn apply<'py>(
+        &self,
+        key: &Bound<'py, PyTuple>,
+        version: &Bound<'py, PyString>,
+        reading: &SliceReading,
+    ) -> PyResult<Option<Applied<'py>>> {
+        let py = key.py();
+        let (values, owners) = (self.values.bind(py), self.owners.bind(py));
+        let Some((namespace, service)) = reading.service(py)? else {
+            return Ok(None);
+        };
+        let owner = (&namespace, &service).into_pyobject(py)?;
+        let before = owners.get_item(key)?;
+        if let Some(before) = &before {
+            if !before.eq(&owner)? {
+                return Ok(None);
+            }
+        }
+        let value = values.get_item(&owner)?;
+        let name = key.get_item(1)?;
+        let (mut old, mut slices, mut place) = (Vec::new(), Vec::new(), None);
+        if let Some(value) = &value {
+            for part in value.getattr("slices")?.cast::<PyTuple>()? {
+                if part.cast::<PyTuple>()?.get_item(NAME)?.eq(&name)? {
+                    place.get_or_insert(slices.len());
+                    old.push(part);
+                } else {
+                    slices.push(part);
+                }
+            }
+        }
+        let is_same = match old.first() {
+            Some(part) if before.is_some() && !version.is_empty()? => {
+                part.cast::<PyTuple>()?.get_item(VERSION)?.eq(version)?
+            }
+            _ => false,
+        };
+        let had = PyTuple::new(py, &old)?;
+        if is_same {
+            return Ok(Some((owner, before, had, None)));
+        }
+        let Some((width, addresses, labels, ports, not_ready)) =
+            reading.endpoints(py, self.pod_names)?
+        else {
+            return Ok(None);
+        };
+        owners.set_item(key, &owner)?;
+        let ports = self.make_ports.bind(py).call1((ports,))?;
+        let not_ready = if self.counts_not_ready { not_ready } else { 0 };
+        let part = self.make_part.bind(py).call1((
+            &name,
+            version,
+            width,
+            addresses,
+            labels,
+            ports,
+            (),
+            true,
+            None::<u8>,
+            b"",
+            not_ready,
+        ))?;
+        let has = PyTuple::new(py, [&part])?;
+        slices.insert(place.unwrap_or(slices.len()), part.clone());
+        let slices = PyTuple::new(py, slices)?;
+        let new = match &value {
+            Some(value) => value.call_method1("with_slices", (slices,))?,
+            None => self
+                .make_value
+                .bind(py)
+                .call1((None::<u8>, "", (), (), None::<u8>, slices))?,
+        };
+        let (old, parts) = (
+            old.iter().map(Part::of).collect::<PyResult<Vec<_>>>()?,
+            [Part::of(&part)?],
+        );
+        let change = change_of(&old, &parts);
+        // The order is that of Services._replace() and _replace_slice() in hsdns/cluster/services.py.
+        let (of, service) = (namespace.as_bytes(), service.as_bytes());
+        if value.is_none() {
+            self.names.add_service(of, service);
+        }
+        if !change.gained.is_empty() {
+            let gained = change.gained.iter().map(|each| &each[..]);
+            self.names.add_labels(of, service, gained);
+        }
+        values.set_item(&owner, new)?;
+        if !change.lost.is_empty() {
+            let lost = change.lost.iter().map(|each| &each[..]);
+            self.names.remove_labels(of, service, lost);
+        }
+        self.counters.bump(counter(&owner)?);
+        let octets = |each: &&[u8]| Ok(PyBytes::new(py, each).into_any());
+        move_all(
+            self.index.bind(py),
+            change.gone.iter().map(octets),
+            change.come.iter().map(octets),
+            (&namespace, owner.get_item(1)?, name)
+                .into_pyobject(py)?
+                .as_any(),
+            &self.counters,
+        )?;
+        Ok(Some((owner, before, had, Some(has))))
     }
 }

@@ -69,11 +69,20 @@ fn ports<'py>(py: Python<'py>, found: &[Port]) -> PyResult<Bound<'py, PyTuple>> 
 /// A Service.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
 pub(super) struct ServiceReading {
+    namespace: Py<PyString>,
+    name: Py<PyString>,
     inner: Service,
 }
 
 #[pymethods]
 impl ServiceReading {
+    /// Return namespace and name as labels; None if one of them is none.
+    #[getter]
+    fn key<'py>(&self, py: Python<'py>) -> PyResult<Option<Key<'py>>> {
+        let namespace = label(py, self.namespace.bind(py).to_cow()?.as_ref());
+        Ok(namespace.zip(label(py, self.name.bind(py).to_cow()?.as_ref())))
+    }
+
     /// Return the JSON of the object.
     fn json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.json())
@@ -122,11 +131,7 @@ impl SliceReading {
     /// Return namespace and name of the Service that it names, as labels; None if it names none.
     #[getter]
     fn owner<'py>(&self, py: Python<'py>) -> PyResult<Option<Key<'py>>> {
-        let Some(service) = &self.inner.meta.service else {
-            return Ok(None);
-        };
-        let namespace = label(py, self.namespace.bind(py).to_cow()?.as_ref());
-        Ok(namespace.zip(label(py, service)))
+        self.service(py)
     }
 
     /// Return when it was changed, as annotated.
@@ -141,7 +146,36 @@ impl SliceReading {
     }
 
     /// Return width, addresses, labels, ports and the number of addresses that are not ready; None for an unusual slice.
-    fn pack<'py>(&self, py: Python<'py>, pod_names: bool) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    fn pack<'py>(&self, py: Python<'py>, pod_names: bool) -> PyResult<Option<Endpoints<'py>>> {
+        self.endpoints(py, pod_names)
+    }
+}
+
+/// Width, addresses, labels, ports and the number of addresses that are not ready.
+pub(super) type Endpoints<'py> = (
+    usize,
+    Bound<'py, PyBytes>,
+    Option<Bound<'py, PyTuple>>,
+    Bound<'py, PyTuple>,
+    usize,
+);
+
+impl SliceReading {
+    /// Namespace and name of the Service that it names, as labels.
+    pub(super) fn service<'py>(&self, py: Python<'py>) -> PyResult<Option<Key<'py>>> {
+        let Some(service) = &self.inner.meta.service else {
+            return Ok(None);
+        };
+        let namespace = label(py, self.namespace.bind(py).to_cow()?.as_ref());
+        Ok(namespace.zip(label(py, service)))
+    }
+
+    /// Its endpoints; None for an unusual slice.
+    pub(super) fn endpoints<'py>(
+        &self,
+        py: Python<'py>,
+        pod_names: bool,
+    ) -> PyResult<Option<Endpoints<'py>>> {
         let Slice {
             packed: Some(packed),
             octets,
@@ -150,25 +184,31 @@ impl SliceReading {
         else {
             return Ok(None);
         };
-        let labels: Vec<_> = packed
-            .names
-            .iter()
-            .map(|(hostname, pod)| match hostname.text(octets) {
+        let mut labels: Vec<Option<Bound<'py, PyBytes>>> = Vec::new();
+        for (at, (hostname, pod)) in packed.names.iter().enumerate() {
+            let name = match hostname.text(octets) {
                 None if pod_names => pod.text(octets),
                 found => found,
-            })
-            .map(|name| name.and_then(|name| label(py, name)))
-            .collect();
-        let labels = if labels.iter().any(Option::is_some) {
-            Some(PyTuple::new(py, labels)?)
-        } else {
+            };
+            if let Some(found) = name.and_then(|name| label(py, name)) {
+                labels.resize(packed.names.len(), None);
+                labels[at] = Some(found);
+            }
+        }
+        let labels = if labels.is_empty() {
             None
+        } else {
+            Some(PyTuple::new(py, labels)?)
         };
         let ports = ports(py, &packed.ports)?;
         let addresses = PyBytes::new(py, &packed.addresses);
-        (packed.width, addresses, labels, ports, packed.not_ready)
-            .into_pyobject(py)
-            .map(Some)
+        Ok(Some((
+            packed.width,
+            addresses,
+            labels,
+            ports,
+            packed.not_ready,
+        )))
     }
 }
 
@@ -190,6 +230,12 @@ pub(super) fn read_page<'py>(
 pub(super) fn read_status<'py>(py: Python<'py>, body: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let json = watch::read_status(body).map_err(as_error)?;
     Ok(PyBytes::new(py, &json))
+}
+
+/// Return seconds since the epoch; None for a time that is left to Python.
+#[pyfunction]
+pub(super) fn read_time(text: &Bound<'_, PyString>) -> Option<f64> {
+    watch::time::read_time(&text.to_cow().ok()?)
 }
 
 /// Return the labels that stand for addresses, in wire form.
@@ -224,6 +270,7 @@ fn list(py: Python<'_>, events: Vec<Event>) -> PyResult<Bound<'_, PyList>> {
 /// An event: type, namespace and name, resourceVersion, content.
 fn tuple(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyTuple>> {
     let namespace = PyString::intern(py, &event.namespace);
+    let name = PyString::new(py, &event.name);
     let content = match event.content {
         Content::Bookmark(ends) => ends.into_pyobject(py)?.to_owned().into_any(),
         Content::Status(json) | Content::Object(json) => PyBytes::new(py, &json).into_any(),
@@ -231,12 +278,20 @@ fn tuple(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyTuple>> {
             let namespace = namespace.clone().unbind();
             Bound::new(py, SliceReading { namespace, inner })?.into_any()
         }
-        Content::Service(inner) => Bound::new(py, ServiceReading { inner })?.into_any(),
+        Content::Service(inner) => {
+            let (namespace, name) = (namespace.clone().unbind(), name.clone().unbind());
+            let read = ServiceReading {
+                namespace,
+                name,
+                inner,
+            };
+            Bound::new(py, read)?.into_any()
+        }
         Content::Fault(reason) => PyString::new(py, reason).into_any(),
     };
     (
         PyString::intern(py, event.kind),
-        (namespace, event.name),
+        (namespace, name),
         event.version,
         content,
     )

@@ -204,8 +204,8 @@ class FakeCluster:
         if isinstance(body, Watch):
             body.encode = write_frame
             return response._replace(headers={"Content-Type": f"{PROTOBUF};stream=watch"})
-        if response.fault.status or not body:
-            return response  # a proxy's, or nobody's
+        if response.fault.status or response.fault.refused:
+            return response  # a proxy's, or none
         is_watch = response.status == 200 and query.get("watch") in ("true", "1")
         octets = write_frame(body) if is_watch else write_body(body)
         return response._replace(headers={"Content-Type": PROTOBUF}, body=octets)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from loadtest.apiserver import faults
 from loadtest.apiserver.fake_cluster import FakeCluster
+from loadtest.apiserver.protobuf import PROTOBUF
 from loadtest.apiserver.watch_stream import INITIAL_EVENTS_END, Watch
 
 SERVICES = "/api/v1/services"
@@ -291,3 +293,14 @@ def test_tokens() -> None:
         401,
         200,
     ]
+
+
+@pytest.mark.parametrize("fault", [faults.refused(), faults.unavailable(3), faults.html_page()])
+@pytest.mark.parametrize("query", [{}, {"watch": "1"}])
+def test_what_is_no_answer_of_the_server_is_not_written_as_protobuf(
+    fault: faults.Fault, query: dict[str, str]
+) -> None:
+    cluster = FakeCluster(protobuf=True)
+    cluster.fail(fault)
+    found = cluster.answer(SERVICES, query, accept=PROTOBUF)
+    assert (found.fault, found.body) == (fault, fault.body)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from msgspec import convert
 
 from hsdns.cluster.objects import Synced
@@ -27,9 +26,10 @@ from tests.server.control.served import BLOCK, served
 from tests.server.control.test_queries import keep
 from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.event_loops import run
+from tests.support.manifests.documents import documents
 
 ROOT = Path(__file__).resolve().parents[2]
-API = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
+(API,) = documents((ROOT / "docs" / "openapi.yaml").read_text())
 PAGE = ROOT / "docs" / "control.md"
 FENCES = list(fences(PAGE))
 CONSOLES = [fence for fence in FENCES if fence.language == "console" and "$ curl" in fence.body]

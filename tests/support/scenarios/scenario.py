@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from tests.support.manifests.documents import documents
 from tests.support.scenarios.dig import Question, parse_questions
 
 Manifest = dict[str, Any]
@@ -126,7 +127,7 @@ def local_ipv4() -> str:
 def _changes(body: str, folder: Path) -> list[tuple[str, Manifest]]:
     """Read YAML documents; `include: FILE` stands for the documents of a file beside the scenario."""
     found: list[tuple[str, Manifest]] = []
-    for document in yaml.safe_load_all(body):
+    for document in documents(body):
         if document is None:
             continue
         if "include" in document:

@@ -3,7 +3,7 @@
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,20 +21,27 @@ settings.register_profile("ci", UNHURRIED, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 
-@pytest.fixture(autouse=True)
-def _outside_of_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+# What must hold for each of some 20,000 tests costs little: a hook, or a fixture of the session, and no fixture of each test.
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _outside_of_clusters() -> Iterator[None]:
     """Run as on a desk, also where the tests themselves run in a pod."""
-    for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HSDNS_CHECK_STORE"):
-        monkeypatch.delenv(name, raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HSDNS_CHECK_STORE"):
+            patch.delenv(name, raising=False)
+        yield
 
 
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    """A command that a test runs sets up the log of its process, which the next test has as well."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Keep the log as it was: a command that a test runs sets up that of its process, which the next test has as well."""
     logger = logging.getLogger("hsdns")
     before = logger.handlers, logger.level, logger.propagate
-    yield
-    logger.handlers, logger.level, logger.propagate = before
+    try:
+        return (yield)
+    finally:
+        logger.handlers, logger.level, logger.propagate = before
 
 
 @pytest.fixture(autouse=True, scope="session")

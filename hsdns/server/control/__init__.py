@@ -1,4 +1,4 @@
-"""The control door: what can be read of a server while it runs, over HTTP.
+"""The control door: the HTTP API for inspecting the running server.
 
 routes.py has all paths; docs/openapi.yaml describes them.
 """

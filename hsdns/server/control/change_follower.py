@@ -1,11 +1,12 @@
-"""Follows what changes in DNS, for one reader.
+"""Finds the changes in DNS since its reader's last poll.
 
 Path: changes.py and top/served_changes.py -> here -> cluster/changes.py.
-Rule 1: nothing is noted for readers that do not come: each one compares the states of the stores with those that it saw
-        before, and costs nothing once it has gone.  So what comes and goes between two looks is not seen, and a slow
-        reader sees several changes as one; it never makes the server hold more than one old state.
-Rule 2: a reload goes on with the states before.  A kubernetes block with the same zones is compared with that before;
-        another one begins with the state that it has.
+Rule 1: the server records nothing for readers.  Each reader compares the current states of the stores with those of its
+        last poll, and costs nothing after it has disconnected.  So a record that is added and removed between two polls
+        is not reported, and a slow reader gets several changes as one; the server never holds more than one old state
+        for a reader.
+Rule 2: after a reload, the comparison continues with the states from before.  A kubernetes block is compared with the
+        previous block of the same zones; a block with new zones begins with its current state.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from hsdns.server.instance import Instance
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
 
-POLL: Final = 0.1  # seconds between looks
+POLL: Final = 0.1  # seconds between two polls
 
 
 @dataclass
 class _Followed:
-    """A kubernetes block, and the state of it that the reader knows; none until the cluster has been read."""
+    """A kubernetes block and the last state of it that the reader has seen; None until the cluster has been read."""
 
     plugin: Kubernetes
     seen: int = -1
@@ -34,7 +35,7 @@ class _Followed:
 
 
 class ChangeFollower:
-    """What a reader has seen of the kubernetes blocks; nothing at first."""
+    """The last states of the kubernetes blocks that a reader has seen; none at first."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -52,7 +53,7 @@ class ChangeFollower:
         return [zone.to_text() for zones in self._followed for zone in zones]
 
     def follow(self) -> bool:
-        """Follow the instance that serves from now on; tell whether that is another one."""
+        """Follow the serving instance from now on; return whether it is another one."""
         instance = self._door.serving()
         if instance is self._instance:
             return False
@@ -61,7 +62,7 @@ class ChangeFollower:
         return True
 
     async def look(self, turn: Turn) -> AsyncGenerator[list[tuple[Name, str]], None]:
-        """What has changed since the last look: zones, and lines such as `+ 10.244.0.7 web.shop.svc.cluster.local`."""
+        """The changes since the last poll: zones, and lines such as `+ 10.244.0.7 web.shop.svc.cluster.local`."""
         for each in self._followed.values():
             store = each.plugin.store
             if not store.serves or store.changes == each.seen:
@@ -86,14 +87,14 @@ def _follow(
         if old is not None and old.changes is not None:
             known.changes = old.changes
             known.changes.follow(plugin.answer_set())
-        elif plugin.store.serves:  # at once, so that what happens after this call is seen
+        elif plugin.store.serves:  # compared at once, so that changes after this call are found
             known.seen = plugin.store.changes
             known.changes = Changes(plugin.answer_set())
     return followed
 
 
 def to_words(text: str) -> tuple[str, str, str]:
-    """Of a line: `added` or `removed`, the name with its final dot, and the record."""
+    """The parts of a line: `added` or `removed`, the name with its final dot, and the record."""
     sign, _, fact = text.partition(" ")
     record, _, name = fact.rpartition(" ")
     return "added" if sign == "+" else "removed", f"{name}.", record

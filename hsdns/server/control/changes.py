@@ -1,4 +1,4 @@
-"""What changes in DNS from now on: /v1/changes.
+"""Streams the changes in DNS from now on: /v1/changes.
 
 Path: routes.py -> here -> change_follower.py.
 """
@@ -16,7 +16,7 @@ from hsdns.wire.name import Name
 
 
 async def changes(door: Door, _: Asked) -> AsyncGenerator[bytes, None]:
-    """Write a line for each fact that changes; the first line, and one after each reload, has the zones."""
+    """Write a line for each added or removed record; the first line, and one after each reload, has the zones."""
     turn = Turn(door.clock)
     follower = ChangeFollower(door)
     door.serving()

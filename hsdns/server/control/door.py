@@ -1,7 +1,7 @@
-"""What the pages of the control door may read.
+"""The parts of the server that the pages of the control door may read.
 
 Path: lifecycle.py makes one for the process; the pages of routes.py get it.
-Rule: a page asks for the instance each time it goes on after others have run, since a reload exchanges it.
+Rule: after each await, a page reads the instance again, because a reload may have replaced it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ NOT_SERVING = "the server starts or ends, and has no answers; ask again in a mom
 
 
 class Door:
-    """The server as its pages see it; `clock` gives monotonic seconds, `wall` those since the epoch.
+    """The server as its pages see it; `clock` gives monotonic seconds, `wall` seconds since the epoch.
 
-    `queries` has the recent queries, `metrics` what has been counted.
-    `faults` is None where the server was not started for them.
+    `queries` has the recent queries, `metrics` the metrics of the process.  `faults` is None if the server was not
+    started with support for rules of faults.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Door:
         self.began = clock()
 
     def serving(self) -> Instance:
-        """The instance that serves; raise HttpRefusal where there is none."""
+        """The serving instance; raise HttpRefusal if there is none."""
         found = self.instance()
         if found is None:
             raise HttpRefusal(503, NOT_SERVING)

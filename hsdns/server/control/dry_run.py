@@ -1,7 +1,7 @@
-"""What a rule of faults would have done to the last queries: POST /v1/faults?dry-run=COUNT.
+"""Applies a rule of faults to the last queries, without effect: POST /v1/faults?dry-run=COUNT.
 
 Path: faults.py -> here -> faults/dry_run.py, with the queries of query_tap.py.
-Rule: the rule is read and refused as one that is to stand, and does not stand.
+Rule: the rule is parsed and checked like a rule to be added, but never becomes active.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def dry_run(
         await turn.end_if_long()
         served = listeners.get(seen.server)
         if served is None or (rule.action.about == "query" and not served.has(seen.name)):
-            continue  # no rule is asked about it
+            continue  # rules do not see this query
         bite = trial.see(Past(_came(seen), _asked(seen, served, pod_of), seen.is_hit))
         if bite:
             drawn = {} if bite.drawn is None else {"drawn": bite.drawn}
@@ -70,12 +70,12 @@ async def dry_run(
 
 
 def _came(seen: SeenQuery) -> float:
-    """When a query came, in seconds since the epoch."""
+    """When a query arrived, in seconds since the epoch."""
     return seen.time - seen.seconds
 
 
 class _Served:
-    """A listener, and the zones that plugins answer for, in lower case."""
+    """A listener and the zones of its plugins, in lower case."""
 
     def __init__(self, listener: ServedAddress) -> None:
         listen = listener.listen

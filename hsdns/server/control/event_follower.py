@@ -1,10 +1,10 @@
-"""The events of a store, noted for one reader.
+"""Records the events of a store for one reader.
 
-Path: the thread of the watch -> here -> watch.py, on the loop.
-Rule 1: begin() runs in the thread of the watch, so that the state that it returns is exactly the one before the first
-        event that is noted.
-Rule 2: to note a batch is to keep a reference to it.  Memory is bounded: of more than MOST events that the reader has
-        not taken, the rest are counted as lost, until it begins again.
+Path: the watch thread -> here -> watch.py, on the loop.
+Rule 1: begin() runs in the watch thread, so that the state that it returns is exactly the one before the first recorded
+        event.
+Rule 2: recording a batch only keeps a reference to it.  Memory is bounded: once MOST events wait for the reader,
+        further ones are counted as lost until the reader calls begin() again.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ MOST: Final = 8192  # events
 
 
 class EventFollower:
-    """What has happened in a store since begin(); `clock` gives monotonic seconds, `lost` is a number of events."""
+    """The events of a store since begin(); `clock` gives monotonic seconds, `lost` is a number of events."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self.store = store
         self.lost = 0
         self._clock = clock
         self._noted: deque[tuple[float, Sequence[Event]]] = deque()
-        self._count = 0  # of events that were noted; the thread of the watch alone changes it
+        self._count = 0  # of recorded events; only the watch thread changes it
         self._taken = 0
         self._is_followed = False
         self._is_over = False
 
     def begin(self) -> tuple[float, WholeState]:
-        """The time, and the state from which on events are noted; again after some were lost."""
+        """Start recording, again if events were lost; return the time and the state before the first event."""
         self._noted.clear()
         self._count = self._taken = self.lost = 0
         if not self._is_followed:
@@ -43,7 +43,7 @@ class EventFollower:
         return self._clock(), WholeState.of(self.store)
 
     def end(self) -> None:
-        """Note no more; from any thread."""
+        """Stop recording; from any thread."""
         self._is_over = True
         self._noted.clear()
 

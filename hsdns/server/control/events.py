@@ -1,7 +1,7 @@
-"""JSON lines as server-sent events, for pages in a browser: /v1/top/events.
+"""Sends JSON lines as server-sent events, for pages in a browser: /v1/top/events.
 
-Path: routes.py -> here -> what makes the lines.
-Source: HTML standard, section 9.2 (Server-sent events): one event a line, as `data: LINE` and an empty line.
+Path: routes.py -> here -> the page whose lines are sent.
+Source: HTML standard, section 9.2 (Server-sent events): each event is `data: LINE` and an empty line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Lines = Callable[[Door, Asked], AsyncGenerator[bytes, None]]
 
 
 def events(lines: Lines) -> Lines:
-    """A page with each line of another one as an event."""
+    """A page that sends each line of another page as an event."""
 
     async def made(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
         async with aclosing(lines(door, asked)) as pieces:

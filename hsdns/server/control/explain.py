@@ -1,7 +1,7 @@
-"""Why a question has the answer that it has: /v1/explain.
+"""Explains the answer to a question: /v1/explain.
 
-Path: routes.py -> here -> explanation/explain.py, over the handlers and stores of the instance that serves.
-Rule: an explanation is none of the queries that metrics and logs count; a plugin that asks another server asks it.
+Path: routes.py -> here -> explanation/explain.py, with the handlers and stores of the serving instance.
+Rule: metrics and logs do not count an explanation as a query; a plugin that would query another server does query it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ASKER: Final = frozenset(ASKING)
 
 
 async def explain(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
-    """Explain the question of the parameters `name` and `type`, or with others the lookup of a program."""
+    """Explain the question in the parameters `name` and `type`, or with other parameters the lookup of a program."""
     name = asked.parameters.get("name", "")
     if not name:
         raise HttpRefusal(400, "no name is given; ask for /v1/explain?name=NAME&type=TYPE")

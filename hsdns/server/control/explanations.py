@@ -1,10 +1,10 @@
-"""What a page that explains needs beside the queries: the code, and how its work is cut.
+"""Prepares explanations for pages: imports the code, and divides its work into short pieces.
 
 Path: explain.py, top/causes.py -> here -> server/explaining.py.
-Rule 1: the code is for those who ask, as it needs dnspython, which few servers do.  To import it takes 0.2 s, so that
-        is done in a thread: misses are answered meanwhile.
-Rule 2: between two steps, queries are answered.  After LONGEST the thread rests, because a thread that answers queries
-        waits for a processor about as long as this one has had it without a break.
+Rule 1: the code is imported on first use, because it needs dnspython and few servers explain anything.  The import
+        takes 0.2 s and runs in a thread, so that the loop answers misses meanwhile.
+Rule 2: between two steps the loop answers queries.  After LONGEST the thread sleeps, because a thread that answers
+        queries waits for a CPU about as long as this one has used it without a break.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from hsdns.explanation.edges import Pause
 from hsdns.server.runtime import Turn
 
 LONGEST: Final = 0.0001  # seconds of work without a break
-REST: Final = 0.001  # seconds of a break: the shortest that the event loop makes
+REST: Final = 0.001  # seconds of a break: the shortest possible timer of the event loop
 _CODE: Final = "hsdns.server.explaining"
 _imported: set[str] = set()
 
 
 async def import_explaining() -> None:
-    """Import what explains, unless that has been done."""
+    """Import the code of explanations, unless it is imported already."""
     if _CODE not in _imported:
         await asyncio.to_thread(import_module, _CODE)
         _imported.add(_CODE)
 
 
 def resting(clock: Callable[[], float]) -> Pause:
-    """What an explanation awaits between its steps; `clock` gives monotonic seconds."""
+    """Return the function that an explanation awaits between its steps; `clock` gives monotonic seconds."""
     return Turn(clock, LONGEST, REST).end_if_long

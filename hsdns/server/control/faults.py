@@ -1,8 +1,8 @@
-"""The rules of faults: /v1/faults lists, adds and removes them, /v1/faults/hits follows what they do.
+"""The rules of faults: /v1/faults lists, adds and removes them, /v1/faults/hits streams their hits.
 
 Path: routes.py -> here -> server/faults.py.
-Rule: only a server that was started for it takes a rule, or lists one: whoever reaches the socket of another one cannot
-      make it lie.
+Rule: only a server that was started with support for rules accepts or lists them, so a client that can connect to the
+      socket of any other server cannot make it answer wrongly.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from hsdns.server.control.door import NOT_SERVING, Door, to_line
 from hsdns.server.control.dry_run import dry_run
 from hsdns.server.faults import StandingFaults, corefile_rules
 
-POLL: Final = 0.1  # seconds between looks at what has happened
-# What `queries` are of, where rules are about something else.
+POLL: Final = 0.1  # seconds between two polls for hits
+# What `queries` counts for rules that are not about queries.
 COUNTS: Final = {"connection": "connections", "process": "restarts", "watch": "requests"}
 REFUSED: Final = "this server was not started for faults; start it with -faults, which hsdns serve does by itself"
 
@@ -34,7 +34,7 @@ class NewRule(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def faults(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
-    """List the rules, as lines; with POST add or try one, with DELETE end one or all, and write what has changed."""
+    """List the rules, as lines.  POST adds or tries a rule, DELETE ends one or all; both write the affected rules."""
     standing, instance = _standing(door), door.instance()
     if instance is None and not standing.is_restarting:
         raise HttpRefusal(503, NOT_SERVING)
@@ -68,7 +68,7 @@ async def faults(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
 
 
 async def hits(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
-    """Write a line for each query that a rule does something to from now on."""
+    """Write a line for each query that a rule hits from now on."""
     standing = _standing(door)
     seen = {rules: rules.after(0)[0] for rules in _sets(door, standing)}
     yield b""

@@ -1,8 +1,8 @@
-"""All names of the kubernetes blocks, with their records: /v1/names.
+"""Lists all names of the kubernetes blocks, with their records: /v1/names.
 
 Path: routes.py -> here -> cluster/answer_set.py.
-Rule: a line for each RRset, and at the end one for each sentence about names that cannot be listed.  What makes the
-      list incomplete is a line with `problem`.
+Rule: one line for each RRset, and at the end one sentence for each kind of name that cannot be listed.  If something
+      makes the list incomplete, a line with `problem` says what.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from hsdns.server.control.door import Door, kubernetes_blocks, to_line
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
 
-PIECE: Final = 16_384  # octets that are sent at a time
-RECORDS: Final = 100  # whose text is made at a time
+PIECE: Final = 16_384  # octets in one write
+RECORDS: Final = 100  # RRsets that are formatted at a time
 
 
 async def names(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:

@@ -1,9 +1,10 @@
-"""The page for people: /.
+"""The web page for people: /.
 
-Path: routes.py -> here -> page.html, which asks /v1/top/events and /v1/explain from the browser.
-Rule 1: it is one file that holds nothing of the server, so it is sent without a token; the page asks for the token.
-Rule 2: the browser runs and shows what is in the file, and nothing else (Content-Security-Policy): not what a text from
-        DNS could bring, and nothing from anywhere else.  Texts cannot become HTML by accident (trusted types).
+Path: routes.py -> here -> page.html, which requests /v1/top/events and /v1/explain from the browser.
+Rule 1: the page is one static file without data of the server, so it is sent without a token; the page asks for the
+        token.
+Rule 2: the Content-Security-Policy allows the browser to run and show only the contents of the file: no script from
+        text in DNS data, and nothing from other origins.  Trusted types prevent text from becoming HTML by mistake.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ async def page(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
 
 @cache
 def headers() -> Mapping[str, str]:
-    """What the browser allows the page."""
+    """The policy for the browser."""
     text = _content().decode()
     allowed = {
         "default-src": "'none'",

@@ -1,9 +1,10 @@
-"""The recent queries: /v1/queries.
+"""Streams the recent queries: /v1/queries.
 
 Path: routes.py -> here -> query_tap.py.
-Rule 1: a line is a query.  A line with `share` says how many of the queries that follow it are shown, where more came
-        than were taken.
-Rule 2: `last` gives the last queries that the server has kept, and ends; without it each query is shown as it comes.
+Rule 1: each line is one query.  If the tap took only a part of the queries, a line with `share` gives the part that the
+        lines after it show.
+Rule 2: `last` returns the last queries that the server has kept, and ends; without it each new query is sent as it
+        arrives.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from hsdns.server.query_tap import POLL, SeenQuery
 from hsdns.server.runtime import Turn
 
 PARAMETERS: Final = ("last", *FILTERS)
-MOST: Final = 1000  # that `last` may ask for
-PIECE: Final = 100  # lines that are sent at a time
+MOST: Final = 1000  # largest number that `last` may request
+PIECE: Final = 100  # lines in one write
 NOT_KEPT: Final = (
     "this server has kept no queries, because it was not started for it: hsdns serve keeps them; "
     "read /v1/queries without last to see those that come"
@@ -58,7 +59,7 @@ async def queries(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
 
 
 def read_count(name: str, text: str) -> int:
-    """Read the parameter that says how many of the last queries are wanted; raise HttpRefusal."""
+    """Read the parameter with the number of last queries; raise HttpRefusal."""
     if text.isdecimal() and text.isascii() and len(text) < 6 and 0 < int(text) <= MOST:
         return int(text)
     raise HttpRefusal(400, f'{name} is a number of queries from 1 to {MOST}, not "{text}"')
@@ -75,7 +76,7 @@ def _share(door: Door, share: float) -> bytes:
 
 
 def to_object(seen: SeenQuery, began: float) -> dict[str, Any]:
-    """The members of a query's line; `began` is when the server did, in monotonic seconds."""
+    """The members of a query's line; `began` is the start of the server, in monotonic seconds."""
     return {
         "time": time_text(seen.time),
         "at": round(seen.at - began, 6),

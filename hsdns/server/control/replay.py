@@ -1,7 +1,7 @@
-"""Where a replay is, and its commands: /v1/replay.
+"""The position of a replay, and its commands: /v1/replay.
 
-Path: routes.py -> here -> sources/replay.py, in the thread of the watch.
-Rule: when a command is answered, what it has changed is answered to queries too.
+Path: routes.py -> here -> sources/replay.py, in the watch thread.
+Rule: when a command is answered, replies to queries already contain its changes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import Door, kubernetes_blocks, to_line
 from hsdns.sources.replay import MAX_SPEED, Course, Replay
 
-WAIT: Final = 10.0  # seconds for the thread of the watch
-MOST: Final = 1_000_000  # changes of a step
+WAIT: Final = 10.0  # seconds to wait for the watch thread
+MOST: Final = 1_000_000  # changes in one step
 NO_REPLAY: Final = (
     "this server replays no recording; start one with hsdns serve -source replay FILE"
 )
@@ -25,7 +25,7 @@ COMMANDS: Final = ("pause", "run", "step", "speed")
 
 
 class Command(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a POST: what to do, with the number of changes of a step, or the new speed."""
+    """The body of a POST: the command, and the number of changes in a step or the new speed."""
 
     command: str
     count: int | None = None
@@ -33,7 +33,7 @@ class Command(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def replay(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
-    """Tell where each replay is; with POST after a command to all of them."""
+    """Report the position of each replay; with POST, after a command to all of them."""
     instance = door.serving()
     blocks = kubernetes_blocks(instance)
     sources = {id(each.source): each.source for each in blocks if isinstance(each.source, Replay)}
@@ -53,7 +53,7 @@ async def replay(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
 
 
 def _read(body: bytes) -> Callable[[Replay], Coroutine[Any, Any, Course]]:
-    """What a command has a replay do; raise HttpRefusal."""
+    """The action of a command on a replay; raise HttpRefusal."""
     try:
         given = msgspec.json.decode(body, type=Command)
     except msgspec.DecodeError as error:

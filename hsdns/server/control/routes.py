@@ -1,8 +1,9 @@
 """All paths of the control door.
 
 Path: lifecycle.py gives pages() to each address that `control` or -control names; http_stream.py sends them.
-Rule: ROUTES is the only list of paths.  A new one is a row here, a module beside this one and a path in
-      docs/openapi.yaml; a change that an old client would misread gets /v2/ beside /v1/.
+Rule: ROUTES is the only list of paths.  A new path needs a row here, a module beside this one and a path in
+      docs/openapi.yaml.  A change that an old client would misread gets a path below /v2/, and the path below /v1/
+      stays.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Route(NamedTuple):
-    """What is answered at a path: the pieces of a page, made between queries, for these parameters and methods.
+    """The handler of a path: it yields the parts of a page, for these parameters and methods.
 
-    A route that needs no token has nothing of the server, or with `any_host` only whether it serves.
+    A route without a token contains no data of the server, or with `any_host` only whether it is ready.
     """
 
     pieces: Callable[[Door, Asked], AsyncGenerator[bytes, None]]
@@ -69,7 +70,8 @@ ROUTES: Final[Mapping[str, Route]] = {
 }
 
 
-# What `dashboard` shows: the page and what it asks.  Only what reads, since all that can connect may ask it.
+# The pages of `dashboard`: the page and its requests.  They only read, because any client that can connect may use
+# them.
 DASHBOARD: Final = ("/", "/v1/explain", "/v1/top/events")
 
 

@@ -1,6 +1,6 @@
-"""What the server is, and what it serves: /version and /v1/server.
+"""The version, process and configuration of the server: /version and /v1/server.
 
-Path: routes.py -> here -> the instance that serves.
+Path: routes.py -> here -> the serving instance.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hsdns.server.control.door import Door, kubernetes_blocks, to_line
 from hsdns.server.instance import Instance
 from hsdns.server.runtime import Turn
 
-API: Final = ("v1",)  # all versions that ROUTES has
+API: Final = ("v1",)  # all API versions in ROUTES
 
 
 async def version(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
-    """Tell which program answers; this page stays as it is in all versions of the API."""
+    """Report program and version; this page is the same in all versions of the API."""
     yield to_line({"server": "hsdns", "version": __version__, "pid": os.getpid(), "api": API})
 
 
 async def state(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
-    """Describe the process and the configuration that serves."""
+    """Describe the process and the serving configuration."""
     instance, turn = door.serving(), Turn(door.clock)
     plugins = kubernetes_blocks(instance)
     corefile = instance.configuration.corefile
@@ -73,7 +73,7 @@ async def _describe(instance: Instance, found: dict[str, Any], turn: Turn) -> No
 
 
 def _source(plugin: Kubernetes) -> dict[str, Any]:
-    """A kubernetes block; its last change is that of the SOA serial, at the second."""
+    """A kubernetes block; its last change is the time in its SOA serial, in whole seconds."""
     serial = plugin.store.serial
     changed = datetime.fromtimestamp(serial, UTC).isoformat() if serial else None
     return {

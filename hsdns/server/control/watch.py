@@ -1,12 +1,12 @@
-"""The objects of a cluster, and every event from then on: /v1/watch.
+"""Streams the objects of a cluster, and every event from then on: /v1/watch.
 
 Path: routes.py -> here -> event_follower.py, cluster/whole_state.py; the lines are entries of a recording
 (hsdns/recording/entry.py), for `hsdns record`.
-Rule 1: what the store has got is told, but nothing that DNS has no use for (recording/reduced.py).  An object that the
-        block does not select is told as deleted.
-Rule 2: a reader that is too slow for the events gets the number of those that it missed, and the state again.
-Rule 3: a reload goes on with the same block: with the state again, where its cluster is read again.  If the block has
-        another configuration or is gone, the stream ends.
+Rule 1: the stream contains what the store received, without the fields that DNS does not use (recording/reduced.py).
+        An object that the block does not select is sent as deleted.
+Rule 2: a reader that is too slow for the events gets the number of missed events, and then the whole state again.
+Rule 3: after a reload the stream continues with the same block, and repeats the whole state if the reload reads its
+        cluster again.  If the block has another configuration or is gone, the stream ends.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from hsdns.server.control.event_follower import EventFollower
 from hsdns.server.instance import Instance
 from hsdns.server.runtime import Turn
 
-POLL: Final = 0.1  # seconds between looks
-PIECE: Final = 16_384  # octets that are sent at a time
-WAIT: Final = 1.5  # seconds for the thread of the watch
+POLL: Final = 0.1  # seconds between two polls
+PIECE: Final = 16_384  # octets in one write
+WAIT: Final = 1.5  # seconds to wait for the watch thread
 PARAMETERS: Final = ("zone",)
 BUSY: Final = "the cluster is being read, and its state cannot be told now; ask again in a moment"
 CHANGED: Final = "the Corefile was changed, and the kubernetes block with it"
@@ -51,7 +51,7 @@ Key = tuple[str, str, str]  # kind, namespace, name
 
 
 async def watch(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
-    """Write what the server is, its objects, and then each event."""
+    """Write the description of the server, its objects, and then each event."""
     instance: Instance | None = door.serving()
     block = _choose(kubernetes_blocks(door.serving()), asked.parameters.get("zone"))
     turn = Turn(door.clock)
@@ -98,20 +98,20 @@ async def _pieces(entries: Iterator[Entry], turn: Turn) -> AsyncGenerator[bytes,
 
 
 def _goes_on(door: Door, block: Kubernetes, follower: EventFollower) -> bool:
-    """Whether the instance of now has the block with the same store, as after a reload that took the watch over."""
+    """Whether the present instance has the block with the same store, as after a reload that took over the watch."""
     now = door.instance()
     found = None if now is None else _same(now, block)
     return found is not None and found.store is follower.store
 
 
 def _same(instance: Instance, block: Kubernetes) -> Kubernetes | None:
-    """The block of an instance that has the same zones and properties as one before."""
+    """The block of an instance that has the same zones and properties as an earlier block."""
     words = block.zones, block.lines
     return next((each for each in kubernetes_blocks(instance) if (each.zones, each.lines) == words), None)  # fmt: skip
 
 
 class Told:
-    """What a reader has been told of a store; makes the entries that follow."""
+    """The objects of a store that a reader knows; makes the entries that follow."""
 
     def __init__(self, door: Door, store: Store) -> None:
         self._door = door
@@ -119,7 +119,7 @@ class Told:
         self._known: set[Key] = set()
 
     def state(self, at: float, state: WholeState) -> Iterator[Entry]:
-        """The objects, and the State that ends them."""
+        """The objects, and the State entry that ends them."""
         self._known.clear()
         count = 0
         for each in state.versioned():
@@ -134,7 +134,7 @@ class Told:
         yield State(*self.times(at), count, state.serves)
 
     def events(self, at: float, events: Sequence[Event]) -> Iterator[Entry]:
-        """The entries of a batch; none for the deletion of what the reader does not know."""
+        """The entries of a batch; none for the deletion of an object that the reader does not know."""
         times = self.times(at)
         for event in events:
             if isinstance(event, Synced):
@@ -158,7 +158,7 @@ class Told:
                 continue  # as above
 
     def times(self, at: float) -> tuple[float, str]:
-        """Seconds since the server began, and the wall time."""
+        """Seconds since the start of the server, and the wall time."""
         ago = self._door.clock() - at
         return round(at - self._door.began, 6), time_text(self._door.wall() - ago)
 

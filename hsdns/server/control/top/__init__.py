@@ -1,4 +1,4 @@
-"""What goes on in the server at this moment: /v1/top.
+"""The present activity of the server: /v1/top.
 
-Each module makes one part of the picture that picture.py puts together; docs/openapi.yaml describes it.
+Each module computes one part of the picture; picture.py combines them; docs/openapi.yaml describes it.
 """

@@ -1,10 +1,10 @@
-"""Why a name fails, in one sentence.
+"""Says in one sentence why a name fails.
 
 Path: picture.py -> here -> explanation/explain.py.
-Rule 1: the sentence is that of an explanation (docs/explain.md), for which no other server is asked.  Of a name that is
-        forwarded it tells what the upstreams answered.
-Rule 2: an explanation may read objects from the API server, so it is made again only when the cluster or the
-        configuration has changed, and each REFRESH seconds at most.
+Rule 1: the sentence is the first line of an explanation (docs/explain.md) that queries no other server.  For a
+        forwarded name it says how the upstreams replied.
+Rule 2: an explanation may read objects from the API server, so it is only repeated after the cluster or the
+        configuration has changed, and at most once in REFRESH seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hsdns.wire.iana import type_from_text
 if TYPE_CHECKING:
     from hsdns.explanation.report import Explanation
 
-MOST: Final = 100  # that are remembered
+MOST: Final = 100  # sentences that are remembered
 REFRESH: Final = 5.0  # seconds
 
 Key = tuple[bytes, str, str]
@@ -31,7 +31,7 @@ _log = logging.getLogger("hsdns.server")
 
 
 class _Known(NamedTuple):
-    """A sentence, the state that it is about, and when it was found (monotonic seconds)."""
+    """A sentence, the state that it describes, and when it was computed (monotonic seconds)."""
 
     sentence: str
     state: tuple[int, ...]
@@ -39,7 +39,7 @@ class _Known(NamedTuple):
 
 
 class Causes:
-    """Finds causes, for one reader."""
+    """Finds the causes for one reader."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -73,7 +73,7 @@ class Causes:
         qtype = type_from_text(failing.type)
         try:
             found = await explainer.explain(failing.name, qtype, self._door.clock())
-        except Exception:  # clients choose the names, and one that fails must not end the stream
+        except Exception:  # clients choose the names, and one name must not end the stream
             _log.exception("%s %s could not be explained", failing.name.to_text(), failing.type)
             return "this could not be explained; the server's log says why"
         return _sentence(found, forwarded)
@@ -96,7 +96,7 @@ def _sentence(found: Explanation, forwarded: str) -> str:
 
 
 def _forwarded(instance: Instance, failing: FailingName) -> str:
-    """What the upstreams of a name did; empty if it is not forwarded."""
+    """How the upstreams replied for a name; empty if it is not forwarded."""
     from hsdns.plugins.forward import Forward  # noqa: PLC0415 - as above
 
     plugins = instance.configuration.plugins

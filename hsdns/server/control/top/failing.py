@@ -1,8 +1,8 @@
-"""The names that fail now.
+"""The names that fail at present.
 
-Path: picture.py -> here; causes.py says why.
-Rule: a name fails if it gets another rcode than NOERROR, or no reply.  What a search list asks in vain is left out
-      (search_waste.py).
+Path: picture.py -> here; causes.py finds the reason.
+Rule: a name fails if its reply has an rcode other than NOERROR, or if there is no reply.  Queries that a search list
+      causes in vain are left out (search_waste.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST: Final = 10
 
 @dataclass
 class FailingName:
-    """A name, type and rcode; `queries` with them, and the time of the last one (seconds since the epoch)."""
+    """A name, type and rcode; `queries` is their number, with the time of the last one (seconds since the epoch)."""
 
     name: Name
     type: str
@@ -32,7 +32,7 @@ class FailingName:
 
 
 async def failing(found: Sequence[SeenQuery], vain: set[int], turn: Turn) -> list[FailingName]:
-    """Those that fail most often."""
+    """The names that fail most often."""
     names: dict[tuple[bytes, str, str], FailingName] = {}
     async for each in steps(found, turn):
         rcode = each.rcode or NO_REPLY

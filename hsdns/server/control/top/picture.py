@@ -1,9 +1,9 @@
-"""Pictures of the server, one a second: /v1/top.
+"""Sends a picture of the server every second: /v1/top.
 
 Path: routes.py -> here -> the modules beside this one.
-Rule 1: a picture is of the last WINDOW seconds, or of the queries that query_tap.py still has; rates are those since
-        the picture before.
-Rule 2: `once` gives one picture, a second after it was asked for, since there is no rate without a time.
+Rule 1: a picture covers the last WINDOW seconds, or the queries that query_tap.py still has; its rates are computed
+        since the previous picture.
+Rule 2: `once` returns one picture, a second after the request, because a rate needs an interval.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from hsdns.server.runtime import Turn
 
 PARAMETERS: Final = ("once", *FILTERS)
 INTERVAL: Final = 1.0  # seconds between two pictures
-WINDOW: Final = 60.0  # seconds that a picture shows of failures, waste and slow queries
+WINDOW: Final = 60.0  # seconds of failures, waste and slow queries in a picture
 
 
 async def top(door: Door, asked: Asked) -> AsyncGenerator[bytes, None]:
-    """Write pictures, each as a line."""
+    """Write each picture as a line."""
     is_once = _read_once(asked.parameters.get("once"))
     async with aclosing(pictures(door, asked)) as found:
         async for picture in found:
@@ -104,7 +104,7 @@ class _Painter:
 
 
 def _span(recent: list[SeenQuery], now: float) -> float:
-    """The seconds that queries are known of, for their rate: at least those between two pictures."""
+    """The period of the known queries in seconds, for their rate: at least that between two pictures."""
     return max(now - recent[0].time, INTERVAL) if recent else INTERVAL
 
 

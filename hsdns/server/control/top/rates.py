@@ -1,8 +1,9 @@
-"""How many queries there are, by type and rcode.
+"""Query rates by type and rcode.
 
 Path: picture.py -> here -> the metrics, or query_tap.py.
-Rule: where every server block has `prometheus`, its counters say it, which count every query.  Elsewhere it is what the
-      tap took: all queries are counted, but of more than it took types and rcodes are those of a fair share.
+Rule: if every server block has `prometheus`, the rates come from its counters, which count every query.  Otherwise they
+      come from the tap: the total is exact, but if the tap took only a part of the queries, types and rcodes are
+      estimated from a fair sample.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SERIES: Final = (
 
 
 class _Counts(NamedTuple):
-    """All queries since the start, by the labels of _SERIES, and by the tap."""
+    """The number of all queries since the start: by the labels of _SERIES, and by the tap."""
 
     by_type: Mapping[str, float]
     by_rcode: Mapping[str, float]
@@ -36,7 +37,7 @@ class _Counts(NamedTuple):
 
 
 class Rates:
-    """Compares what has been counted with the call before."""
+    """Compares the counts with those of the previous call."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -44,7 +45,7 @@ class Rates:
         self._before = self._count()
 
     def take(self) -> dict[str, Any]:
-        """The rates since the last call, a second; `exact` says whether every query was counted."""
+        """The rates per second since the last call; `exact` says whether every query was counted."""
         now, before = self._door.clock(), self._before
         seconds = max(now - self._at, 0.001)
         self._at, self._before = now, self._count()

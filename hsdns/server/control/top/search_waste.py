@@ -1,8 +1,8 @@
-"""Which askers send queries in vain because of their search list (ndots).
+"""Finds the clients that send queries in vain because of their search list (ndots).
 
 Path: picture.py -> here.
 Rule: a query is wasted if it got NXDOMAIN, its name ends in a search domain of the cluster (NAMESPACE.svc.ZONE,
-      svc.ZONE or ZONE), and what is before that was resolved within the same time, by itself or with svc.ZONE or ZONE.
+      svc.ZONE or ZONE), and the rest of the name was resolved in the same period, by itself or with svc.ZONE or ZONE.
       So a name that fails in every form is not wasted: it fails.
 """
 
@@ -22,7 +22,7 @@ Labels = tuple[bytes, ...]
 
 
 async def wasted(found: Sequence[SeenQuery], zones: tuple[Name, ...], turn: Turn) -> set[int]:
-    """The id() of the queries that were sent in vain."""
+    """The id() of the wasted queries."""
     known: dict[bytes, list[Labels]] = {}
 
     def stems(name: Name) -> list[Labels]:
@@ -35,7 +35,7 @@ async def wasted(found: Sequence[SeenQuery], zones: tuple[Name, ...], turn: Turn
     async for each in steps(found, turn):
         if each.rcode == "NOERROR":
             resolved.add(each.name.labels)
-            # The first domain of a search list has failed before, so it is no other ending.
+            # A name found with the first search domain wastes no query, so only the later domains count.
             resolved.update(stems(each.name)[-2:])
         elif each.rcode == "NXDOMAIN":
             failed.append(each)
@@ -49,7 +49,7 @@ async def wasted(found: Sequence[SeenQuery], zones: tuple[Name, ...], turn: Turn
 async def search_waste(
     found: Sequence[SeenQuery], vain: set[int], turn: Turn
 ) -> list[dict[str, Any]]:
-    """The askers that send most queries in vain."""
+    """The clients that send most wasted queries."""
     queries: dict[str, float] = {}
     in_vain: dict[str, float] = {}
     examples: dict[str, str] = {}
@@ -71,7 +71,7 @@ async def search_waste(
 
 
 def _stems(name: Name, zones: tuple[Name, ...]) -> Iterator[Labels]:
-    """What is before the search domains of the cluster: of a namespace, of Services, and of the zone itself."""
+    """A name without the search domains of the cluster: that of a namespace, that of Services, and the zone itself."""
     zone = name.longest_of(zones)
     if zone is None:
         return

@@ -1,8 +1,8 @@
-"""The last changes in DNS, with the time from writing an object to its answers.
+"""The last changes in DNS, with the time from the write of an object to its answers.
 
 Path: picture.py -> here -> change_follower.py, cluster/history.py.
-Rule: when an object was written is known of EndpointSlices, on which their controller notes it
-      (cluster/programming.py).  Of other changes only the time is shown at which they were seen.
+Rule: the time of the write is only known for EndpointSlices, because their controller records it in an annotation
+      (cluster/programming.py).  Other changes only have the time at which the reader noticed them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST: Final = 10
 
 
 class ServedChanges:
-    """What has changed since a reader began to look, the newest last."""
+    """The changes since a reader connected, the newest last."""
 
     def __init__(self, door: Door, wanted: QueryFilter) -> None:
         self._door, self._wanted = door, wanted
@@ -67,7 +67,7 @@ class ServedChanges:
 
 
 def _written(blocks: list[Kubernetes], since: float) -> dict[Key, tuple[float, float]]:
-    """When the last EndpointSlice of a Service was written and served since then, in seconds since the epoch."""
+    """When the last EndpointSlice of a Service was written and served, in seconds since the epoch."""
     found: dict[Key, tuple[float, float]] = {}
     for each in blocks:
         for noted in each.store.services.history.since(since):

@@ -1,7 +1,7 @@
-"""The questions whose answers took longest.
+"""The questions with the longest times to their answers.
 
 Path: picture.py -> here.
-Rule: a question is shown once, with its longest time.  The time of a hit of the answer table is that of its batch.
+Rule: each question is listed once, with its longest time.  The time of a hit of the answer table is that of its batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST: Final = 10
 
 
 async def slowest(found: Sequence[SeenQuery], turn: Turn) -> list[dict[str, Any]]:
-    """Those that took longest, and the listeners that were asked."""
+    """The slowest questions, and the listeners that received them."""
     longest: dict[tuple[bytes, str], SeenQuery] = {}
     async for each in steps(found, turn):
         key = each.name.lower, each.type

@@ -1,4 +1,4 @@
-"""Goes through many queries in steps, between which others run.
+"""Iterates over many queries in steps, and lets other tasks run in between.
 
 Path: the modules beside this one.
 """
@@ -11,11 +11,11 @@ from typing import Final
 from hsdns.server.query_tap import SeenQuery
 from hsdns.server.runtime import Turn
 
-STEP: Final = 100  # queries, of which the slowest work takes half a millisecond
+STEP: Final = 100  # queries; the slowest computation over them takes half a millisecond
 
 
 async def steps(found: Sequence[SeenQuery], turn: Turn) -> AsyncGenerator[SeenQuery, None]:
-    """All of the queries; after STEP of them others run, if the turn has become long."""
+    """Yield all queries; after each STEP of them let other tasks run, if this iteration of the loop has become long."""
     for at in range(0, len(found), STEP):
         for each in found[at : at + STEP]:
             yield each

@@ -1,4 +1,4 @@
-"""The servers that queries are forwarded to: how many, how fast, how many failures.
+"""The upstreams: their query rate, latency and failures.
 
 Path: picture.py -> here -> the metrics and objects of hsdns/upstream/exchange.py.
 """
@@ -17,7 +17,7 @@ DURATIONS: Final = "coredns_proxy_request_duration_seconds"
 
 
 class _Counts(NamedTuple):
-    """Of one upstream: replies by duration, as in Histogram, and failures."""
+    """Counts of one upstream: replies by duration, as in Histogram, and failures."""
 
     durations: Sequence[float]
     failures: int
@@ -27,7 +27,7 @@ _NONE: Final = _Counts((0.0,) * (len(TIME_BUCKETS) + 2), 0)
 
 
 class Upstreams:
-    """Compares what has been counted of each upstream with the call before."""
+    """Compares the counts of each upstream with those of the previous call."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -35,7 +35,7 @@ class Upstreams:
         self._before = self._count()
 
     def take(self) -> list[dict[str, Any]]:
-        """Each upstream: replies a second, failures and the median time since the last call."""
+        """Each upstream with replies per second, failures and median time since the last call."""
         now, before = self._door.clock(), self._before
         seconds = max(now - self._at, 0.001)
         self._at, self._before = now, self._count()
@@ -49,7 +49,7 @@ class Upstreams:
                 {
                     "address": address,
                     "per_second": round(sum(new) / seconds, 2),
-                    # After a reload they are counted from 0 again.
+                    # The counts restart from 0 after a reload.
                     "failures": failures if failures >= 0 else counts.failures,
                     "p50_ms": median(new),
                 }
@@ -57,8 +57,8 @@ class Upstreams:
         return found
 
     def _count(self) -> dict[str, _Counts]:
-        """The upstreams of the configuration that serves, by address."""
-        # 25 ms that only those who look need.
+        """The upstreams of the serving configuration, by address."""
+        # The import takes 25 ms, and only readers of this page need it.
         from hsdns.plugins.forward import Forward  # noqa: PLC0415 - as said
 
         plugins = self._door.serving().configuration.plugins
@@ -78,9 +78,9 @@ class Upstreams:
 
 
 def median(counts: Sequence[float]) -> float | None:
-    """Milliseconds within which half of the replies came, evenly distributed in their bucket; None without replies.
+    """The median reply time in milliseconds, interpolated within its bucket; None without replies.
 
-    Of those above the last bucket it is the bound of that.
+    If the median is above the last bucket, it is the bound of that bucket.
     """
     half = sum(counts) / 2
     if not half:

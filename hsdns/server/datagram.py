@@ -1,8 +1,8 @@
-"""What the kernel says about a datagram besides its bytes: who sent it, and to which of our addresses.
+"""The kernel's data about a datagram besides its octets: its sender, and the local address that it was sent to.
 
-Path: udp.py and workers.py get both from the fast path as the kernel wrote them -> here -> Endpoint.  tcp.py and doh.py
+Path: udp.py and workers.py get both from the fast path in the kernel's form -> here -> Endpoint.  tcp.py and doh.py
 write the client's address in the kernel's form, which the fast path reads.
-The octets are taken apart in hsdns/fastpath/control.py.
+The octets are parsed in hsdns/fastpath/control.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hsdns.server.sockets import endpoint_of, plain_ipv4
 
 
 def client_endpoint(address: bytes) -> Endpoint:
-    """The sender from its sockaddr; an IPv4-mapped address is plain IPv4, a link-local one has its scope."""
+    """The sender from its sockaddr; an IPv4-mapped address becomes IPv4, a link-local one keeps its scope."""
     host, port, *more = read_address(address)
     if more and more[1]:
         host = f"{host}%{more[1]}"
@@ -29,14 +29,14 @@ def client_endpoint(address: bytes) -> Endpoint:
 
 
 def socket_address(client: Endpoint) -> bytes:
-    """The sockaddr of the client of a connection; client_endpoint() makes the same of it again."""
+    """The sockaddr of a connection's client; client_endpoint() reverses it."""
     if ":" in client.address:
         return write_address(socket.AF_INET6, (*client, 0, 0))
     return write_address(socket.AF_INET, client)
 
 
 def asked_endpoint(control: bytes, local: Endpoint) -> Endpoint:
-    """The address that the client sent to, from the control data; `local` where they do not say."""
+    """The local address that the client sent to, from the control data; `local` if they do not contain it."""
     for level, kind, data in read_messages(control):
         if (level, kind) == (socket.IPPROTO_IP, IP_PKTINFO) and len(data) >= 12:
             return Endpoint(socket.inet_ntop(socket.AF_INET, data[8:12]), local.port)

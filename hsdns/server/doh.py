@@ -1,14 +1,15 @@
-"""DNS over HTTPS: connections that carry HTTP/2, or HTTP/1.1 where the client wants it or there is no TLS.
+"""DNS over HTTPS: connections with HTTP/2, or with HTTP/1.1 if the client wants it or there is no TLS.
 
 Path: steps 1 and 7 for https:// keys (RFC 8484), in place of tcp.py's connections.
 Source: CoreDNS 1.14.7 core/dnsserver server_https.go.
 Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, metrics, log.
-Rule 2: time limits count from the last request, not from the last octet, so a client that trickles gains nothing.
-Rule 3: a request that the client cancels is in progress until it is answered: at MAX_STREAMS of them no more are
-        taken up, and reading pauses.
-Rule 4: connections take turns (turns.py), a frame or a request each, and a client that exceeds a limit of
-        doh_frames.py is sent away and not let in again for a while.
-Rule 5: aiohttp is imported when the first client speaks HTTP/1.1: it takes 0.14 s.
+Rule 2: timeouts count from the last request, not from the last octet, so a client cannot extend them by sending slowly.
+Rule 3: a request that the client cancels counts as in progress until its handler returns.  With MAX_STREAMS requests in
+        progress, the connection starts no more and pauses reading.
+Rule 4: the connections of all clients share the event loop fairly (turns.py): each step handles one frame or one
+        request.  The server closes the connection of a client that exceeds a limit of doh_frames.py, and refuses its
+        new connections for a while.
+Rule 5: aiohttp is imported when the first client speaks HTTP/1.1, because the import takes 0.14 s.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not 
 
 
 class DohShares(NamedTuple):
-    """What the listeners of a process have in common."""
+    """The state that all HTTPS listeners of a process share."""
 
     sent_away: SentAway
     responses: Counter  # by server and status
@@ -54,7 +55,7 @@ class DohServer(TcpListener):
         self._shares = shares
 
     def make_connection(self) -> asyncio.Protocol:
-        """Make what speaks with one client."""
+        """Make the protocol of one connection."""
         return DohConnection(self)
 
     def count(self, status: int) -> None:
@@ -62,12 +63,12 @@ class DohServer(TcpListener):
         self._shares.responses.inc((self.processor.server, str(status)))
 
     def send_away(self, client: Endpoint, excess: str) -> None:
-        """Count a client that has exceeded a limit, and do not let it in for a while."""
+        """Count a client that has exceeded a limit, and refuse its connections for a while."""
         self._shares.excesses.inc((self.processor.server, excess))
         self._shares.sent_away.add(client.address, self.clock())
 
     def wrap(self, connection: asyncio.Protocol) -> asyncio.Protocol:
-        """Put TLS around it that agrees on HTTP/2, where there is any."""
+        """Wrap the protocol in TLS that offers HTTP/2 (ALPN), if the listener has a certificate."""
         tls = self.settings.tls
         if tls is None:
             return connection
@@ -84,7 +85,7 @@ class DohConnection(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._client = self._local = Endpoint("", 0)
-        self._address = b""  # the client's, as the kernel writes it
+        self._address = b""  # the client's address in the kernel's form
         self._http2: Http2 | None = None
         self._http1: web.RequestHandler | None = None
         self._last_asked = server.clock()
@@ -93,8 +94,8 @@ class DohConnection(asyncio.Protocol):
         self._is_ending = self._is_paused = self._is_stepping = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection in."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        """Register the new connection."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
         ends = self._server.admit(self, self._transport)
         if ends is not None:
             self._client, self._local = ends
@@ -102,7 +103,7 @@ class DohConnection(asyncio.Protocol):
             self.client = client_of(self._client.address)
 
     def data_received(self, data: bytes) -> None:
-        """Hand the octets to the HTTP that was agreed on."""
+        """Pass the octets to HTTP/2 or HTTP/1.1, as negotiated."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._http2 is None and self._http1 is None:
@@ -117,13 +118,13 @@ class DohConnection(asyncio.Protocol):
                 self._go_on()
 
     def step(self) -> bool:
-        """Handle a frame of HTTP/2; tell whether the next one may follow."""
+        """Handle a frame of HTTP/2; return whether the next one may follow."""
         if self._http2 is None or not self._may_step():
             return False
         request = self._http2.step()
         if request is not None:
             deliver = functools.partial(self._reply_http2, request)
-            self._is_stepping = True  # what is answered at once is sent with the rest of the turn
+            self._is_stepping = True  # immediate replies are sent at the end of this iteration
             try:
                 self._ask(request.method, request.target, request.body, deliver)
             finally:
@@ -131,7 +132,7 @@ class DohConnection(asyncio.Protocol):
         return self._may_step()
 
     def end_turn(self) -> None:
-        """Send the replies, and read on if nothing waits."""
+        """Send the replies, and resume reading if no frame waits."""
         self._flush()
         self._read_or_pause()
 
@@ -146,17 +147,17 @@ class DohConnection(asyncio.Protocol):
         )
 
     def _go_on(self) -> None:
-        """Handle what waits, in turns with others, as far as it may be."""
+        """Handle waiting frames and requests, in fair turns with other connections, within the limits."""
         if self._may_step():
             self._server.turns.enter(self)
         self._read_or_pause()
 
     def eof_received(self) -> bool:
-        """Half-closed by the client: HTTP has no use for the other half."""
+        """Close the connection when the client half-closes it: HTTP has no use for the other half."""
         return False
 
     def pause_writing(self) -> None:
-        """Stop reading while the client does not take its replies."""
+        """Pause reading while the client does not read its replies."""
         self._blocked_since = self._server.clock()
         if self._http1 is not None:
             self._http1.pause_writing()
@@ -164,7 +165,7 @@ class DohConnection(asyncio.Protocol):
             self._read_or_pause()
 
     def resume_writing(self) -> None:
-        """Go on once it does."""
+        """Resume reading when the client reads its replies."""
         self._blocked_since = None
         if self._http1 is not None:
             self._http1.resume_writing()
@@ -172,7 +173,7 @@ class DohConnection(asyncio.Protocol):
             self._go_on()
 
     def _read_or_pause(self) -> None:
-        """Read HTTP/2 while replies are taken, not too much is in progress, and no frame waits."""
+        """Read HTTP/2 only while the client reads its replies, few requests are in progress, and no frame waits."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -189,7 +190,7 @@ class DohConnection(asyncio.Protocol):
                 transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Free the connection."""
         self._transport = None
         self._server.discard(self)
         if self._http1 is not None:
@@ -199,7 +200,7 @@ class DohConnection(asyncio.Protocol):
             http2.forget()
 
     def end(self) -> None:
-        """Take no more requests, send the end, and close when that is done."""
+        """Accept no more requests, tell the client so, and close after the replies in progress."""
         if self._http2 is not None:
             self._is_ending = True
             self._flush()
@@ -209,7 +210,7 @@ class DohConnection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Close after what was written has gone out."""
+        """Close after the written data have been sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -219,7 +220,7 @@ class DohConnection(asyncio.Protocol):
             self._transport.abort()
 
     def expire(self, now: float) -> None:
-        """Close if the client has sent nothing, sent too slowly or not read its replies for too long."""
+        """Close if the client was silent, sent too slowly or did not read its replies for too long."""
         transport, limits = self._transport, self._server.settings.limits
         if transport is None:
             return
@@ -227,7 +228,7 @@ class DohConnection(asyncio.Protocol):
         if not transport.get_write_buffer_size():
             unread_since = now
         unsent_since = self._http2.unsent_since if self._http2 is not None else None
-        if unsent_since is not None:  # requests in between do not make the client's windows wider
+        if unsent_since is not None:  # further requests do not widen the client's windows
             unread_since = min(unread_since, unsent_since)
         if now - unread_since > limits.write:
             transport.abort()
@@ -237,7 +238,7 @@ class DohConnection(asyncio.Protocol):
             transport.close()
 
     def _choose(self, transport: asyncio.Transport) -> None:
-        """Take HTTP/2 where TLS has agreed on it, else HTTP/1.1, as Go's server does."""
+        """Use HTTP/2 if TLS has negotiated it, else HTTP/1.1, as Go's server does."""
         tls = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() == "h2":
             self._http2 = Http2(self._server.clock())
@@ -253,7 +254,7 @@ class DohConnection(asyncio.Protocol):
     def _ask(
         self, method: str, target: str, body: bytes, deliver: Callable[[HttpReply], None]
     ) -> None:
-        """Have a request answered, now or later."""
+        """Answer a request at once, or later in a task."""
         server = self._server
         self._asked_before = True
         self._last_asked = now = server.clock()
@@ -309,7 +310,7 @@ class DohConnection(asyncio.Protocol):
         if http2 is None or transport is None:
             return
         is_idle = not self.pending and http2.unsent_since is None and not http2.has_waiting
-        if self._is_ending and is_idle:  # after this h2 sends no reply any more
+        if self._is_ending and is_idle:  # after this h2 sends no more replies
             http2.end()
         out = http2.to_send()
         if out:
@@ -340,12 +341,12 @@ class DohConnection(asyncio.Protocol):
         ask = functools.partial(self._ask, request.method, request.path_qs, taken, deliver)
         self._server.turns.enter(_Http1Step(self.client, ask, self.close))
         reply = await answered
-        headers = {**dict(reply.headers), "server": "hsdns"}  # or it would be Python's version
+        headers = {**dict(reply.headers), "server": "hsdns"}  # aiohttp would send Python's version
         return web.Response(status=reply.status, headers=headers, body=reply.body)
 
 
 class _Http1Step:
-    """A request over HTTP/1.1 that waits for its turn."""
+    """A request over HTTP/1.1 that waits for its step."""
 
     def __init__(self, client: bytes, ask: Callable[[], None], close: Callable[[], None]) -> None:
         self.client = client
@@ -353,7 +354,7 @@ class _Http1Step:
         self.close = close
 
     def step(self) -> bool:
-        """Have it answered."""
+        """Answer the request."""
         self._ask()
         return False
 

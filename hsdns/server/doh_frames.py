@@ -1,11 +1,11 @@
-"""Frames of HTTP/2, counted before the library sees them; no socket and no clock here.
+"""Counts the frames of HTTP/2 before the library parses them; without sockets and clocks.
 
-Path: doh_http2.py feeds it the octets of a client and takes whole frames out.
-Rule 1: only the nine octets of a frame's header are looked at (RFC 9113 section 4.1); h2 knows what a frame means.
-Rule 2: all that costs work without asking anything is counted by connection and time (RFC 9113 section 10.5): resets
-        (CVE-2023-44487), PING and SETTINGS (CVE-2019-9512, -9515), empty frames (CVE-2019-9518), header octets in any
-        number of CONTINUATION frames (CVE-2024-27316).
-Rule 3: a frame that exceeds a limit is never parsed, nor is what came before it in the same read.
+Path: doh_http2.py passes in the octets of a client and takes whole frames out.
+Rule 1: it reads only the nine octets of a frame's header (RFC 9113 section 4.1); h2 interprets frames.
+Rule 2: each kind of frame that costs work without requesting anything has a limit per connection and time (RFC 9113
+        section 10.5): resets (CVE-2023-44487), PING and SETTINGS (CVE-2019-9512, -9515), empty frames (CVE-2019-9518),
+        header octets in any number of CONTINUATION frames (CVE-2024-27316).
+Rule 3: a frame that exceeds a limit is never parsed, and neither are the frames before it in the same read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from h2.errors import ErrorCodes
 
 PREFACE_LEN: Final = 24  # octets, RFC 9113 section 3.4
 HEADER_LEN: Final = 9
-MAX_FRAME_LEN: Final = 16_384  # SETTINGS_MAX_FRAME_SIZE where nothing else is said
+MAX_FRAME_LEN: Final = 16_384  # the default SETTINGS_MAX_FRAME_SIZE
 MAX_BLOCK_LEN: Final = (
     16_384  # octets of the header block of a request; a GET has the query in its path
 )
@@ -30,24 +30,24 @@ _SETTING_LEN: Final = 6  # octets
 
 
 class Rate(NamedTuple):
-    """How much may come at once, and how much is allowed again each second."""
+    """A burst, and the amount that is added to the allowance each second."""
 
     burst: float
     per_second: float
 
 
-# A connection's; a client that stays below MAX_STREAMS and asks with what browsers and resolvers send is far away from
-# them, also where it gives up all that it has asked every two seconds.  While the server is busy it does not read, and
-# then a single read brings what has come in a second or more: requests may burst as far as that.
+# Per connection.  A client that stays below MAX_STREAMS and sends the frames that browsers and resolvers send is far
+# from these limits, even if it cancels all its requests every two seconds.  A busy server pauses reading, and a single
+# read then returns the frames of a second or more, so the bursts allow as many.
 RATES: Final = {
     "streams": Rate(5000, 5000),
     "resets": Rate(400, 100),
     "pings": Rate(50, 5),
-    "settings": Rate(100, 10),  # the parameters, or frames without any
+    "settings": Rate(100, 10),  # their parameters, or frames without any
     "empty frames": Rate(10, 1),
     "header octets": Rate(512 * 1024, 1024 * 1024),
     "window updates": Rate(5000, 5000),
-    "other frames": Rate(100, 10),  # PRIORITY, GOAWAY, and types that do not exist
+    "other frames": Rate(100, 10),  # PRIORITY, GOAWAY, and unknown types
     "data frames": Rate(5000, 5000),
 }
 _KIND: Final = {
@@ -60,7 +60,7 @@ _KIND: Final = {
 
 
 class Excess(Exception):
-    """A client has exceeded a limit; `what` it was, and the code to send it away with."""
+    """A client exceeded a limit; `what` names it, with the HTTP/2 error code for GOAWAY."""
 
     def __init__(self, what: str, code: ErrorCodes = ErrorCodes.ENHANCE_YOUR_CALM) -> None:
         super().__init__(what)
@@ -69,14 +69,14 @@ class Excess(Exception):
 
 
 class Allowance:
-    """How much of each kind a connection may still send; `now` in seconds."""
+    """The remaining allowance of a connection for each kind of frame; `now` in seconds."""
 
     def __init__(self, now: float) -> None:
         self._left = {what: rate.burst for what, rate in RATES.items()}
         self._now = now
 
     def pass_time(self, now: float) -> None:
-        """Allow again what the time since the last call allows."""
+        """Add the allowance for the time since the last call."""
         elapsed, self._now = now - self._now, now
         left = self._left
         for what, (burst, per_second) in RATES.items():
@@ -84,7 +84,7 @@ class Allowance:
                 left[what] = min(burst, left[what] + elapsed * per_second)
 
     def take(self, what: str, amount: float = 1) -> None:
-        """Take a part of it; raise Excess where less is left."""
+        """Use up a part of the allowance; raise Excess if less is left."""
         left = self._left[what] - amount
         if left < 0:
             raise Excess(what)
@@ -95,15 +95,15 @@ class Frames:
     """The frames of one connection; `now` in seconds."""
 
     def __init__(self, now: float) -> None:
-        self.waiting: deque[bytes] = deque()  # at first the preface, in any pieces
+        self.waiting: deque[bytes] = deque()  # first the connection preface, in pieces of any size
         self.reset: set[int] = set()  # streams whose reset waits
         self._allowance = Allowance(now)
         self._data = bytearray()
         self._preface_left = PREFACE_LEN
-        self._block_len = 0  # octets of a header block whose end has not come
+        self._block_len = 0  # octets of a header block whose end has not arrived
 
     def feed(self, data: bytes, now: float) -> None:
-        """Take octets of the client; raise Excess."""
+        """Accept octets of the client; raise Excess."""
         self._allowance.pass_time(now)
         if self._preface_left:
             preface, data = data[: self._preface_left], data[self._preface_left :]
@@ -126,7 +126,7 @@ class Frames:
         del buffer[:at]
 
     def take(self) -> bytes:
-        """Take the frame that has waited longest."""
+        """Return the frame that has waited longest."""
         frame = self.waiting.popleft()
         # A piece of the preface may be shorter than a frame's header.
         if self.reset and len(frame) >= HEADER_LEN and frame[3] == _RST_STREAM:
@@ -134,7 +134,7 @@ class Frames:
         return frame
 
     def clear(self) -> None:
-        """Forget what waits."""
+        """Discard the waiting frames."""
         self.waiting.clear()
         self.reset.clear()
         self._data.clear()
@@ -153,7 +153,7 @@ class Frames:
             if flags & _END_HEADERS:
                 self._block_len = 0
         if kind == _CONTINUATION:
-            # A request fits in one frame, so each further one has hardly a use, least of all an empty one.
+            # A request fits in one frame, so further frames are rarely useful, and empty ones never.
             take("other frames" if length else "empty frames")
             return
         take(_KIND.get(kind, "other frames"))
@@ -164,7 +164,7 @@ class Frames:
 
 
 def _is_empty(frame: bytes, length: int) -> bool:
-    """Whether a DATA frame carries nothing but padding."""
+    """Whether a DATA frame contains only padding."""
     if length and frame[4] & _PADDED:
         return length <= 1 + frame[HEADER_LEN]
     return not length

@@ -1,9 +1,11 @@
-"""HTTP/2 on one connection: bytes in, requests out; replies in, bytes out; no socket here.
+"""HTTP/2 on one connection, without sockets: octets in, requests out; replies in, octets out.
 
-Path: doh.py feeds it; doh_frames.py counts the frames, and the library h2 knows what they mean (RFC 9113).
-Rule 1: what a client may have open at once is bounded (MAX_STREAMS, MAX_BODY_LEN), and so is what is kept for it.
-Rule 2: a reply goes out as fast as the client's windows allow (RFC 9113 section 5.2), of which MAX_UNSENT may wait.
-Rule 3: frames are handled one by one, so that the caller decides how many of them hold up others.
+Path: doh.py passes in the octets; doh_frames.py counts the frames, and the library h2 interprets them (RFC 9113).
+Rule 1: the number of open streams (MAX_STREAMS) and the size of a body (MAX_BODY_LEN) are bounded, and so is the memory
+        for them.
+Rule 2: replies are sent as fast as the client's flow-control windows allow (RFC 9113 section 5.2); at most MAX_UNSENT
+        octets of them wait.
+Rule 3: frames are handled one by one, so that the caller decides how many to handle before other connections.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class _Connection(H2Connection):
 
 
 class HttpRequest(NamedTuple):
-    """A complete request; `stream` is to be named in the reply."""
+    """A complete request; the caller passes `stream` back with the reply."""
 
     stream: int
     method: str
@@ -52,7 +54,7 @@ class HttpRequest(NamedTuple):
 
 
 class _Arriving:
-    """A request whose end has not come."""
+    """A request whose end has not arrived."""
 
     def __init__(self, headers: dict[bytes, bytes]) -> None:
         self.method = headers.get(b":method", b"").decode("ascii", "replace")
@@ -60,12 +62,12 @@ class _Arriving:
         self.body = bytearray()
 
     def take(self, data: bytes) -> None:
-        """Add to the body, but one octet more than is allowed says enough."""
+        """Add to the body; of a body that is too long, only one octet more than allowed is kept."""
         self.body += data[: MAX_BODY_LEN + 1 - len(self.body)]
 
 
 class _Unsent(NamedTuple):
-    """What the windows have not let through of a reply, and when it was made."""
+    """The rest of a reply that the windows have not admitted, and when the reply was made."""
 
     body: bytes
     since: float
@@ -74,7 +76,7 @@ class _Unsent(NamedTuple):
 class Http2:
     """The server's side of one connection; `now` in seconds.  `excess` is the limit that its client has exceeded.
 
-    `has_fault` tells that it has broken HTTP/2.
+    `has_fault` is set after the client has violated HTTP/2.
     """
 
     def __init__(self, now: float) -> None:
@@ -82,7 +84,7 @@ class Http2:
             H2Configuration(
                 client_side=False,
                 header_encoding=None,
-                # Those of doh_message.py are as they have to be.
+                # The headers of doh_message.py are valid and normalized already.
                 validate_outbound_headers=False,
                 normalize_outbound_headers=False,
             )
@@ -106,7 +108,7 @@ class Http2:
         self.excess = ""
 
     def feed(self, data: bytes, now: float) -> None:
-        """Take octets of the client; their frames wait for step()."""
+        """Accept octets of the client; their frames wait for step()."""
         try:
             self._frames.feed(data, now)
         except Excess as excess:
@@ -122,10 +124,10 @@ class Http2:
         try:
             events = self._h2.receive_data(self._frames.take())
         except ProtocolError as error:
-            self.is_over = True  # h2 has made the GOAWAY frame that says why
+            self.is_over = True  # h2 has made the GOAWAY frame with the reason
             self.has_fault = True
             self._frames.clear()
-            if isinstance(error, DenialOfServiceError):  # headers that HPACK makes too long
+            if isinstance(error, DenialOfServiceError):  # headers too long after HPACK
                 self.excess = "header octets"
             return None
         request = None
@@ -148,14 +150,14 @@ class Http2:
         return request
 
     def _complete(self, stream: int) -> HttpRequest | None:
-        """Return a request that has ended, unless it is taken back in what waits."""
+        """Return a complete request, unless a waiting frame cancels it."""
         arrived = self._arriving.pop(stream, None)
         if arrived is None or stream in self._frames.reset:
             return None
         return HttpRequest(stream, arrived.method, arrived.target, bytes(arrived.body))
 
     def reply(self, stream: int, reply: HttpReply, now: float, *, head_only: bool = False) -> None:
-        """Answer a request; nothing happens where the client has taken it back."""
+        """Answer a request; does nothing if the client has cancelled it."""
         try:
             self._h2.send_headers(
                 stream,
@@ -179,22 +181,22 @@ class Http2:
         self.end(excess.code)
 
     def end(self, reason: ErrorCodes = ErrorCodes.NO_ERROR) -> None:
-        """Tell the client that no more requests are taken."""
+        """Tell the client that no more requests are accepted (GOAWAY)."""
         if not self.is_over:
             self.is_over = True
             self._h2.close_connection(reason)
 
     def forget(self) -> None:
-        """Free the connection, which is closed: that of h2 refers to itself."""
+        """Free the closed connection, because the connection object of h2 refers to itself."""
         vars(self._h2).clear()
 
     def to_send(self) -> bytes:
-        """Take what is to go out."""
+        """Return and clear the octets to send."""
         return bytes(self._h2.data_to_send())
 
     @property
     def unsent_since(self) -> float | None:
-        """When the oldest reply was made that waits for the client's windows; None if none does."""
+        """When the oldest reply was made that waits for the client's windows; None if none waits."""
         return next(iter(self._unsent.values())).since if self._unsent else None
 
     def _forget_unsent(self, stream: int) -> None:
@@ -203,7 +205,7 @@ class Http2:
             self._unsent_len -= len(found.body)
 
     def _send_on(self, stream: int) -> None:
-        """Send what a window lets through: that of a stream, or that of the connection (0)."""
+        """Send as much as a window allows: that of a stream, or that of the connection (0)."""
         if stream:
             if stream in self._unsent:
                 self._send(stream)

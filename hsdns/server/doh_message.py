@@ -1,8 +1,8 @@
-"""What a request over HTTPS asks, and what is answered to it; no socket here.
+"""Reads the query of an HTTPS request, and makes the HTTP response from the reply; without sockets.
 
-Path: doh.py, around the spine.
-Source: RFC 8484; CoreDNS 1.14.7 plugin/pkg/doh and core/dnsserver server_https.go: whatever is wrong with a request but
-its path is 400, and the content type of a POST is not looked at.
+Path: doh.py calls it before and after step 2 to 6.
+Source: RFC 8484; CoreDNS 1.14.7 plugin/pkg/doh and core/dnsserver server_https.go: any error in a request except an
+unknown path is status 400, and the content type of a POST is not checked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hsdns.wire.outline import outline
 PATH: Final = "/dns-query"
 CONTENT_TYPE: Final = "application/dns-message"
 MAX_BODY_LEN: Final = 65_536
-SHORT_AGE: Final = 5  # seconds, for what has no TTL to go by (CoreDNS plugin/pkg/dnsutil ttl.go)
+SHORT_AGE: Final = 5  # seconds, for a reply without any TTL (CoreDNS plugin/pkg/dnsutil ttl.go)
 LONGEST_AGE: Final = 3600
 _TEXT: Final = "text/plain; charset=utf-8"
 _BASE64: Final = re.compile(r"[A-Za-z0-9_-]*")
@@ -30,7 +30,7 @@ _KEPT: Final = frozenset({Outcome.POSITIVE, Outcome.NODATA, Outcome.NXDOMAIN})
 
 
 class HttpReply(NamedTuple):
-    """Status, headers and body, whichever HTTP it is."""
+    """Status, headers and body, for both versions of HTTP."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -38,7 +38,7 @@ class HttpReply(NamedTuple):
 
 
 class BadRequest(Exception):
-    """A request that asks nothing; `reply` is what to send back."""
+    """A request without a valid query; `reply` is the response to send."""
 
     def __init__(self, reply: HttpReply) -> None:
         super().__init__(f"status {reply.status}")
@@ -46,9 +46,9 @@ class BadRequest(Exception):
 
 
 def read_request(method: str, target: str, body: bytes) -> tuple[bytes, Query]:
-    """Take the query out of a request, as bytes and as what they say; raise BadRequest.
+    """Return the query of a request, as octets and parsed; raise BadRequest.
 
-    `target` is the path with what follows its question mark.
+    `target` is the path with its query string.
     """
     path, _, parameters = target.partition("?")
     if unquote(path) != PATH:
@@ -63,7 +63,7 @@ def read_request(method: str, target: str, body: bytes) -> tuple[bytes, Query]:
 
 
 def make_reply(query: Query, wire: bytes | None) -> HttpReply:
-    """Wrap a reply; none at all is status 500."""
+    """Wrap a reply; without a reply the status is 500."""
     if wire is None:
         return _error(500, "No response")
     headers = (
@@ -75,7 +75,7 @@ def make_reply(query: Query, wire: bytes | None) -> HttpReply:
 
 
 def max_age(query: Query, wire: bytes) -> int:
-    """For how many seconds a reply may be kept: its smallest TTL (RFC 8484 section 5.1)."""
+    """The number of seconds for which a reply may be cached: its smallest TTL (RFC 8484 section 5.1)."""
     found = outline(wire)
     if found is None or found.ttl is None or outcome(query, found.reply, time.time) not in _KEPT:
         return SHORT_AGE
@@ -83,7 +83,7 @@ def max_age(query: Query, wire: bytes) -> int:
 
 
 def _from_parameters(text: str) -> bytes | None:
-    """What the only parameter `dns` says, in base64 without padding."""
+    """The value of the only parameter `dns`, decoded from base64url without padding."""
     try:
         found = parse_qs(text, keep_blank_values=True, max_num_fields=16).get("dns", [])
     except ValueError:

@@ -1,8 +1,8 @@
-"""A network interface without a network behind it, which has the address of a node-local server.
+"""A dummy network interface, which has the address of a node-local server.
 
 Path: cli/interface.py -> here -> the kernel.
 Source: rtnetlink(7), linux/if_link.h, linux/if_addr.h.
-Rule: all that is asked for may be there already.
+Rule: the interface and its address may already exist.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _AF_SPEC, _ADDR_GEN_MODE, _GEN_NONE = 26, 8, 1
 _LOCAL, _ADDRESS = 2, 1
 _UP: Final = 1
 _NODAD: Final = 0x02
-_ERROR: Final = 2  # the type of a message that says how a request ended
-# What the kernel says where IPv6 is compiled out, switched off at boot, or switched off by sysctl.
+_ERROR: Final = 2  # the type of a message with the result of a request
+# The kernel's errors if IPv6 is compiled out, disabled at boot, or disabled by sysctl.
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EACCES)
 
 
 class DummyInterface:
-    """A context manager: creates the interface `name`, and raises OSError if the kernel does not let it."""
+    """A context manager: creates the interface `name`; raises OSError if the kernel refuses."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._serial = 0
 
     def __enter__(self) -> Self:
-        """Create it and put it up, without an address of its own choice."""
+        """Create the interface and set it up, without a link-local address."""
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         try:
             kind = attribute(_INFO_KIND, b"dummy")
@@ -57,11 +57,11 @@ class DummyInterface:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave it as it is."""
+        """Keep the interface."""
         self._socket.close()
 
     def add(self, address: IPv4Address | IPv6Address) -> bool:
-        """Give it an address, as the only one of its network; return False where IPv6 is off."""
+        """Give it an address with a prefix of full length; return False if IPv6 is disabled."""
         is_ipv6 = isinstance(address, IPv6Address)
         family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
         flags = _NODAD if is_ipv6 else 0
@@ -77,7 +77,7 @@ class DummyInterface:
         return True
 
     def _ask(self, kind: int, flags: int, body: bytes) -> None:
-        """Send a request and wait for its acknowledgement; that something exists is none of its errors."""
+        """Send a request and wait for its acknowledgement; an object that exists already is no error."""
         self._serial += 1
         header = struct.pack(
             "=IHHII", 16 + len(body), kind, flags | _REQUEST | _ACK, self._serial, 0

@@ -1,19 +1,22 @@
-"""Answer /health, /ready, /metrics and the control door over HTTP.
+"""Serves /health, /ready, /metrics and the control door over HTTP.
 
-Path: beside the queries; plugins ask through `runtime.serve_http`, instance.py opens, lifecycle.py closes.
-Rule 1: pages belong to a configuration (HttpPages), sockets to the process (HttpListeners).  A reload whose pages name
-        the same address exchanges the pages under the open socket, so no probe of the kubelet finds it closed.
-Rule 2: a page is made on the event loop, so that /health proves that the loop turns; a page that is slow is
-        made in a thread.
-Rule 3: an address with a page that has a `tls` context is answered over HTTPS; a reload exchanges that too.
-Rule 4: connections are bounded over all sockets.  Where there are too many, one of the client with most makes room
-        (places.py), so that clients that connect and stay silent keep no probe out.  A silent one costs no more than
-        its socket: aiohttp sees a connection when something arrives.
-Rule 5: aiohttp is imported, in a thread, when a client sends the first request that is no probe (http_probe.py): it
-        takes 0.14 s and 10 MB, which a server that is only asked for /health and /ready never needs.
-Rule 6: the addresses of the control door have places of their own, so that its readers and the probes of the kubelet
-        do not take each other's.  A stream of it goes on at a reload, and ends when its socket closes.
-Rule 7: pages of `dashboard` have the places of the probes; at most MAX_READERS of an address are sent at a time.
+Path: beside the queries; plugins register pages through `runtime.serve_http`, instance.py opens the sockets,
+lifecycle.py closes them.
+Rule 1: pages belong to a configuration (HttpPages), sockets to the process (HttpListeners).  If a reload has pages at
+        the same address, it replaces the pages and keeps the socket open, so a probe of the kubelet never finds it
+        closed.
+Rule 2: a page is made on the event loop, so that /health proves that the loop runs; a slow page is made in a thread.
+Rule 3: an address with a page that has a `tls` context is served over HTTPS; a reload replaces the context, too.
+Rule 4: the number of connections over all sockets is limited.  At the limit, the server closes a connection of the
+        client with the most connections for a new one (places.py), so that clients that connect and send nothing cannot
+        keep probes out.  Such a client costs no more than its socket, because aiohttp gets a connection only when data
+        arrive.
+Rule 5: aiohttp is imported, in a thread, when a client sends the first request that is not a probe (http_probe.py): the
+        import takes 0.14 s and 10 MB, which a server with requests for /health and /ready only does not need.
+Rule 6: the addresses of the control door have a limit of their own, so that its readers and the probes of the kubelet
+        do not take each other's connections.  Its streams continue after a reload, and end when its socket closes.
+Rule 7: pages of `dashboard` share the limit of the probes; at most MAX_READERS of them are sent at an address at a
+        time.
 Source: CoreDNS 1.14.7 plugin/health, plugin/ready, plugin/metrics: time limits of 5 s, SO_REUSEPORT, other paths 404.
 """
 
@@ -42,15 +45,15 @@ from hsdns.server.unix_socket import PREFIX, UnixSocket
 if TYPE_CHECKING:
     from aiohttp import web
 
-TIMEOUT: Final = 5.0  # seconds to send a request in, to stay idle, and to take an answer
-# Connections in a turn: uvloop accepts one for each descriptor, fewer than come while a turn takes long.  Fewer where
-# descriptors are few.
+TIMEOUT: Final = 5.0  # seconds to send a request, to stay idle, and to read a response
+# Connections accepted in one iteration of the loop.  uvloop accepts one for each descriptor of a socket, which is too
+# few if an iteration takes long, so the socket is duplicated; less often where the descriptor limit is low.
 ACCEPTED: Final = 8
 MAX_CONTROL: Final = 32  # connections to the control door
-MAX_HELD: Final = 65_536  # octets that a client sends while aiohttp is imported
-MAX_READERS: Final = 16  # of the pages of `dashboard`, at one address
+MAX_HELD: Final = 65_536  # octets that a client may send while aiohttp is imported
+MAX_READERS: Final = 16  # responses with pages of `dashboard`, at one address
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
-# The directive behind a path where it is not the path's own word.
+# The directive of a path, if its name is not the path's.
 _DIRECTIVES: Final = {"/metrics": "prometheus", "/": "dashboard"}
 _log = logging.getLogger("hsdns.server.http")
 
@@ -64,18 +67,18 @@ def _is_control(paths: Paths) -> bool:
 
 
 class HttpError(Exception):
-    """A sentence for the operator: which address of which directive cannot be listened on, and why."""
+    """A sentence for the operator: the address and its directive, and why the server cannot listen there."""
 
 
 class HttpPages:
-    """What one configuration answers: address -> path -> page."""
+    """The pages of one configuration: address -> path -> page."""
 
     def __init__(self) -> None:
         self.by_address: dict[str, Paths] = {}
 
     @property
     def control(self) -> HttpPages:
-        """Those of the control door alone."""
+        """The pages of the control door alone."""
         found = HttpPages()
         found.by_address = {
             address: paths for address, paths in self.by_address.items() if _is_control(paths)
@@ -83,39 +86,39 @@ class HttpPages:
         return found
 
     def serve(self, address: str, paths: Mapping[str, HttpPage | HttpStream]) -> None:
-        """Add pages (this is `Runtime.serve_http`); the last plugin to ask for a path of an address has it."""
+        """Add pages (this is `Runtime.serve_http`); of several for one path of an address the last one counts."""
         self.by_address.setdefault(address, {}).update(paths)
 
 
 @dataclass(slots=True)
 class _Listener:
-    """An open socket, and the pages that are answered through it now."""
+    """An open socket and its current pages."""
 
     paths: Paths
     accepting: list[asyncio.Server]
-    bound: tuple[str, int]  # of a Unix socket its path, and 0
+    bound: tuple[str, int]  # for a Unix socket its path, and 0
     places: Places
     path: UnixSocket | None
-    connections: dict[asyncio.Protocol, _Connection]  # by what aiohttp knows each as
-    streams: set[asyncio.Task[object]]  # what sends a page in pieces
+    connections: dict[asyncio.Protocol, _Connection]  # by the request handlers of aiohttp
+    streams: set[asyncio.Task[object]]  # sends pages in pieces
     clients: set[_Connection]
-    server: web.Server | None = None  # of the connections that aiohttp sees
+    server: web.Server | None = None  # of the connections that aiohttp handles
 
     def connect(self) -> asyncio.Protocol:
-        """Make what speaks with one client."""
+        """Make the protocol of one connection."""
         contexts = (page.tls for page in self.paths.values() if isinstance(page, HttpPage))
         context = next((each for each in contexts if each is not None), None)
         connection = _Connection(self)
         return connection if context is None else TlsConnection(connection, context, is_http=True)
 
     def page_for(self, path: str) -> HttpPage | HttpStream | None:
-        """The page for a path without its parameters; "/debug/pprof/" has all below."""
+        """The page of a path without its parameters; "/debug/pprof/" has all paths below it."""
         folder = path.rpartition("/")[0]
         page = self.paths.get(path)
         return self.paths.get(f"{folder}/") if page is None and folder else page
 
     def handler(self) -> web.RequestHandler:
-        """Make what speaks HTTP with a client; aiohttp has been imported."""
+        """Make aiohttp's handler of one connection; aiohttp has been imported."""
         from aiohttp import web  # noqa: PLC0415 - Rule 5
 
         async def serve(request: web.BaseRequest) -> web.StreamResponse:
@@ -123,7 +126,7 @@ class _Listener:
                 return await _answer(self, request)
 
         if self.server is None:
-            # A client that goes away ends what is made for it, as a stream without end would notice late.
+            # If the client disconnects, its handler is cancelled; an endless stream would notice it late.
             self.server = web.Server(
                 serve, handler_cancellation=True, keepalive_timeout=TIMEOUT, access_log=None
             )
@@ -131,31 +134,31 @@ class _Listener:
 
 
 class _Connection(asyncio.Protocol):
-    """One client's connection, with its place and its time limits; aiohttp speaks with a client that is not silent."""
+    """One client's connection, with its place and its timeouts; aiohttp handles it once the client sends data."""
 
     def __init__(self, listener: _Listener) -> None:
-        self.pending = 0  # requests that are being answered
-        self._held: bytearray | None = None  # what arrives while aiohttp is imported
+        self.pending = 0  # requests in progress
+        self._held: bytearray | None = None  # the octets that arrive while aiohttp is imported
         self._listener = listener
         self._inside: web.RequestHandler | None = None
         self._transport: asyncio.Transport | None = None
         self._abort: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection in, where there is a place."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        """Register the connection, if there is a place for it."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
         peer = transport.get_extra_info("peername")
         if self._listener.path is not None:
-            peer = ("127.0.0.1", 0)  # all clients of a Unix socket are one
+            peer = ("127.0.0.1", 0)  # all clients of a Unix socket count as one
         if not peer or not self._listener.places.take(self, self._transport, peer[0]):
             self._transport.abort()
             return
         self._listener.clients.add(self)
-        self._transport.set_write_buffer_limits(0)  # whatever waits to be sent is too much
+        self._transport.set_write_buffer_limits(0)  # pause as soon as anything waits to be sent
         self._limit_time()
 
     def data_received(self, data: bytes) -> None:
-        """Pass a request on, or a part of it."""
+        """Pass on the octets of a request."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._held is not None:
@@ -178,7 +181,7 @@ class _Connection(asyncio.Protocol):
         self._inside.data_received(data)
 
     def _answer_probe(self, transport: asyncio.Transport, data: bytes) -> bool:
-        """Answer at once what needs no aiohttp; return False, with nothing done, for all else."""
+        """Answer a request that does not need aiohttp; return False, with nothing done, for any other."""
         probe = read_probe(data)
         page = None if probe is None else self._listener.page_for(probe.path.partition("?")[0])
         if probe is None or not isinstance(page, HttpPage) or page.is_slow:
@@ -186,7 +189,7 @@ class _Connection(asyncio.Protocol):
         try:
             made = page.handler(probe.path)
         except Exception:
-            return False  # so that it is logged
+            return False  # aiohttp's handler calls it again, and logs the exception
         self._listener.places.touch(self)
         self._forget_limit()
         self._limit_time()
@@ -196,7 +199,7 @@ class _Connection(asyncio.Protocol):
         return True
 
     def _begin(self, data: bytes) -> None:
-        """Let aiohttp speak with the client."""
+        """Let aiohttp handle the connection."""
         self._held = None
         if self._transport is None or self._transport.is_closing():
             return
@@ -206,18 +209,18 @@ class _Connection(asyncio.Protocol):
         self._inside.data_received(data)
 
     def eof_received(self) -> None:
-        """Close: a client that sends no more does not wait for an answer."""
+        """Close: a client that sends no more does not wait for a response."""
         if self._inside is not None:
             self._inside.eof_received()
 
     def pause_writing(self) -> None:
-        """Give the client TIMEOUT to take what it has asked for."""
+        """Give the client TIMEOUT to read its responses."""
         self._limit_time()
         if self._inside is not None:
             self._inside.pause_writing()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Continue to write."""
         self._forget_limit()
         if not self.pending:
             self._limit_time()
@@ -225,7 +228,7 @@ class _Connection(asyncio.Protocol):
             self._inside.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Free the connection."""
         self._forget_limit()
         self._transport = None
         self._listener.clients.discard(self)
@@ -236,7 +239,7 @@ class _Connection(asyncio.Protocol):
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
-        """Let the connection stay while a request is answered."""
+        """Exempt the connection from timeouts while a request is handled."""
         self.pending += 1
         self._forget_limit()
         try:
@@ -248,12 +251,12 @@ class _Connection(asyncio.Protocol):
                 self._limit_time()
 
     def close_if_silent(self) -> None:
-        """Close it, unless aiohttp does."""
+        """Close the connection, unless aiohttp closes it."""
         if self._inside is None and self._transport is not None:
             self._transport.close()
 
     def _limit_time(self) -> None:
-        """Let the client be silent, send a request or take an answer for TIMEOUT."""
+        """Give the client TIMEOUT to be idle, to send a request or to read a response."""
         if self._abort is None and self._transport is not None:
             loop = asyncio.get_running_loop()
             self._abort = loop.call_later(TIMEOUT, self._transport.abort)
@@ -265,7 +268,7 @@ class _Connection(asyncio.Protocol):
 
 
 class HttpListeners:
-    """The HTTP sockets of the process, one an address; all connections share `places`."""
+    """The HTTP sockets of the process, one per address; all connections share `places`."""
 
     def __init__(self, places: Places) -> None:
         self._open: dict[str, _Listener] = {}
@@ -278,10 +281,10 @@ class HttpListeners:
         return {address: listener.bound for address, listener in self._open.items()}
 
     async def open(self, pages: HttpPages) -> None:
-        """Answer with these pages from now on: open what is not open yet, exchange the pages of what is.
+        """Serve these pages from now on: open the missing sockets, and replace the pages of open ones.
 
-        May be called again when pages were added.  Sockets that these pages do not name stay open until close_others().
-        Raises HttpError, and then nothing has changed.
+        May be called again after pages were added.  Sockets without any of these pages stay open until close_others().
+        Raises HttpError without having changed anything.
         """
         fresh: dict[str, _Listener] = {}
         try:
@@ -298,12 +301,12 @@ class HttpListeners:
             self._open[address].paths = dict(paths)
 
     async def close_others(self, pages: HttpPages) -> None:
-        """Close the sockets that these pages do not name."""
+        """Close the sockets without any of these pages."""
         for address in [address for address in self._open if address not in pages.by_address]:
             await _close(self._open.pop(address))
 
     async def go_back(self, pages: HttpPages) -> None:
-        """Answer with these pages, whose sockets are open, and close all others."""
+        """Serve these pages, whose sockets are open, and close all other sockets."""
         await self.open(pages)
         await self.close_others(pages)
 
@@ -373,7 +376,7 @@ async def _close(listener: _Listener) -> None:
 
 
 async def _bind(address: str) -> socket.socket:
-    """Open a socket; an empty host is all addresses of both families, a name its first IPv4 address, as in Go."""
+    """Open a socket; an empty host means all addresses of both families, a name its first IPv4 address, as in Go."""
     parts = split_host_port(address)
     if parts is None:
         raise ValueError("this is no address and port")

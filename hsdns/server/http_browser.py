@@ -1,12 +1,13 @@
-"""Keep the pages of the control door from those of other sites that a browser shows.
+"""Protects the pages of the control door from pages of other sites in the operator's browser.
 
-Path: http_stream.py asks before it answers.
-Rule 1: a page of another site cannot read an answer: none allows other origins, and requests that a browser makes for
-        another origin are refused, so that such a page cannot change anything either.
-Rule 2: a name that another site owns may lead to this address (DNS rebinding), and then its page has the same origin.
-        So a host must be an address or localhost, which nobody else's name is, or the request has the token, which no
-        other site knows: within a network of containers, a server is asked by its name there.
-Rule 3: a client that is no browser sends neither, and is not kept out: that is for who may connect, and for the token.
+Path: http_stream.py calls it before it answers.
+Rule 1: a page of another site cannot read a response, because no response allows other origins.  Nor can it change
+        anything, because requests with the Origin of another site are refused.
+Rule 2: another site may point a name of its own to this address (DNS rebinding), and then its page has the same origin.
+        So the host must be an address or localhost, which no site owns, or the request must have the token, which no
+        other site knows: in a network of containers, clients use a name for the server.
+Rule 3: clients other than browsers send no such headers and are not refused here; socket permissions and the token
+        restrict them.
 Source: the Fetch standard, "Origin" header; RFC 9110 section 7.2 (Host); RFC 6761 section 6.3 (localhost).
 """
 
@@ -17,7 +18,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-# With each answer: no other site may embed it, and JSON is not read as anything else.
+# In each response: no other site may embed it, and browsers must not interpret JSON as anything else.
 HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -28,7 +29,7 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 def fault_of(host: str, origin: str | None, *, any_host: bool = False) -> str:
-    """Why a request with this Host and Origin is refused, as a sentence; empty where it is not."""
+    """Why a request with this Host and Origin is refused, as a sentence; empty if it is accepted."""
     if host and not any_host and not _is_own(host):
         return (
             f"the name in {host} may be that of another site; "

@@ -1,12 +1,13 @@
-"""Send a page in pieces over HTTP.
+"""Sends a page in pieces over HTTP.
 
-Path: http.py calls it for an HttpStream; what makes the pieces is in control/.
-Rule 1: the next piece is made when the kernel has taken the one before, so a reader that takes nothing costs one piece;
-        http.py cuts it off after its time limit.
-Rule 2: the first piece is made before the status is sent.  What fails later ends the connection without the last chunk,
-        so that no reader takes a part for the whole.
+Path: http.py calls it for an HttpStream; the modules in control/ generate the pieces.
+Rule 1: the next piece is generated when the kernel has accepted the previous one, so a reader that reads nothing costs
+        one piece; http.py closes its connection after the timeout.
+Rule 2: the first piece is generated before the status is sent.  A later error closes the connection without the last
+        chunk, so that no reader takes a part for the whole.
 Rule 3: errors are JSON, `{"error": SENTENCE}`.
-Rule 4: what a browser sends for the pages of others is refused before anything is made (http_browser.py).
+Rule 4: requests that a browser sends for pages of other sites are refused before anything is generated
+        (http_browser.py).
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ async def send(page: HttpStream, request: web.BaseRequest) -> web.StreamResponse
 
 
 def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> web.Response:
-    """The answer to a request that is not answered."""
+    """The response to a refused request."""
     from aiohttp import web  # noqa: PLC0415 - Rule 5 of http.py
 
     text = json.dumps({"error": sentence}) + "\n"

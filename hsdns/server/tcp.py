@@ -1,11 +1,13 @@
-"""DNS over TCP (RFC 7766): pump bytes through wire/framing.py, answer every message, in whatever order answers come.
+"""DNS over TCP (RFC 7766): splits the stream with wire/framing.py, and answers queries as their replies become ready.
 
 Path: steps 1 and 7 for TCP, and for TLS inside of tls.py.
-Rule 1: queries on one connection are answered side by side; a slow one does not hold up the rest.  Only the messages
-        of one reply follow each other without any other between them: what is behind a zone transfer waits for its end.
-Rule 2: all that a client can use is bounded: queries in progress, silence, half messages, unread replies.
-Rule 3: connections take turns (turns.py).  A step is one message that the answer table does not know, or KNOWN that it
-        knows, and one of a reply of several messages.  What arrives is cut into messages as it is taken up.
+Rule 1: queries on one connection are answered concurrently, so that a slow one does not delay the others.  Only the
+        messages of one reply are sent without others between them: replies behind a zone transfer wait for its end.
+Rule 2: everything that a client can use is limited: queries in progress, idle time, incomplete messages, unread
+        replies.
+Rule 3: the connections of all clients share the event loop fairly (turns.py).  A step handles one message that the
+        answer table cannot answer, or KNOWN messages that it can, and one message of a reply of several.  Received
+        octets are split into messages only when these are handled.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ from hsdns.wire.framing import FrameBuffer, frame
 
 log = logging.getLogger("hsdns.server")
 
-KNOWN: Final = 16  # messages in a step that the answer table may answer
-# Octets of replies of a connection in a turn of the loop; then it shows whether the client takes them.
+KNOWN: Final = 16  # messages in one step, if the answer table can answer them
+# Octets of replies on a connection in one iteration of the loop; after that it can be seen whether the client reads
+# them.
 MAX_OCTETS: Final = 65_536
-# Queries of one connection; the rest of what was read waits, and reading pauses.
+# Queries in progress on one connection; at this number, received messages wait and reading pauses.
 MAX_IN_WORK: Final = 128
 
 
@@ -38,7 +41,7 @@ class TcpServer(TcpListener):
     """Accepts on one bound TCP socket of a plain or tls:// key."""
 
     def make_connection(self) -> asyncio.Protocol:
-        """Make what speaks with one client."""
+        """Make the protocol of one connection."""
         return TcpConnection(self)
 
 
@@ -50,28 +53,26 @@ class TcpConnection(asyncio.Protocol):
         self._server = server
         self._frames = FrameBuffer()
         self._rest: Iterator[bytes] | None = None  # of the reply whose first message is written
-        self._announced: Iterator[bytes] | None = (
-            None  # the rest of the reply that _send() gets next
-        )
-        # Replies that came meanwhile, with their rest; no more than queries in work.
+        self._announced: Iterator[bytes] | None = None  # the rest of the next reply for _send()
+        # Replies that were completed meanwhile, with their rest; no more than queries in progress.
         self._held: deque[tuple[bytes, Iterator[bytes] | None]] = deque()
-        self._out: list[bytes] = []  # replies of this turn, framed
+        self._out: list[bytes] = []  # framed replies of this iteration
         self._out_octets = 0
         self._is_stepping = self._is_paused = False
         self.client = b""
         self._transport: asyncio.Transport | None = None
         self._client = self._local = Endpoint("", 0)
-        self._address = b""  # the client's, as the kernel writes it
+        self._address = b""  # the client's address in the kernel's form
         self._last_used = server.clock()
         self._partial_since: float | None = None
-        self._taken = 0  # messages
+        self._taken = 0  # number of messages
         self._blocked_since: float | None = None
-        self._ended = False  # no more messages are taken
+        self._ended = False  # no more messages are accepted
         self._client_has_ended = self._said_end = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection in."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        """Register the new connection."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
         ends = self._server.admit(self, self._transport)
         if ends is not None:
             self._client, self._local = ends
@@ -79,36 +80,36 @@ class TcpConnection(asyncio.Protocol):
             self.client = client_of(self._client.address)
 
     def data_received(self, data: bytes) -> None:
-        """Answer the messages that are complete."""
+        """Queue the octets, and answer the messages that are complete."""
         if self._ended:
             return
         now = self._last_used = self._server.clock()
         self._server.touch(self)
         self._frames.add(data)
         if self._frames.has_message:
-            self._partial_since = None  # until what comes before it is taken up
+            self._partial_since = None  # set when the messages before it are handled
             self._go_on()
         elif self._partial_since is None:
             self._partial_since = now
 
     def eof_received(self) -> bool:
-        """Half-closed by the client: what is in progress is still answered."""
+        """Half-closed by the client: queries in progress are still answered."""
         self._ended = self._client_has_ended = True
-        self._partial_since = None  # the rest of it will not come
+        self._partial_since = None  # the rest of it will not arrive
         return self.pending > 0
 
     def pause_writing(self) -> None:
-        """Stop answering and reading while the client does not take its replies."""
+        """Pause answering and reading while the client does not read its replies."""
         self._blocked_since = self._server.clock()
         self._go_on()
 
     def resume_writing(self) -> None:
-        """Go on once it does."""
+        """Resume when the client reads its replies."""
         self._blocked_since = None
         self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Free the connection."""
         self._transport = None
         self._frames.clear()
         self._break_off()
@@ -116,11 +117,11 @@ class TcpConnection(asyncio.Protocol):
 
     @property
     def pending(self) -> int:
-        """How many queries have no answer yet; those that are not taken up count as one."""
+        """The number of queries in progress; all waiting messages count as one."""
         return self.in_work + self._frames.has_message
 
     def end(self) -> None:
-        """Take no more queries, send the end, and close when the client does."""
+        """Accept no more queries, half-close the connection, and close it when the client does."""
         self._ended = True
         self._partial_since = None
         self._frames.clear()
@@ -128,7 +129,7 @@ class TcpConnection(asyncio.Protocol):
             self._finish(self._transport)
 
     def close(self) -> None:
-        """Close after what was written has gone out."""
+        """Close after the written data have been sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -138,31 +139,31 @@ class TcpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def expire(self, now: float) -> None:
-        """Close if the client has sent nothing, sent too slowly or not read its replies for too long."""
+        """Close if the client was silent, sent too slowly or did not read its replies for too long."""
         transport = self._transport
         if transport is None:
             return
         limits = self._server.settings.limits
-        # A transport that was closed waits without end for a client to take the rest, so it too is looked at.
+        # A closed transport waits without limit for the client to read the rest, so it is checked, too.
         unread_since = self._last_used if self._blocked_since is None else self._blocked_since
         if transport.get_write_buffer_size() and now - unread_since > limits.write:
             transport.abort()
         elif self._partial_since is not None and now - self._partial_since > limits.read:
-            transport.close()  # a client that sends an octet a second is late too
+            transport.close()  # a client that sends an octet a second is late, too
         elif not self.pending and now - self._last_used > (
             limits.idle if self._taken else limits.read
         ):
             transport.close()
 
     def _go_on(self) -> None:
-        """Take up what waits, in turns with others, as far as it may be."""
+        """Handle waiting messages, in fair turns with other connections, within the limits."""
         if self._may_step():
             self._server.turns.enter(self)
         self._read_or_pause()
 
     def step(self) -> bool:
-        """Take up the next messages, and go on with a long reply; tell whether the next step may follow."""
-        self._is_stepping = True  # what is answered at once is sent with the rest of the turn
+        """Handle the next messages, and continue a long reply; return whether the next step may follow."""
+        self._is_stepping = True  # immediate replies are sent at the end of this iteration
         try:
             if self._rest is not None:
                 self._write_more(self._rest)
@@ -173,7 +174,7 @@ class TcpConnection(asyncio.Protocol):
         return self._may_step()
 
     def end_turn(self) -> None:
-        """Send the replies, and read on if nothing waits."""
+        """Send the replies, and resume reading if no message waits."""
         transport, out = self._transport, self._out
         if transport is None:
             out.clear()
@@ -200,7 +201,7 @@ class TcpConnection(asyncio.Protocol):
         )
 
     def _read_or_pause(self) -> None:
-        """Read only while no message waits, and the client takes its replies."""
+        """Read only while no message waits and the client reads its replies."""
         if self._transport is None or self._ended:
             return
         is_busy = (
@@ -216,7 +217,7 @@ class TcpConnection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def _answer_next(self) -> None:
-        """Answer a message, or more of them from the answer table."""
+        """Answer one message in a chain, or up to KNOWN from the answer table."""
         server, take = self._server, self._frames.take
         processor, now = server.processor, server.clock()
         lookup, most = processor.lookup, server.settings.limits.max_queries
@@ -225,7 +226,7 @@ class TcpConnection(asyncio.Protocol):
             if message is None:
                 return
             self._taken += 1
-            if most != UNLIMITED and self._taken >= most:  # after this one the connection ends
+            if most != UNLIMITED and self._taken >= most:  # the connection ends after this message
                 self._ended = True
                 self._frames.clear()
             if lookup is not None:
@@ -251,7 +252,7 @@ class TcpConnection(asyncio.Protocol):
             return
 
     def _write(self, reply: bytes) -> None:
-        """Send a reply, at the end of the turn if this is one."""
+        """Send a reply, at the end of the iteration if one is running."""
         if self._is_stepping:
             self._out.append(frame(reply))
             self._out_octets += len(reply)
@@ -276,31 +277,31 @@ class TcpConnection(asyncio.Protocol):
                 self._go_on()
 
     def _write_held(self) -> None:
-        """Write the replies that are known, up to the first message of one that has more."""
+        """Write the completed replies, up to the first message of a reply of several."""
         while self._rest is None and self._held:
             reply, self._rest = self._held.popleft()
             self._write(reply)
 
     def _finish(self, transport: asyncio.Transport) -> None:
-        """Close, or let the client close first: to close with queries unread would send a reset."""
+        """Close, or let the client close first: closing with unread queries would send RST."""
         if self._client_has_ended:
             transport.close()
         elif not self._said_end:
             self._said_end = True
             try:
                 transport.write_eof()
-            except OSError:  # the client has broken off, and the loop does not know of it yet
+            except OSError:  # the client has reset the connection, and the loop has not noticed yet
                 transport.abort()
             else:
                 transport.resume_reading()
 
     def _take_more(self, messages: Iterator[bytes]) -> None:
-        """Take the rest of a reply of several messages; called right before _send() with the first."""
+        """Accept the rest of a reply of several messages; called right before _send() with the first."""
         self.in_work += 1
         self._announced = messages
 
     def _write_more(self, rest: Iterator[bytes]) -> None:
-        """Write one message of a long reply, and after the last what has waited for it."""
+        """Write one message of a long reply, and after its last message the replies that waited for it."""
         transport = self._transport
         if transport is None:
             return
@@ -311,7 +312,7 @@ class TcpConnection(asyncio.Protocol):
             message = next(rest, None)
         except Exception:
             log.exception("a reply of several messages breaks off: %s", self._client.address)
-            transport.abort()  # the client must not take what it has for all of it
+            transport.abort()  # the client must not take the messages that it has for the whole reply
             return
         if message is None:
             self._rest = None
@@ -322,6 +323,6 @@ class TcpConnection(asyncio.Protocol):
             self._write(message)
 
     def _break_off(self) -> None:
-        """Make no more of long replies, and forget the replies behind."""
+        """Discard the rest of a long reply, and the replies behind it."""
         self._rest = None
         self._held.clear()

@@ -1,7 +1,7 @@
-"""What accepts TCP connections at one address, whatever is spoken on them.
+"""Accepts TCP connections at one address, for DNS and HTTPS.
 
-Path: step 1 for TCP; tcp.py and doh.py make what speaks with one client.
-Rule 1: connections are bounded by the places that all listeners share; time limits are looked at once a second
+Path: step 1 for TCP; tcp.py and doh.py make the protocol of each connection.
+Rule 1: the number of connections is limited over all listeners (places.py); timeouts are checked once a second
         (SWEEP_INTERVAL).
 """
 
@@ -29,30 +29,30 @@ SWEEP_INTERVAL: Final = 1.0  # seconds
 
 
 class Connection(Protocol):
-    """A client's connection, as its listener sees it."""
+    """The listener's interface to a connection."""
 
     @property
     def pending(self) -> int:
-        """How many queries have no answer yet."""
+        """The number of queries in progress."""
 
     def expire(self, now: float) -> None:
-        """Close if the client has sent nothing, sent too slowly or not read its replies for too long."""
+        """Close if the client was silent, sent too slowly or did not read its replies for too long."""
 
     def end(self) -> None:
-        """Take no more queries, send the end, and close when the client does."""
+        """Accept no more queries, half-close the connection, and close it when the client does."""
 
     def close(self) -> None:
-        """Close after what was written has gone out."""
+        """Close after the written data have been sent."""
 
     def abort(self) -> None:
         """Close at once."""
 
 
 class TcpListener:
-    """Accepts on one bound TCP socket; `processor` and `settings` may be exchanged at any time.
+    """Accepts on one bound TCP socket; `processor` and `settings` may be replaced at any time.
 
-    `places` and `turns` are those that all listeners of the process share, and `sent_away` that of those with TLS;
-    `faults` is what rules of faults do at them.
+    All listeners of the process share `places` and `turns`, those with TLS also `sent_away`; `faults` has the effects
+    of rules of faults on it.
     """
 
     faults = NO_FAULTS
@@ -88,26 +88,27 @@ class TcpListener:
         self._sent_away = sent_away
 
     async def start(self) -> None:
-        """Begin to accept."""
+        """Start accepting."""
         loop = asyncio.get_running_loop()
-        # What waits is accepted in one turn, in which no connection that makes room can close.
+        # All waiting connections are accepted in one iteration of the loop; connections that are closed to make room
+        # for them only close after it.
         backlog = min(BACKLOG, max(1, self._places.most // 4))
         self._server = await loop.create_server(self._begin, sock=self._sock, backlog=backlog)
         self._sweeper = loop.call_later(SWEEP_INTERVAL, self._sweep)
 
     def stop_accepting(self) -> None:
-        """Take no new connections; those that are open go on."""
+        """Accept no new connections; open ones continue."""
         if self._server is not None:
             self._server.close()
             self._server = None
 
     def end(self) -> None:
-        """End the connections; a client that is sent the end before its connection closes sees no reset."""
+        """End the connections; a client that is told the end before its connection closes gets no reset."""
         for connection in tuple(self.connections):
             connection.end()
 
     def close(self) -> None:
-        """Close all; a client that does not read what it was sent has its time limit, and no more."""
+        """Close all connections; a client that does not read its replies has until its timeout, and no longer."""
         self.stop_accepting()
         for connection in tuple(self.connections):
             connection.close()
@@ -116,7 +117,7 @@ class TcpListener:
             self._sweeper.cancel()
 
     def kill(self) -> None:
-        """Close all at once, as the kernel does for a process that has ended."""
+        """Close all connections at once, as the kernel does for a process that has ended."""
         for connection in tuple(self.connections):
             connection.abort()
         self.close()
@@ -128,17 +129,18 @@ class TcpListener:
 
     @property
     def pending(self) -> int:
-        """How many queries have no answer yet."""
+        """The number of queries in progress."""
         return sum(connection.pending for connection in self.connections)
 
     def admit(
         self, connection: Connection, transport: asyncio.Transport
     ) -> tuple[Endpoint, Endpoint] | None:
-        """Register a new connection and return its endpoints; abort it where there are too many, or it has ended.
+        """Register a new connection and return its endpoints; abort it if there are too many, or if it has ended.
 
-        So it is if its client was sent away, or has opened too many in a short time.
+        It is also aborted if its client is refused at present, or has opened too many connections in a short time.
 
-        A connection that was accepted right before the listener closed is aborted too: it would never be ended.
+        A connection that was accepted right before the listener closed is aborted too, because nothing would end it
+        later.
         """
         client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
         if client is not None and local is not None and not self._is_closed:
@@ -160,20 +162,20 @@ class TcpListener:
         return None
 
     def touch(self, connection: Connection) -> None:
-        """Note that the client of a connection has just sent something."""
+        """Record that the client of a connection has just sent data."""
         self._places.touch(connection)
 
     def discard(self, connection: Connection) -> None:
-        """Forget a connection."""
+        """Free a connection."""
         self.connections.discard(connection)
         self._places.release(connection)
 
     def make_connection(self) -> asyncio.Protocol:
-        """Make what speaks with one client."""
+        """Make the protocol of one connection."""
         raise NotImplementedError
 
     def wrap(self, connection: asyncio.Protocol) -> asyncio.Protocol:
-        """Put TLS around what speaks with one client, where there is any."""
+        """Wrap the protocol of a connection in TLS, if the listener has a certificate."""
         tls = self.settings.tls
         if tls is None:
             return connection
@@ -184,7 +186,7 @@ class TcpListener:
         return self.wrap(self.make_connection()) if connect is None else connect(self)
 
     def add_fault(self, transport: asyncio.Transport) -> None:
-        """Note that the client of a connection has broken its protocol."""
+        """Record that the client of a connection has violated its protocol."""
         peer = transport.get_extra_info("peername")
         if self._sent_away is not None and peer:
             self._sent_away.add_fault(peer[0], self.clock())

@@ -1,10 +1,10 @@
-"""TLS around a connection, for DNS over TLS (RFC 7858) and HTTPS, alike on each event loop.
+"""TLS on a connection, for DNS over TLS (RFC 7858) and HTTPS, the same on each event loop.
 
-Path: step 1 and 7, between the socket and the protocol of tcp.py, doh.py or http.py.
-Rule 1: the protocol inside is told of its connection when the client has connected, before the handshake, so that its
-        limits and time limits hold for clients that never finish one.
-Rule 2: the context is chosen for each connection, so a reload exchanges certificates without touching the socket.
-Rule 3: an end without close_notify is an end: DNS messages have their length in front.
+Path: step 1 and 7, between the socket and the inner protocol of tcp.py, doh.py or http.py.
+Rule 1: the inner protocol is told of its connection when the client has connected, before the handshake, so that its
+        limits and timeouts also apply to clients that never finish one.
+Rule 2: the context is chosen for each connection, so a reload replaces certificates without touching the socket.
+Rule 3: an end without close_notify counts as an end, because DNS messages begin with their length.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any, Final, cast
 log = logging.getLogger("hsdns.server.tls")
 
 READ_LEN: Final = 64 * 1024  # octets decrypted at a time
-# What Go's HTTP server says, in plain text, to a client that speaks plain text to it.
+# The response of Go's HTTP server, in plain text, to a client that sends plain text.
 PLAIN_HTTP: Final = (
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 )
 
 
 class TlsConnection(asyncio.Protocol):
-    """Decrypts for the protocol inside."""
+    """Decrypts for the inner protocol."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class TlsConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Tell the protocol inside."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        """Tell the inner protocol."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
         self._inside.connection_made(TlsTransport(self._transport, self))
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt, and hand on what comes out."""
+        """Decrypt, and pass on the plain text."""
         if self._is_over:
             return
         self._incoming.write(data)
@@ -73,25 +73,25 @@ class TlsConnection(asyncio.Protocol):
             self._fail(error)
 
     def eof_received(self) -> bool:
-        """Half-closed without close_notify: what is in progress is still answered."""
+        """Half-closed without close_notify: queries in progress are still answered."""
         return False if self._is_over else bool(self._inside.eof_received())
 
     def pause_writing(self) -> None:
-        """Tell the protocol inside."""
+        """Tell the inner protocol."""
         self._inside.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the protocol inside."""
+        """Tell the inner protocol."""
         self._inside.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the protocol inside."""
+        """Tell the inner protocol."""
         self._is_over = True
         self._transport = None
         self._inside.connection_lost(exc)
 
     def write(self, data: bytes) -> None:
-        """Encrypt and send; before the handshake there is nothing to say."""
+        """Encrypt and send; before the handshake is over there is nothing to send."""
         if not self._is_over and self._is_shaken:
             try:
                 self.ssl.write(data)
@@ -105,23 +105,23 @@ class TlsConnection(asyncio.Protocol):
         if not self._is_over:
             self._is_over = True
             if self._is_shaken:
-                with contextlib.suppress(ssl.SSLError):  # the client's is not waited for
+                with contextlib.suppress(ssl.SSLError):  # the client's close_notify is not awaited
                     self.ssl.unwrap()
                 self.flush()
 
     def flush(self) -> None:
-        """Send what is encrypted."""
+        """Send the encrypted octets."""
         if self._outgoing.pending and self._transport is not None:
             self._transport.write(self._outgoing.read())
 
     def _hear_end(self) -> None:
-        """Treat close_notify as the end of what the client sends."""
+        """Treat close_notify as the end of the client's data."""
         if not self._is_over and not self._inside.eof_received() and self._transport is not None:
             self.say_end()
             self._transport.close()
 
     def _fail(self, error: ssl.SSLError) -> None:
-        """End a connection whose TLS went wrong, after the alert that says why."""
+        """End a connection after a TLS error, with the alert that gives the reason."""
         log.debug("tls: %s", error)
         self._is_over = True
         if self._transport is None:
@@ -136,7 +136,7 @@ class TlsConnection(asyncio.Protocol):
 
 
 class TlsTransport(asyncio.Transport):
-    """The transport that the protocol inside sees."""
+    """The transport of the inner protocol."""
 
     def __init__(self, outside: asyncio.Transport, connection: TlsConnection) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class TlsTransport(asyncio.Transport):
         self._connection = connection
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Ask the transport outside; `ssl_object` is the connection's."""
+        """Return information of the outer transport; `ssl_object` is the connection's."""
         if name == "ssl_object":
             return self._connection.ssl
         return self._outside.get_extra_info(name, default)
@@ -154,7 +154,7 @@ class TlsTransport(asyncio.Transport):
         self._connection.write(bytes(data))
 
     def close(self) -> None:
-        """Close after what was written has gone out."""
+        """Close after the written data have been sent."""
         self._connection.say_end()
         self._outside.close()
 
@@ -163,24 +163,24 @@ class TlsTransport(asyncio.Transport):
         self._outside.abort()
 
     def can_write_eof(self) -> bool:
-        """Tell that the end can be said."""
+        """Return that it can send EOF."""
         return True
 
     def write_eof(self) -> None:
-        """Say that nothing more follows; what the client still sends is thrown away."""
+        """Send close_notify, after which nothing is sent; further data of the client are discarded."""
         self._connection.say_end()
         self._outside.write_eof()
 
     def is_closing(self) -> bool:
-        """Tell whether it is closed, or about to be."""
+        """Return whether it is closed or closing."""
         return self._outside.is_closing()
 
     def is_reading(self) -> bool:
-        """Tell whether data are received."""
+        """Return whether it receives data."""
         return self._outside.is_reading()
 
     def pause_reading(self) -> None:
-        """Receive no data for now; what one read brought may still come."""
+        """Receive no data for now; data that were already read may still arrive."""
         self._outside.pause_reading()
 
     def resume_reading(self) -> None:
@@ -188,13 +188,13 @@ class TlsTransport(asyncio.Transport):
         self._outside.resume_reading()
 
     def get_write_buffer_size(self) -> int:
-        """How much waits to be sent, in octets."""
+        """Return the number of octets that wait to be sent."""
         return self._outside.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Say when writing pauses."""
+        """Set when writing pauses."""
         self._outside.set_write_buffer_limits(high, low)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Refuse: the protocol inside stays."""
+        """Refuse: the inner protocol cannot be replaced."""
         raise NotImplementedError

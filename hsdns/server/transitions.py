@@ -1,6 +1,6 @@
-"""A table of transitions, and what runs by it.
+"""State machines, defined by tables of transitions.
 
-Path: instance.py and lifecycle.py have a table each; whatever happens to them is an event that their table knows.
+Path: instance.py and lifecycle.py have a table each; everything that happens to them is an event in their table.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class Transition(NamedTuple, Generic[S, E]):
 
 
 class ImpossibleEventError(RuntimeError):
-    """An event that the table does not have in the present state: a fault of the server."""
+    """The table has no such event in the present state: a fault of the server."""
 
 
 class StateMachine(Generic[S, E]):
-    """The present state of something whose life is a table."""
+    """The present state of an object whose states are defined by a table."""
 
     def __init__(self, table: Iterable[Transition[S, E]], initial: S) -> None:
         self.state = initial
         self._following = {(row.state, row.event): row.following for row in table}
 
     def fire(self, event: E) -> S:
-        """Take an event; return the state after it, or raise ImpossibleEventError."""
+        """Process an event; return the state after it, or raise ImpossibleEventError."""
         following = self._following.get((self.state, event))
         if following is None:
             raise ImpossibleEventError(

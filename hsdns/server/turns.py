@@ -1,10 +1,10 @@
-"""Turns of the loop, shared between the connections of all clients.
+"""Shares the event loop fairly between the connections of all clients.
 
-Path: tcp.py and doh.py enter their connections; all of the process share one Turns.
-Rule 1: in a turn of the loop at most STEPS steps are made and about SECONDS are spent, whatever has arrived on however
-        many connections; then everything else on the loop has its turn.
-Rule 2: clients take steps one after the other, so one with much to do delays another by a step only; the connections of
-        a client take turns for its steps, so that more connections are no more steps.
+Path: tcp.py and doh.py enter their connections; one Turns serves the whole process.
+Rule 1: one iteration of the loop makes at most STEPS steps and spends about SECONDS on them, however much has arrived
+        on however many connections; then all other tasks of the loop run.
+Rule 2: clients make their steps one after the other, so a client with much work delays others by one step only.  The
+        connections of a client share its steps, so more connections do not get it more steps.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-STEPS: Final = 64  # a turn
-SECONDS: Final = 0.0005  # after which no more steps begin in a turn
+STEPS: Final = 64  # in one iteration of the loop
+SECONDS: Final = 0.0005  # after which no more steps begin in an iteration
 _FEW: Final = 8
 FAILED: Final = "a message cannot be handled; its connection is closed"
 
@@ -23,32 +23,32 @@ log = logging.getLogger("hsdns.server")
 
 
 class TakesSteps(Protocol):
-    """A connection that has messages waiting."""
+    """A connection with waiting messages."""
 
     @property
     def client(self) -> bytes:
         """Its client, as client_of() in sent_away.py names it; it does not change."""
 
     def step(self) -> bool:
-        """Handle one message; tell whether the next one may follow."""
+        """Handle one message; return whether the next one may follow."""
 
     def end_turn(self) -> None:
-        """Write what the steps of this turn have brought."""
+        """Write the replies of the steps in this iteration."""
 
     def close(self) -> None:
-        """Close, after a step that has failed."""
+        """Close, after a failed step."""
 
 
 class Turns:
-    """Lets connections take steps; `call_soon` calls a function in the next turn of the loop."""
+    """Lets connections make steps; `call_soon` calls a function in the next iteration of the loop."""
 
     def __init__(
         self, clock: Callable[[], float], call_soon: Callable[[Callable[[], None]], object]
     ) -> None:
         self._clock = clock
         self._call_soon = call_soon
-        self._clients: deque[bytes] = deque()  # the one whose step is next first
-        self._lines: dict[bytes, deque[TakesSteps]] = {}  # of each of them, never empty
+        self._clients: deque[bytes] = deque()  # the client with the next step first
+        self._lines: dict[bytes, deque[TakesSteps]] = {}  # of each client, never empty
         self._entered: set[TakesSteps] = set()
         self._left = STEPS
         self._spent = 0.0
@@ -56,7 +56,7 @@ class Turns:
         self._is_running = False
 
     def enter(self, connection: TakesSteps) -> None:
-        """Let a connection take steps as long as it has any, from now on; again changes nothing."""
+        """Let a connection make steps from now on, as long as it has any; does nothing if it is entered already."""
         if connection not in self._entered:
             self._append(connection)
             self._run()
@@ -82,7 +82,7 @@ class Turns:
         return connection
 
     def _run(self) -> None:
-        if self._is_running:  # a step or the end of a turn has entered a connection
+        if self._is_running:  # a step, or end_turn(), has entered a connection
             return
         self._is_running = True
         stepped: dict[TakesSteps, None] = {}
@@ -101,14 +101,14 @@ class Turns:
             self._left -= 1
             self._spent += now - before
             before = now
-        for connection in stepped:  # what one of these enters waits for the next turn
+        for connection in stepped:  # connections that these calls enter wait for the next iteration
             try:
                 connection.end_turn()
             except Exception:
                 log.exception(FAILED)
                 connection.close()
         self._is_running = False
-        # A few short steps do not pay for a call; they count in the next turn.
+        # After a few short steps no callback is scheduled, which would cost more; they count in the next iteration.
         if not self._has_next and (
             clients or self._left < STEPS - _FEW or self._spent > SECONDS / _FEW
         ):

@@ -1,11 +1,12 @@
-"""UDP on the loop: take a batch, answer, send.
+"""UDP on the event loop: receives a batch of queries, answers it, and sends the replies.
 
-Path: steps 1, 2 and 7 for UDP where there is no compiled fast path; workers.py does them in threads where there is.
-Rule 1: a turn of the loop reads what has arrived, for READING seconds, and answers at once what the answer table knows.
-        The rest waits in a queue like that of the workers, and is taken from it turn by turn (udp_listener.py).  More
-        than one batch is read because the kernel's buffer is not fair: what lies there waits behind every client.
-Rule 2: the processor can be exchanged between two batches (a reload); the socket stays.
-Rule 3: a datagram that cannot be sent is dropped and counted, as the network would drop it.
+Path: steps 1, 2 and 7 for UDP without a compiled fast path; workers.py does them in threads with one.
+Rule 1: each iteration of the loop reads datagrams for READING seconds, and answers at once those that the answer table
+        can answer.  The others wait in a queue like that of the workers, from which later iterations answer them
+        (udp_listener.py). It reads more than one batch because the kernel's buffer is not fair: a query in it waits
+        behind those of all other clients.
+Rule 2: the processor can be replaced between two batches (a reload); the socket stays.
+Rule 3: a datagram that cannot be sent is dropped and counted, as if the network had dropped it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from hsdns.fastpath import Batch, MissQueue
 from hsdns.query import QueryProcessor
 from hsdns.server.udp_listener import BATCH_LEN, TURN, UdpListener, batches_in
 
-READING: Final = 2 * TURN  # seconds; to read a miss takes much less than to answer it
+READING: Final = 2 * TURN  # seconds; reading a miss takes much less time than answering it
 
 
 class UdpServer(UdpListener):
@@ -40,11 +41,11 @@ class UdpServer(UdpListener):
         self._senders = [self._batch]
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         asyncio.get_running_loop().add_reader(self.sock.fileno(), self._read_batch)
 
     def stop_reading(self) -> None:
-        """Take what has already arrived, and no more; replies still go out."""
+        """Process the datagrams that have already arrived, and no more; replies are still sent."""
         if self._is_closed:
             return
         asyncio.get_running_loop().remove_reader(self.sock.fileno())
@@ -57,7 +58,7 @@ class UdpServer(UdpListener):
             self._take()
 
     def close(self) -> None:
-        """Stop reading and release the port; what is still being answered is lost."""
+        """Stop reading and close the socket; queries in progress get no reply."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -65,7 +66,7 @@ class UdpServer(UdpListener):
         self.sock.close()
 
     def statistics(self) -> tuple[int, dict[int, int]]:
-        """Queries that were dropped because too many waited, and replies that were not sent, by errno."""
+        """The number of dropped queries, because too many waited, and of replies that were not sent, by errno."""
         return self._count_drops(), self._batch.statistics().send_errors
 
     def _read_batch(self) -> None:
@@ -89,7 +90,7 @@ class UdpServer(UdpListener):
         self._others.offer(0, [miss for miss in misses if miss not in first])
 
     def _take_some(self) -> None:
-        """Answer what waits, for one turn; the rest in the next one."""
+        """Answer waiting queries in this iteration of the loop; the rest in the next one."""
         self._take()
         self._has_next_turn = self._has_waiting() and not self._is_closed
         if self._has_next_turn:

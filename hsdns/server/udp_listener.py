@@ -1,18 +1,19 @@
-"""What reads UDP at one address: the part that does not depend on where a miss comes from.
+"""Answers the UDP queries of one address that the answer table could not answer.
 
 Path: step 7 for UDP, and the way from a miss of the answer table to query.py; udp.py and workers.py do the rest.
-Rule 1: a fault costs the query that caused it, never the others of its turn.
-Rule 2: the replies of a turn are sent together; those that come later leave at the end of
-        the turn in which they come.
-Rule 3: misses wait in a queue that is bounded and fair between clients (fastpath/miss_queue.py), and short under
-        lasting overload (queue_bound.py).  A turn of the loop takes them from it for TURN seconds, and BATCH_LEN at
-        most; then TCP, timers, health checks and all else that the server does gets its turn.  What waits for an
-        answer from elsewhere is bounded too (pending_queries.py).
-        What is too much is dropped and counted, as by the network.
-        Names of Services have a queue of their own, and half of each turn: the cluster has so many and no more, and the
-        table knows each of them once it was answered, but what can be made up is endless.
-Rule 4: a miss that has waited is looked up again: after a change all who ask for a name miss until the first is
-        answered, and the chain answers once for all of them.  What is known by then takes no turn from its client.
+Rule 1: an error affects the query that caused it, never the others of its batch.
+Rule 2: the replies of one iteration of the loop are sent together; replies that are completed later are sent at the end
+        of the iteration in which they are completed.
+Rule 3: misses wait in a queue that is bounded and fair between clients (fastpath/miss_queue.py), and shorter under
+        lasting overload (queue_bound.py).  Each iteration of the loop answers them for TURN seconds, and at most
+        BATCH_LEN; then TCP, timers, health checks and all other tasks run.  The number of queries that wait for data
+        from elsewhere is bounded, too (pending_queries.py).  Queries beyond these bounds are dropped and counted, as if
+        the network had dropped them.  Names of Services have a queue of their own, and half of the time: a cluster has
+        a limited number of them, and once answered they are in the answer table, but a client can invent any number of
+        other names.
+Rule 4: a miss that has waited is looked up in the answer table again: after a change, all clients that query a name
+        miss until the first query is answered, so the chain answers only once for all of them.  A query that is found
+        in the table then does not use up its client's turn in the queue.
 """
 
 from __future__ import annotations
@@ -35,44 +36,44 @@ from hsdns.server.queue_bound import QueueBound
 
 log = logging.getLogger("hsdns.server")
 
-BATCH_LEN: Final = 64  # datagrams in a turn of the loop
-KNOWN: Final = 16  # of a client in its turn that the answer table knows by now: together as dear as one for the chain
+BATCH_LEN: Final = 64  # datagrams in one iteration of the loop
+KNOWN: Final = 16  # a client's queries in its turn, if the table can answer them by now: as costly as one for the chain
 TURN: Final = 0.0005  # seconds
-_LEAST_TRUE_SIZE: Final = 512  # octets; Linux counts more of its buffer for any datagram
+_LEAST_TRUE_SIZE: Final = 512  # octets; Linux charges more of its buffer for any datagram
 
 Miss = tuple[int, bytes, bytes, bytes]  # index of the sender, query, client's address, control data
 
 
 class Sender(Protocol):
-    """What sends replies from one socket; it drops and counts those that the kernel does not take."""
+    """Sends replies from one socket; it drops and counts those that the kernel does not accept."""
 
     def send(self, replies: Any, /) -> None:
         """Send replies, each with the client's address and the control data of its query."""
 
 
 class Queue(Protocol):
-    """Misses that wait, fair between clients."""
+    """A queue of misses, fair between clients."""
 
     @property
     def dropped(self) -> int:
-        """How many were dropped."""
+        """The number of dropped misses."""
 
     def __len__(self) -> int: ...
 
     def take(self, most: int) -> list[Miss]:
-        """Take the next, at most so many."""
+        """Remove and return the next misses, at most this many."""
 
     def give_turn_back(self) -> None:
-        """Give the client of the last one taken its turn back."""
+        """Let the client of the last removed miss have its turn again."""
 
     def set_capacity(self, capacity: int) -> None:
-        """Change how many may wait."""
+        """Set the number of misses that may wait."""
 
 
 class UdpListener:
-    """What answers at one UDP address; `faults` is what rules of faults do at it.
+    """Answers at one UDP address; `faults` has the effects of rules of faults on it.
 
-    `queues` are those of the names of Services, and of all others.
+    `queues` has the queue for the names of Services, and the one for all other names.
     """
 
     faults = NO_FAULTS
@@ -91,15 +92,15 @@ class UdpListener:
         self._bounds = QueueBound(clock()), QueueBound(clock())
         self._pending = PendingQueries()
         self._refused = 0  # because too many were pending
-        self._has_left = False  # misses at the end of the last turn
+        self._has_left = False  # misses at the end of the last iteration
         self._processor = processor
         self._spawn = spawn
         self._clock = clock
         self._senders: Sequence[Sender] = ()  # one for each socket
         self._out: list[list[tuple[bytes, bytes, bytes]]] = [[] for _ in self.sockets]
         self._is_collecting = False
-        self._late = 0  # replies to send at the end of the turn
-        self._is_closed = False  # the socket's number may be another one's then
+        self._late = 0  # replies to send at the end of the iteration
+        self._is_closed = False  # the number of the socket may belong to another one then
 
     @property
     def sock(self) -> socket.socket:
@@ -108,17 +109,17 @@ class UdpListener:
 
     @property
     def pending(self) -> int:
-        """How many queries wait for an answer from elsewhere."""
+        """The number of queries that wait for data from elsewhere."""
         return self._pending.total + self._late
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it is bound to all addresses, so that each datagram says which of them was asked."""
+        """Whether it is bound to all addresses, so that each datagram reports the local one that it was sent to."""
         return self.local.address in ("0.0.0.0", "::")
 
     @property
     def processor(self) -> QueryProcessor:
-        """What answers; it may be exchanged between two batches."""
+        """The query processor; it may be replaced between two batches."""
         return self._processor
 
     @processor.setter
@@ -127,18 +128,18 @@ class UdpListener:
         self._exchange_table()
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         raise NotImplementedError
 
     def drain_to(self, successor: UdpListener) -> None:
-        """Have a successor at the same address answer each query that this one has not begun, where it can."""
+        """Pass queries that are not in progress to a successor at the same address, if possible."""
 
     def stop_reading(self) -> None:
-        """Take what has already arrived, and no more; replies still go out."""
+        """Process the datagrams that have already arrived, and no more; replies are still sent."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Stop reading and release the port; what is still being answered is lost."""
+        """Stop reading and close the sockets; queries in progress get no reply."""
         raise NotImplementedError
 
     def kill(self) -> None:
@@ -146,11 +147,11 @@ class UdpListener:
         self.close()
 
     def statistics(self) -> tuple[int, dict[int, int]]:
-        """Datagrams that were dropped because there were too many, and replies that were not sent, by errno."""
+        """The number of dropped datagrams, because there were too many, and of replies that were not sent, by errno."""
         raise NotImplementedError
 
     def _count_drops(self) -> int:
-        """How many queries were dropped because too many waited."""
+        """The number of queries that were dropped because too many waited."""
         return sum(each.dropped for each in self._waiting) + self._refused
 
     def _has_waiting(self) -> bool:
@@ -161,7 +162,7 @@ class UdpListener:
         """Use the processor's table from the next batch on."""
 
     def _take(self) -> None:
-        """Answer what waits, for one turn of the loop."""
+        """Answer waiting queries in one iteration of the loop."""
         self._answer_all(self._turn())
 
     def _turn(self) -> Iterator[Miss]:
@@ -189,7 +190,7 @@ class UdpListener:
         self._has_left = has_left
 
     def _answer_all(self, misses: Iterable[Miss]) -> None:
-        """Have queries answered that the table did not know, and send at once what is known at once."""
+        """Answer misses, and send the replies that are ready at once."""
         self._is_collecting = True
         try:
             for miss in misses:
@@ -201,7 +202,7 @@ class UdpListener:
     def _answer_known(
         self, index: int, wire: bytes, address: bytes, control: bytes, now: float
     ) -> bool:
-        """Answer what the answer table knows by now; False if it does not."""
+        """Answer from the answer table; return False if it cannot answer by now."""
         lookup = self._processor.lookup
         reply = lookup and lookup(wire, client=address, limit=None, now=now)
         if reply:
@@ -245,7 +246,7 @@ class UdpListener:
         if not self._is_collecting:
             if not self._late:
                 asyncio.get_running_loop().call_soon(self._send)
-            self._late += 1  # pending until it is sent, or the socket might be closed before
+            self._late += 1  # pending until it is sent, because the socket might be closed before
 
     def _send(self) -> None:
         self._late = 0
@@ -257,9 +258,9 @@ class UdpListener:
 
 
 def batches_in(sock: socket.socket) -> int:
-    """How many batches may lie in a socket's receive buffer, at most, with one more that shows the end.
+    """The maximum number of batches in a socket's receive buffer, plus one that shows the end.
 
-    A listener that closes takes no more than these, or a client that goes on asking could keep it open.
+    A listener that closes reads no more than these, because a client that goes on sending could keep it open.
     """
     size = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     return size // (_LEAST_TRUE_SIZE * BATCH_LEN) + 2

@@ -1,10 +1,10 @@
-"""A Unix socket for its owner alone.
+"""A Unix socket that only its owner can use.
 
 Path: http.py listens on it for addresses that begin with `unix:`.
-Rule 1: the socket has mode 0600 from its first moment, and its folder is one in which no other user can exchange it.
-Rule 2: nothing is removed but a socket of this user that no process listens on any more, and at the end the one that
-        was made here.  The folder is locked meanwhile, so that of two servers that start at once none removes the
-        socket of the other.
+Rule 1: the socket has mode 0600 from the beginning, and no other user can replace it in its folder.
+Rule 2: it removes only a socket of this user on which no process listens, and at the end the socket that it has made
+        itself.  It locks the folder meanwhile, so that of two servers that start at once, neither removes the other's
+        socket.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Final
 
 PREFIX: Final = "unix:"
-MAX_PATH: Final = 103  # octets; macOS takes one less than these with the zero at the end, Linux 107
+MAX_PATH: Final = 103  # octets; macOS allows 104 with the terminating zero, Linux 108
 
 
 class UnixSocketError(ValueError):
-    """A sentence without its subject: why a socket cannot be made at a path."""
+    """Why a socket cannot be made at a path, as a sentence without its subject."""
 
 
 class UnixSocket:
@@ -64,7 +64,7 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder of this user alone, or look at the one that is there; raise UnixSocketError."""
+    """Make a folder that only this user can access, or check an existing one; raise UnixSocketError."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True)
     found = folder.stat()
@@ -88,7 +88,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove the socket of a server that is gone; raise UnixSocketError for anything else at the path."""
+    """Remove the socket of a server that has ended; raise UnixSocketError for anything else at the path."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def _remove_stale(path: Path) -> None:
 
 
 def listens(path: Path) -> bool:
-    """Whether a process listens on a socket; raise OSError where that cannot be told."""
+    """Whether a process listens on a socket; raise OSError if this cannot be determined."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(1.0)
         try:

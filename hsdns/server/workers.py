@@ -1,11 +1,12 @@
-"""UDP in threads that answer known questions by themselves: one for each worker, each with a socket of its own.
+"""UDP in threads that answer from the answer table: one thread for each worker, each with a socket of its own.
 
-Path: steps 1, 2 and 7 for UDP where there is a compiled fast path; udp.py does the same on the loop without it.
-Rule 1: a thread is one call into compiled code that needs no Python: it receives, looks up, sends, in batches.
-Rule 2: what a thread does not know waits in two queues, from which the loop takes it turn by turn (udp_listener.py).
-Rule 3: the table can be exchanged between two batches (a reload); sockets and threads stay.
-Rule 4: workers whose number changes drain to a successor at their address: it answers what they do not know, so that
-        they close as soon as they have answered what they have begun, and lose nothing.
+Path: steps 1, 2 and 7 for UDP with a compiled fast path; udp.py does them on the loop without one.
+Rule 1: a thread is one call into compiled code that needs no Python: it receives, looks up and sends in batches.
+Rule 2: a query that a thread cannot answer waits in one of two queues, from which the loop answers it
+        (udp_listener.py).
+Rule 3: the table can be replaced between two batches (a reload); sockets and threads stay.
+Rule 4: if the number of workers changes, the old workers pass queries that they cannot answer to the new workers at
+        their address, so that they close as soon as they have answered the queries in progress, and lose none.
 """
 
 from __future__ import annotations
@@ -49,19 +50,19 @@ class UdpWorkers(UdpListener):
         self._exchange_table()
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         for thread in self._threads:
             thread.start()
         for queue in (self._first, self._others):
             asyncio.get_running_loop().add_reader(queue.fileno(), self._take)
 
     def drain_to(self, successor: UdpListener) -> None:
-        """Have the workers that succeed these answer each query that these have not begun."""
+        """Pass queries that are not in progress to the workers that succeed these."""
         assert isinstance(successor, UdpWorkers), "there is one kind in a process"
         self.successor = successor
 
     def stop_reading(self) -> None:
-        """End the threads, take what has already arrived, and no more; replies still go out."""
+        """End the threads, process the datagrams that have already arrived, and no more; replies are still sent."""
         self._end_threads()
         if self._is_closed:
             return
@@ -71,7 +72,7 @@ class UdpWorkers(UdpListener):
             self._take()
 
     def close(self) -> None:
-        """End the threads and release the port; what is still being answered is lost."""
+        """End the threads and close the sockets; queries in progress get no reply."""
         self._end_threads()
         self._is_closed = True
         for queue in (self._first, self._others):
@@ -80,7 +81,7 @@ class UdpWorkers(UdpListener):
             sock.close()
 
     def statistics(self) -> tuple[int, dict[int, int]]:
-        """Queries that were dropped because too many waited, and replies that were not sent, by errno."""
+        """The number of dropped queries, because too many waited, and of replies that were not sent, by errno."""
         errors: dict[int, int] = {}
         for worker in self._workers:
             for code, count in worker.statistics().send_errors.items():
@@ -90,7 +91,7 @@ class UdpWorkers(UdpListener):
     def _end_threads(self) -> None:
         for worker, sock in zip(self._workers, self.sockets, strict=True):
             worker.stop()
-            # Linux says ENOTCONN to this, and still wakes the thread that waits for datagrams (net/ipv4/af_inet.c).
+            # Linux returns ENOTCONN, and still wakes the thread that waits for datagrams (net/ipv4/af_inet.c).
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RD)
         for thread in self._threads:
@@ -98,7 +99,7 @@ class UdpWorkers(UdpListener):
                 thread.join()
 
     def _empty(self, index: int, sock: socket.socket) -> None:
-        """Answer on the loop what lies in a socket that no thread reads any more."""
+        """Answer on the loop the datagrams in a socket that no thread reads any more."""
         sock.setblocking(False)
         batch = Batch(sock.fileno(), self.is_wildcard)
         for _ in range(batches_in(sock)):
@@ -109,7 +110,7 @@ class UdpWorkers(UdpListener):
                 break
 
     def _exchange_table(self) -> None:
-        table: Any = self.processor.table  # the compiled twin's, here
+        table: Any = self.processor.table  # always the compiled table here
         for worker in self._workers:
             worker.exchange(table)
 
@@ -119,7 +120,7 @@ class UdpWorkers(UdpListener):
         return self.successor is None and super()._answer_known(index, wire, address, control, now)
 
     def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
-        if not address:  # that is how the kernel says that the socket was shut down
+        if not address:  # the kernel's sign that the socket was shut down
             return
         if self.successor is not None:
             self.successor._answer(0, wire, address, control)

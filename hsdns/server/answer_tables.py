@@ -1,14 +1,15 @@
-"""The answer tables of all listeners: counted at every scrape, logged every LOG_INTERVAL.
+"""The answer tables of all listeners: reads their counts before each scrape, and logs their hits every LOG_INTERVAL.
 
-Path: lifecycle.py, beside the sockets; plugins/prometheus.py has fold() called before it shows the metrics.
-Rule 1: a table counts while any listener has it.  After that it is counted twice: by the fold that finds it exchanged,
-        and by the next one, since a worker may have been in the middle of a batch.
-Rule 2: each count is added once and each line written once, however often fold() is called.
-Rule 3: lines are written some in a turn, those of a table that was exchanged too: 65,536 may wait, which take seconds.
-        It is kept until they are written, but only the last one of a listener: with its lines and the configuration
-        that it belongs to it has 10 MB and more, and a loop that has much to do writes slower than reloads come.
-        Only the end of the process writes all lines at once.
-Rule 4: while nobody reads the log, lines are discarded where they wait, without a look at them.
+Path: lifecycle.py, beside the sockets; plugins/prometheus.py calls fold() before it makes its page.
+Rule 1: a table is counted while a listener uses it.  After a listener has replaced its table, the old table is counted
+        twice more, by the fold() that notices this and by the next one, because a worker may have been in the middle of
+        a batch.
+Rule 2: each count is added once and each line is written once, however often fold() is called.
+Rule 3: each iteration of the loop writes a limited number of lines, also for a table that was replaced: up to 65,536
+        lines may wait, and to write them takes seconds.  A replaced table is kept until its lines are written, but only
+        the last one of each listener: with its lines and its configuration, such a table takes 10 MB or more, and a
+        busy loop writes more slowly than reloads arrive.  Only the end of the process writes all lines at once.
+Rule 4: while nobody reads the log, waiting lines are discarded without being read.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from hsdns.server.recomputation import Recomputation
 from hsdns.server.udp_listener import UdpListener
 from hsdns.wire.name import Name
 
-LOG_INTERVAL: Final = 0.05  # seconds between looks at what is to be logged
+LOG_INTERVAL: Final = 0.05  # seconds between two checks for lines to log
 IDLE_INTERVAL: Final = 2.0
-LOG_LINES: Final = 500  # in an interval, of a table: 10,000 lines a second
-LOG_SLICE: Final = 16  # lines in a turn of the loop: half a millisecond
-MAX_LOG_LINES: Final = 65_536  # that are written at the end
+LOG_LINES: Final = 500  # lines of one table in an interval: 10,000 lines a second
+LOG_SLICE: Final = 16  # lines in one iteration of the loop: half a millisecond
+MAX_LOG_LINES: Final = 65_536  # lines that are written at the end of the process
 SHED_REASONS: Final = ("query", "response")
 
 
@@ -43,14 +44,14 @@ def make_writer(
     versions: Versions,
     queries: QueryTap | None = None,
 ) -> AnswerTableWriter | None:
-    """The answer table of a listener with its writer; None where no reply of its blocks may be stored."""
+    """The answer table of a listener with its writer; None if no reply of its blocks may be stored."""
     tap = (None, 0) if queries is None else (queries.tap, queries.source(server))
     writer = AnswerTableWriter(server, blocks, versions, *tap)
     return writer if writer.is_needed else None
 
 
 def shed_drops(metrics: Registry) -> Counter:
-    """The counter of `shed`; it counts for the servers that it has values of."""
+    """The counter of `shed`; it counts only for servers that already have a value."""
     return metrics.counter(
         "coredns_shed_dropped_total",
         "Counter of queries and responses dropped, per server, by reason.",
@@ -59,10 +60,10 @@ def shed_drops(metrics: Registry) -> Counter:
 
 
 class AnswerTables:
-    """All tables of the process, and what the UDP sockets have counted.
+    """All answer tables of the process, and the counts of the UDP sockets.
 
-    `listeners` gives those of all configurations, the one that serves last: its tables are the ones that gauges show.
-    `recomputation` are told of all tables.
+    `listeners` returns the listeners of all configurations, the serving one last: gauges show its tables.
+    `recomputation` is told of all tables.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class AnswerTables:
     ) -> None:
         self._listeners = listeners
         self._recomputation = recomputation
-        # What was seen of each that is counted, by the counter's name; a dict, for its order.
+        # The counts of each table and socket at the last fold(), by the counter's name; a dict keeps the order.
         self._tables: dict[AnswerTableWriter, _Seen] = {}
         self._sockets: dict[UdpListener, _Seen] = {}
         self._exchanged: list[AnswerTableWriter | UdpListener] = []  # counted once more
@@ -111,11 +112,11 @@ class AnswerTables:
         metrics.before_collect(self.fold)
 
     def settle(self) -> None:
-        """Count what there is; called when listeners have exchanged their tables, or closed."""
+        """Add the current counts; called after listeners have replaced their tables or closed."""
         self.fold()
 
     def close(self) -> None:
-        """Log and count what there is; called when all listeners have closed."""
+        """Log the hits and add the counts; called after all listeners have closed."""
         if self._recomputation is not None:
             self._recomputation.detach()
         for table in self._tables:
@@ -123,7 +124,7 @@ class AnswerTables:
         self.fold()
 
     def fold(self) -> None:
-        """Add to the metrics what has been counted beside them."""
+        """Add the counts of tables and sockets to the metrics."""
         listeners = list(self._listeners())
         tables = [each.processor.writer for each in listeners]
         live = {table: None for table in tables if table is not None}
@@ -147,11 +148,11 @@ class AnswerTables:
         self._exchanged += [listener for listener in self._sockets if listener not in sockets]
 
     async def write_logs(self) -> None:
-        """Write the lines about what the tables have answered, and forget exchanged tables, until cancelled."""
+        """Write the log lines of hits, and release replaced tables, until cancelled."""
         if self._recomputation is not None:
             self._recomputation.attach_main()
         while True:
-            # A server that logs nothing is not woken for it.
+            # A server that logs nothing is not woken for this.
             writers = (each.processor.writer for each in self._listeners())
             logs = any(
                 each is not None and each.hit_log.is_wanted for each in (*self._tables, *writers)
@@ -163,7 +164,7 @@ class AnswerTables:
                     if self._write_log(table, LOG_SLICE) < LOG_SLICE:
                         break
                     await sleep(0)
-            # No scrape has come, and a table is many octets.
+            # There was no scrape meanwhile, and a table takes much memory.
             if before and before is self._exchanged:
                 self.fold()
 
@@ -172,14 +173,14 @@ class AnswerTables:
             self._sockets.pop(each, None)
             return
         if is_last and self._write_log(each, LOG_SLICE) == LOG_SLICE:
-            each.table.clear()  # write_logs() has more to do
+            each.table.clear()  # write_logs() continues
             return
         each.hit_log.lose(each.table.discard_log())
         self._count_drops(each, self._tables.pop(each))
 
     @staticmethod
     def _write_log(table: AnswerTableWriter, most: int) -> int:
-        """Write so many lines at most; return how many there were."""
+        """Write at most this many lines; return how many were written."""
         if not table.hit_log.is_wanted:
             return 0
         if table.hit_log.is_refused():
@@ -234,10 +235,10 @@ class AnswerTables:
 
 
 class _Seen(dict[tuple[str, tuple[str, ...]], float]):
-    """What has been added to the metrics for one table or socket, by metric and labels."""
+    """The counts of one table or socket that are already in the metrics, by metric and labels."""
 
     def add(self, counter: Counter, amounts: Mapping[tuple[str, ...], float]) -> None:
-        """Add to a counter what has come since the last time."""
+        """Add to a counter the increase since the last call."""
         for labels, amount in amounts.items():
             new = amount - self.get((counter.name, labels), 0)
             self[counter.name, labels] = amount

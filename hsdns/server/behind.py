@@ -1,4 +1,4 @@
-"""How far rules of `fault` keep answers behind the newest state of the cluster, as a metric.
+"""A metric: how old the answers are that rules of `fault` cause, compared with the newest state of the cluster.
 
 Path: lifecycle.py makes one; before each scrape -> plugins/kubernetes/faults.py.
 """
@@ -15,7 +15,7 @@ from hsdns.plugins.kubernetes.faults import behind
 
 
 class BehindGauge:
-    """Measures the rules of all `configurations`, and those of the control door; `clock` gives monotonic seconds."""
+    """Measures the rules of all `configurations` and of the control door; `clock` gives monotonic seconds."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class BehindGauge:
         metrics.before_collect(self._measure)
 
     def _measure(self) -> None:
-        """Set the gauge of each rule that stands, and remove those of others."""
+        """Set the gauge of each active rule, and remove the gauges of ended rules."""
         now, found = self._clock(), dict[tuple[str, ...], float]()
         for configuration in self._configurations():
             sets = [each.rules for each in configuration.plugins if isinstance(each, Fault)]

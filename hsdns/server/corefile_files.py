@@ -1,8 +1,9 @@
 """The files that a Corefile was read from, and whether one of them has changed since.
 
-Path: cli/launch.py has the parser read through it; corefile_reader.py asks before it has the Corefile parsed again.
-Rule 1: what counts is what the parser was given: the octets of each file, the files of each glob, or the error.  So
-        modification times do not matter, and a change between two reads is not missed.
+Path: cli/launch.py lets the parser read files through it; corefile_reader.py checks it before it parses the Corefile
+again.
+Rule 1: changes are detected in what the parser received: the octets of each file, the file names of each glob, or the
+        error.  So modification times do not matter, and a change between two reads is not missed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class CorefileFiles:
         self._globs: dict[str, Sequence[str]] = {}
 
     def start(self) -> None:
-        """Forget what was read for an earlier parse."""
+        """Forget the files of the previous parse."""
         self._files, self._globs = {}, {}
 
     def open_file(self, path: str) -> str:
@@ -46,7 +47,7 @@ class CorefileFiles:
         return found
 
     def have_changed(self) -> bool:
-        """Read all of them again; return whether the parser would be given something else."""
+        """Read all files again; return whether the parser would receive anything else."""
         return any(
             list(self._list_files(pattern)) != list(found) for pattern, found in self._globs.items()
         ) or any(self._digest_of(path) != digest for path, digest in self._files.items())

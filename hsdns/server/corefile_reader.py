@@ -1,8 +1,8 @@
-"""Read the Corefile at the start and at each reload.
+"""Reads the Corefile at the start and at each reload.
 
-Path: lifecycle.py asks it; cli/launch.py says how a Corefile is parsed.
-Rule 1: a file that cannot be read, or be put to use, is tried once, not every 30 seconds.
-Rule 2: a file that has not changed is not parsed again; lifecycle.py has a reload read in a thread.
+Path: lifecycle.py calls it; cli/launch.py defines how a Corefile is parsed.
+Rule 1: a file that cannot be read or used is tried once, not every 30 seconds.
+Rule 2: an unchanged file is not parsed again; at a reload lifecycle.py reads in a thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger("hsdns.server")
 class CorefileReader:
     """Remembers which Corefile was read last; `load` parses it again and raises CorefileError.
 
-    `has_changed` tells whether `load` would read anything else than the last time.
+    `has_changed` returns whether `load` would read anything else than the last time.
     """
 
     def __init__(
@@ -27,10 +27,10 @@ class CorefileReader:
     ) -> None:
         self._load = load
         self._has_changed = has_changed
-        self._last: str | None = None  # its digest, or why it could not be read
+        self._last: str | None = None  # its digest, or the reason why it could not be read
 
     def read(self, *, only_if_changed: bool = False) -> Corefile | None:
-        """Parse it; return None where only a change is wanted and it is what was read last.  Raise CorefileError."""
+        """Parse it; if only a change is wanted, return None for an unchanged Corefile.  Raise CorefileError."""
         last = self._last
         if only_if_changed and last is not None and not self._has_changed():
             return None
@@ -47,7 +47,7 @@ class CorefileReader:
         return None if only_if_changed and self._last == last else corefile
 
     def read_for(self, plugins: Iterable[Plugin], *, only_if_changed: bool) -> Corefile | None:
-        """The same, where a file of a plugin that runs counts as a change too."""
+        """As read(), but a changed file of a running plugin counts as a change, too."""
         if only_if_changed and files_changed(plugins):
             only_if_changed = False
         return self.read(only_if_changed=only_if_changed)

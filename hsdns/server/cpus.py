@@ -1,6 +1,6 @@
-"""How many CPUs this process may use, which is the default number of workers.
+"""The number of CPUs that this process may use, which is the default number of workers.
 
-Path: cli/launch.py asks where --workers is not given, settings.py for `multisocket` without a number.
+Path: cli/launch.py calls it if --workers is not given, settings.py for `multisocket` without a number.
 Source: Linux cgroup-v2 `cpu.max`, cgroup-v1 `cpu.cfs_quota_us`; sched_getaffinity(2).
 """
 
@@ -16,7 +16,7 @@ _UNLIMITED: Final = float("inf")
 
 
 def usable_cpus(cgroup: Path = CGROUP) -> int:
-    """The CPUs that the scheduler may give, at most those that the container's limit pays for; at least 1."""
+    """The number of CPUs in the scheduler's affinity mask, limited by the container's CPU quota; at least 1."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not on Linux

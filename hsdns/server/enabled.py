@@ -1,6 +1,6 @@
-"""Show on /metrics which plugins each server block has.
+"""Exports as a metric which plugins each server block has.
 
-Path: lifecycle.py calls it when a configuration serves.
+Path: lifecycle.py calls it after a configuration has started to serve.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hsdns.wire.name import Name
 
 
 def show_enabled(metrics: Registry, configuration: Configuration) -> None:
-    """Show the handlers of each block that has `prometheus`, by server, zone and view."""
+    """Export the handlers of each block that has `prometheus`, by server, zone and view."""
     enable(
         metrics,
         {
@@ -29,6 +29,6 @@ def show_enabled(metrics: Registry, configuration: Configuration) -> None:
 
 
 def _is_first(block: AssembledBlock, listener: ServedAddress, zone: Name) -> bool:
-    """Tell whether a block's first key names a zone there: as in CoreDNS, only that one is shown as enabled."""
+    """Return whether a zone is that of a block's first key: as in CoreDNS, only that one is shown as enabled."""
     key = block.keys[0]
     return (key.zone, key.port, key.scheme) == (zone, listener.listen.port, listener.listen.scheme)

@@ -1,4 +1,4 @@
-"""Explanations of what a runtime's plugins answer: the edges that explanation/ has none of.
+"""Explanations of a configuration's answers: gives the package explanation/ its sockets, tasks and clocks.
 
 Path: control/explain.py, for a server; cli/explain_offline.py, for plugins that a command has started.
 """
@@ -25,7 +25,7 @@ from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 
 WAIT: Final = (
-    1.5  # seconds for the objects behind a question; a source has a shorter limit of its own
+    1.5  # seconds to read the objects behind a question; a source has a shorter timeout of its own
 )
 
 
@@ -36,7 +36,7 @@ def make_explainer(
     asks: bool,
     pause: Callable[[], Awaitable[None]],
 ) -> Explainer:
-    """What explains the configuration; with `asks` other servers are asked, `pause` is awaited between its steps."""
+    """Make the Explainer of a configuration; with `asks` it queries other servers; it awaits `pause` between steps."""
 
     async def in_watch(reading: Coroutine[Any, Any, Reading]) -> Reading:
         return await runtime.in_watch(reading, WAIT)
@@ -68,7 +68,7 @@ async def explain_lookup(
 ) -> Explanation:
     """Explain the lookup of a program, once the cluster has been read; raise AskingError.
 
-    No other server is asked: the clock of the lookup is a virtual one.
+    It queries no other server, because the clock of the lookup is virtual.
     """
     explainer = make_explainer(configuration, runtime, asks=False, pause=pause)
 

@@ -1,11 +1,12 @@
-"""The rules of the control door: added while the server runs, in force in each configuration, ended by time.
+"""The rules of the control door: added at run time, active in each configuration, and ended by time.
 
-Path: control/faults.py calls it; lifecycle.py has it put the rules into the server blocks that they may be about, each
-time the processors of an instance are made.
-Rule 1: only blocks that a rule may be about get its handler, and so lose the answer table; the others are as before.
-        Rules about connections and misses are asked by the listeners, and take no block out of the table.
-Rule 2: an expired rule decides nothing (faults/rule.py); the timer here gives its blocks the answer table back.
-Rule 3: the rules outlive a reload.
+Path: control/faults.py calls it; whenever the processors of an instance are made, lifecycle.py lets it add the rules to
+the server blocks that they may apply to.
+Rule 1: only blocks that a rule may apply to get its handler, and with it lose their answer table; all other blocks stay
+        unchanged.  Listeners apply the rules about connections and misses themselves, so these rules take no block's
+        answer table.
+Rule 2: an expired rule has no effect (faults/rule.py); the timer here gives its blocks their answer table back.
+Rule 3: rules survive a reload.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ from hsdns.server.restarts import Process, Restarts
 from hsdns.server.runtime import ServerRuntime
 from hsdns.server.tcp_listener import TcpListener
 
-# Where else than in a chain rules do something, by what they are about.
+# Where rules take effect outside of a chain, by their subject.
 _BESIDE: Final = {
     "connection": "to the connection of a query",
     "miss": "where the answer table has no reply",
     "process": "to the process",
     "watch": "to requests to the API server",
 }
-LIFETIME: Final = 600.0  # seconds, of a rule that says nothing else
+LIFETIME: Final = 600.0  # seconds, for a rule without a lifetime of its own
 
 
 class StandingFaults:
     """The rules of a process.
 
-    `rebuild` has the processors of the instance that serves made anew; `clock` gives monotonic seconds, `call_later`
-    calls a function after some seconds.  `listeners` is what the listeners look at, `process` what rules may restart,
+    `rebuild` makes the processors of the serving instance again; `clock` gives monotonic seconds, `call_later` calls a
+    function after some seconds.  `listeners` applies rules in the listeners, `process` is what rules may restart,
     `configurations` are those that run.
     """
 
@@ -69,7 +70,8 @@ class StandingFaults:
     ) -> None:
         self.rules = Rules(Random() if random is None else random, hits_metric(metrics))
         self.rules.on_spent = self._spent
-        # What finds pods, where no kubernetes block is asked; they may ask at addresses of their own.
+        # Finds the Pod of a client address, in place of the kubernetes blocks; these Pods may query other local
+        # addresses.
         self.pod_of: PodOf | None = None
         self._clock, self._rebuild, self._call_later = clock, rebuild, call_later
         self._configurations = configurations
@@ -83,18 +85,18 @@ class StandingFaults:
 
     @property
     def is_restarting(self) -> bool:
-        """Whether the process is killed, and not yet back."""
+        """Whether a rule has killed the process, and it has not restarted yet."""
         return self._restarts is not None and self._restarts.is_restarting
 
     def hold(self, configuration: Configuration) -> None:
-        """Have the clusters of a configuration that starts keep earlier states, and rules be in force there.
+        """Make the clusters of a starting configuration keep earlier states, and activate rules there.
 
-        From then on `configurations` has it, so that each change of the rules does it again.
+        From then on `configurations` contains it, so that each change of the rules applies to it.
         """
         hold(self, self.rules, configuration.plugins, self._clock)
 
     def place(self, configuration: Configuration, runtime: ServerRuntime) -> None:
-        """Put the rules into the blocks of a configuration that they may be about, and only there."""
+        """Add the rules to the blocks of a configuration that they may apply to, and only there."""
         handler = FaultHandler(
             self.rules,
             asyncio.sleep,
@@ -116,9 +118,9 @@ class StandingFaults:
         )
 
     def place_again(self, instances: Iterable[Instance]) -> None:
-        """Have the processors of those instances made anew whose blocks have other rules than they should."""
+        """Make the processors again of the instances whose blocks do not have the rules that they should have."""
         for each in instances:
-            # A start may be placing them just now, in a thread.
+            # A start may be placing rules at this moment, in a thread.
             if each.state is not State.SERVING or not self.is_placed(each.configuration):
                 each.names_answered_first_changed()
 
@@ -128,7 +130,7 @@ class StandingFaults:
         configuration: Configuration,
         lifetime: float | None = LIFETIME,
     ) -> Rule:
-        """Have a rule stand from now on, without another word for `lifetime` seconds; raise RuleError."""
+        """Activate a rule, for `lifetime` seconds unless it says otherwise; raise RuleError."""
         rule = self.make(words, configuration, lifetime)
         self.rules.add(rule)
         self._change()
@@ -140,7 +142,7 @@ class StandingFaults:
         configuration: Configuration,
         lifetime: float | None = LIFETIME,
     ) -> Rule:
-        """Make a rule that does not stand yet; raise RuleError."""
+        """Make a rule that is not active yet; raise RuleError."""
         self.rules.expire(self._clock())
         servers = [served.listen.server for served in configuration.listeners]
         wanted = read_rule(words, servers)
@@ -162,7 +164,7 @@ class StandingFaults:
                 place = rules.standing[name].place
                 raise RuleError(f'the rule "{name}" is written at {place}; remove it there')
         rule = self.rules.remove(name)
-        self.rules.expire(self._clock())  # what is spent, as _change() looks again later
+        self.rules.expire(self._clock())  # used-up rules too; _change() checks again later
         self._change()
         return rule
 
@@ -173,7 +175,7 @@ class StandingFaults:
         return found
 
     def beside_the_chain(self) -> list[str]:
-        """What the rules may do that is not done in a chain, in some words each; those of a chain are its handler's."""
+        """Descriptions of the rules that may take effect outside of a chain; handlers describe the others."""
         now = self._clock()
         return [
             f'the rule "{rule.name}" may do this {where}: {rule.what}'
@@ -183,23 +185,23 @@ class StandingFaults:
         ]
 
     def look(self) -> None:
-        """End the rules that are over."""
+        """End the expired rules."""
         self.rules.expire(self._clock())
         self._change()
 
     def end(self) -> None:
-        """Restart the process no more; one that is killed comes back, to end."""
+        """End all restarts; a killed process starts again at once, so that it can shut down."""
         if self._restarts is not None:
             self._restarts.close()
 
     def close(self) -> None:
-        """Forget the timer."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _change(self) -> None:
-        """After a change: the clusters, the processors, the listeners, and when to look again."""
+        """Apply a change of the rules to clusters, processors and listeners, and set the timer."""
         for configuration in self._configurations():
             self.hold(configuration)
         self._rebuild()
@@ -214,7 +216,7 @@ class StandingFaults:
             self._look_in(max(end - self._clock(), 0.0))
 
     def _spent(self) -> None:
-        """A rule has bitten as often as it may; one about a watch tells it in another thread."""
+        """A rule has reached its number of hits; a rule about a watch reports it from another thread."""
         if self._loop is None:
             self._look_in(0.0)
         else:
@@ -266,9 +268,9 @@ def corefile_rules(configuration: Configuration | None) -> list[Rules]:
 def _zones_for(
     rule: Rule | Wanted, configuration: Configuration
 ) -> Iterator[tuple[Zone, Sequence[AssembledBlock]]]:
-    """Those that a rule is about: for one about the state of the cluster, those with names of it.
+    """The blocks that a rule may apply to: for a rule about the state of the cluster, those with names of it.
 
-    One that must see all five-tuples is about all.
+    A rule that must see all five-tuples applies to all blocks.
     """
     sees_all = any(isinstance(part, Flow) for part in rule.selector.parts())
     if sees_all or not isinstance(rule.action, StateAction):

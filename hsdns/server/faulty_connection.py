@@ -1,11 +1,13 @@
-"""Connections that rules of faults are about: refused, hung, slow, or reset in the middle of a reply.
+"""Connections that a rule of faults makes fail: refused, hung, slow, or reset in the middle of a reply.
 
-Path: step 1 for TCP, TLS and HTTPS, as long as such a rule stands: tcp_listener.py accepts with it in place of tcp.py's
-and doh.py's own, which it calls once the rules have decided.
-Rule 1: the rules decide when the client has connected.  A connection that none is about is as any other from then on.
-Rule 2: `refuse` and `reset` send RST, as the kernel does for a socket that closes with SO_LINGER 0 (tcp(7)).  It has
-        accepted the connection before, so a client that is refused sees it reset, and not ECONNREFUSED.
-Rule 3: `slow` is a slow network: what waits to be sent is out of the connection's hands, so no time limit counts it.
+Path: step 1 for TCP, TLS and HTTPS, as long as such a rule is active: tcp_listener.py accepts connections with it in
+place of tcp.py and doh.py, whose protocols it uses after the rules have decided.
+Rule 1: the rules decide when the client has connected.  A connection that no rule matches behaves like any other from
+        then on.
+Rule 2: `refuse` and `reset` send RST, as the kernel does for a socket that closes with SO_LINGER 0 (tcp(7)).  The
+        server has accepted the connection before, so a refused client gets ECONNRESET instead of ECONNREFUSED.
+Rule 3: `slow` imitates a slow network: the connection has passed on its octets already, so none of its timeouts counts
+        them.
 """
 
 from __future__ import annotations
@@ -26,22 +28,22 @@ from hsdns.server.tcp_listener import TcpListener
 Decide = Callable[[str, Endpoint, Endpoint], Sequence[Bite]]
 Lifted = Callable[[], bool]
 TICK: Final = (
-    0.1  # seconds between two pieces of a slow connection, where a piece has an octet at least
+    0.1  # seconds between two pieces of a slow connection, if a piece has at least one octet
 )
-HIGH: Final = 262_144  # octets that wait to be sent slowly, until the connection makes no more
-POLL: Final = 0.01  # seconds between looks at whether all is sent
+HIGH: Final = 262_144  # octets waiting to be sent slowly, above which the connection writes no more
+POLL: Final = 0.01  # seconds between two checks whether all octets are sent
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
 class FaultyConnection(asyncio.Protocol):
-    """One that was just accepted; `decide` asks the rules about a server, a client and the address that it asks."""
+    """A newly accepted connection; `decide` applies the rules to a server, a client and the local address."""
 
     def __init__(self, listener: TcpListener, decide: Decide) -> None:
         self._listener, self._decide = listener, decide
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Have the rules decide, and do what they say."""
-        outside = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        """Let the rules decide, and apply their decision."""
+        outside = cast("asyncio.Transport", transport)  # uvloop's has another class
         ends = [transport.get_extra_info(name) for name in ("peername", "sockname")]
         bites: Sequence[Bite] = ()
         if None not in ends:
@@ -71,7 +73,7 @@ class FaultyConnection(asyncio.Protocol):
 
 
 class HungConnection(asyncio.Protocol):
-    """Takes what the client sends, and says nothing."""
+    """Reads from the client, and never replies."""
 
     pending = 0
 
@@ -80,17 +82,17 @@ class HungConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection in, so that it counts as any other."""
+        """Register the connection, so that it counts like any other."""
         self._transport = cast("asyncio.Transport", transport)
         self._listener.admit(self, self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Free the connection."""
         self._transport = None
         self._listener.discard(self)
 
     def expire(self, now: float) -> None:
-        """Close once the rule has ended; else a client may wait as long as it likes."""
+        """Close when the rule has ended; until then the client may wait without limit."""
         if self._lifted():
             self.close()
 
@@ -110,7 +112,7 @@ class HungConnection(asyncio.Protocol):
 
 
 class _Through:
-    """What speaks with a client, with a transport that misbehaves between them."""
+    """A protocol for one client, with a misbehaving transport between them."""
 
     def __init__(self, inside: Any, bite: Bite, lifted: Lifted) -> None:
         self._inside, self._action, self._lifted = inside, bite.rule.action, lifted
@@ -120,7 +122,7 @@ class _Through:
         return getattr(self._inside, name)
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Tell what is inside."""
+        """Tell the inner protocol."""
         if isinstance(self._action, Slow):
             self._around = SlowTransport(transport, self._action.rate, self._inside, self._lifted)
         else:
@@ -129,7 +131,7 @@ class _Through:
         self._inside.connection_made(self._around)
 
     def eof_received(self) -> bool:
-        """Half-closed by the client: what waits is still sent."""
+        """Half-closed by the client: waiting octets are still sent."""
         return bool(self._inside.eof_received()) or self._around.has_more()
 
 
@@ -143,20 +145,20 @@ class _Around:
         return getattr(self._outside, name)
 
     def writelines(self, pieces: Sequence[bytes]) -> None:
-        """Write them as one."""
+        """Write all of it at once."""
         self.write(b"".join(pieces))
 
     def write(self, data: bytes) -> None:
-        """Send, or do something else."""
+        """Send the octets, or apply the fault to them."""
         raise NotImplementedError
 
     def has_more(self) -> bool:
-        """Whether it closes later by itself, since something is still to be sent."""
+        """Whether it will close by itself later, because octets wait to be sent."""
         return False
 
 
 class SlowTransport(_Around):
-    """Sends so many octets a second, until `lifted`; then the rest at once."""
+    """Sends at most this many octets a second, until `lifted`; then the rest at once."""
 
     def __init__(
         self, outside: asyncio.Transport, rate: int, inside: asyncio.Protocol, lifted: Lifted
@@ -171,7 +173,7 @@ class SlowTransport(_Around):
         self._finish: Callable[[], None] | None = None
 
     def write(self, data: bytes) -> None:
-        """Have it sent piece by piece; after the end nothing is sent any more."""
+        """Queue octets to be sent in pieces; after the end nothing is sent."""
         if self._is_closing:
             return
         self._waiting += data
@@ -182,16 +184,16 @@ class SlowTransport(_Around):
             self._send()
 
     def close(self) -> None:
-        """Close when all is sent."""
+        """Close after all octets have been sent."""
         self._is_closing = True
         self._end(self._outside.close)
 
     def write_eof(self) -> None:
-        """Send the end when all is sent."""
+        """Send EOF after all octets have been sent."""
         self._end(self._outside.write_eof)
 
     def is_closing(self) -> bool:
-        """Whether it is closed, or about to be."""
+        """Whether it is closed or closing."""
         return self._is_closing or self._outside.is_closing()
 
     def abort(self) -> None:
@@ -200,7 +202,7 @@ class SlowTransport(_Around):
         self._outside.abort()
 
     def has_more(self) -> bool:
-        """Whether it closes later by itself, since something is still to be sent."""
+        """Whether it will close by itself later, because octets wait to be sent."""
         if self._waiting:
             self.close()
         return bool(self._waiting)
@@ -212,7 +214,7 @@ class SlowTransport(_Around):
             finish()
 
     def _send(self) -> None:
-        """Send the next piece; the timer runs on after the last one, so that no more is sent too soon."""
+        """Send the next piece; the timer continues after the last one, so that later octets are not sent early."""
         self._timer = None
         if not self._waiting or self._outside.is_closing():
             self._waiting.clear()
@@ -230,7 +232,7 @@ class SlowTransport(_Around):
 
 
 class ResetTransport(_Around):
-    """Resets the connection after so many octets; None: after half of what is written first."""
+    """Resets the connection after this many octets; None: after half of the first write."""
 
     def __init__(self, outside: asyncio.Transport, octets: int | None) -> None:
         super().__init__(outside)
@@ -238,7 +240,7 @@ class ResetTransport(_Around):
         self._is_over = False
 
     def write(self, data: bytes) -> None:
-        """Send it, or what there is to be sent of it."""
+        """Send the octets, as far as the limit allows."""
         if self._is_over or not data:
             return
         if self._left is None:
@@ -254,14 +256,14 @@ class ResetTransport(_Around):
     def _reset_when_sent(self) -> None:
         if self._outside.is_closing():
             return
-        if self._outside.get_write_buffer_size():  # a reset throws away what the kernel has not got
+        if self._outside.get_write_buffer_size():  # a reset would discard these octets
             asyncio.get_running_loop().call_later(POLL, self._reset_when_sent)
         else:
             send_reset(self._outside)
 
 
 def send_reset(transport: asyncio.Transport) -> None:
-    """Close a connection with RST in place of FIN."""
+    """Close a connection with RST instead of FIN."""
     sock = transport.get_extra_info("socket")
     with contextlib.suppress(OSError):  # the client has closed it already
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)

@@ -1,8 +1,8 @@
-"""Looks at files that may have changed, for the plugins of a configuration.
+"""Checks files for changes, for the plugins of a configuration.
 
-Path: runtime.py hands what a plugin gives to look_every() to this; the thread is one of asyncio's.
-Rule: all that is looked at in one interval is looked at in one call of a thread.  Thousands of blocks that each ask a
-      thread at the same moment would hold the loop, and the threads the interpreter, for half a second.
+Path: runtime.py passes the functions given to look_every() to this module; it runs them in a thread of asyncio.
+Rule: one call of a thread runs all checks with the same interval.  If thousands of blocks each used a thread at the
+      same moment, they would block the loop, and their threads would hold the interpreter lock, for half a second.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ Spawn = Callable[[Coroutine[Any, Any, Any], str], object]
 
 
 class FileLooks:
-    """The looks of one configuration."""
+    """The file checks of one configuration."""
 
     def __init__(self) -> None:
         self._looks: dict[float, list[Look]] = {}
 
     def add(self, seconds: float, look: Look, spawn: Spawn) -> None:
-        """Call `look` in a thread every `seconds`, what it returns on the loop, and once what any of those return.
+        """Call `look` in a thread every `seconds`.
 
+        The function that it returns is called on the loop, and then each function that any of these calls returned,
+        once.
         `spawn` runs a coroutine until the configuration stops.
         """
         if seconds in self._looks:
@@ -42,7 +44,7 @@ class FileLooks:
         while True:
             await sleep(seconds)
             found = await asyncio.to_thread(_look_at_all, looks)
-            # In one turn: no query sees a new file before the answer tables know of it.
+            # In one iteration of the loop: no query sees a new file before the answer tables know of it.
             for after in dict.fromkeys(use() for use in found):
                 if after is not None:
                     after()

@@ -1,11 +1,11 @@
-"""One configuration that runs: its plugins, pages, listeners, answer tables and tasks, from the first to the last.
+"""One running configuration, from start to stop: its plugins, pages, listeners, answer tables and tasks.
 
-Path: lifecycle.py makes one at the start and one for each reload; what plugins see of it is runtime.py.
-Rule 1: nothing is half started: a start that fails stops each plugin that was started, and closes what was opened.
-Rule 2: sockets outlive an instance: its successor takes them over between two packets, once all that is new has
-        started; until then the old instance goes on untouched.
-Rule 3: an instance that drains answers what it has begun: at the listeners that its successor did not take over, and in
-        handlers that a query still waits in.  Then it stops.
+Path: lifecycle.py makes one at the start and one for each reload; its plugins see it as runtime.py.
+Rule 1: a failed start stops each plugin that was started, and closes each socket that was opened.
+Rule 2: sockets outlive an instance: its successor takes them over between two packets, after all of its new parts have
+        started; until then the old instance continues unchanged.
+Rule 3: a draining instance answers the queries in progress, at listeners that its successor did not take over, and in
+        handlers in which queries still wait.  Then it stops.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class State(Enum):
     """The state of an instance."""
 
     PREPARING = auto()  # plugins start; it can be cancelled
-    COMMITTED = auto()  # its new listeners start; it can not be cancelled any more, but fail
+    COMMITTED = auto()  # its new listeners start; it cannot be cancelled any more, but it can fail
     SERVING = auto()
     DRAINING = auto()
     STOPPING = auto()
@@ -49,7 +49,7 @@ class Event(Enum):
     PREPARED = auto()
     FAILED = auto()
     STARTED = auto()
-    NAMES_CHANGED = auto()  # what a handler answers first is another set of names
+    NAMES_CHANGED = auto()  # a handler now answers other names first
     SUCCEEDED = auto()
     SHUT_DOWN = auto()
     DRAINED = auto()
@@ -77,9 +77,9 @@ TRANSITIONS: Final = (
 class Instance:
     """One configuration.
 
-    `make_processors` makes what answers at each server; `is_forced` tells whether the process ends without waiting;
-    `settle` is called when listeners have exchanged their answer tables, or have closed; `in_thread` calls a function
-    in a thread; `warm` has an answer table begin with what another one was asked for.
+    `make_processors` makes the query processor of each server; `is_forced` tells whether the process ends without
+    waiting; `settle` is called after listeners have replaced their answer tables or closed; `in_thread` calls a
+    function in a thread; `warm` fills a new answer table with the replies that clients queried in an old one.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Instance:
         self._in_thread = in_thread
         self._warm = warm
         self._life = StateMachine(TRANSITIONS, State.PREPARING)
-        self._task: asyncio.Task[object] | None = None  # what starts it
+        self._task: asyncio.Task[object] | None = None  # the task that starts it
         self._started: list[Plugin] = []
         self._have_names_changed = False
 
@@ -116,7 +116,7 @@ class Instance:
 
     @property
     def lameduck(self) -> float:
-        """How long it answers after a signal to end, in seconds."""
+        """Its lameduck period, in seconds."""
         plugins = self.configuration.plugins
         return max((each.lameduck for each in plugins if isinstance(each, Health)), default=0.0)
 
@@ -126,9 +126,9 @@ class Instance:
         return not len(self.listeners) and not len(self.runtime.queries)
 
     async def start(self, predecessor: Instance | None, draining: Sequence[Instance]) -> None:
-        """Start all of it, then serve; raise what did not start, with nothing left and the predecessor untouched.
+        """Start all parts, then serve; raise the error of a failed start, which leaves the predecessor unchanged.
 
-        The predecessor drains from then on.  Those that drain already close their listeners before any is bound.
+        The predecessor drains from then on.  Instances that drain already close their listeners before any is bound.
         """
         self._task = asyncio.current_task()
         try:
@@ -150,17 +150,17 @@ class Instance:
         if self._have_names_changed:
             try:
                 self.names_answered_first_changed()
-            except Exception:  # it serves already, so this is no start that fails
+            except Exception:  # it serves already, so this is not a failed start
                 log.exception("cannot rebuild the answer tables for changed names")
 
     def cancel_start(self) -> None:
-        """Have a start that is still being prepared fail; one that is further on goes on."""
+        """Cancel a start that still prepares; a start that is further on continues."""
         if self.state is State.PREPARING and self._task is not None:
             self._task.cancel()
-            self._task = None  # a second time would cut short how the plugin that is starting ends
+            self._task = None  # a second cancellation would interrupt the stop of the plugin that was starting
 
     def names_answered_first_changed(self) -> None:
-        """Ask the handlers again which names they answer first, and make the tables by that."""
+        """Read again which names the handlers answer first, and make the tables accordingly."""
         state = self._life.fire(Event.NAMES_CHANGED)
         self._have_names_changed = state in (State.PREPARING, State.COMMITTED)
         if state is State.SERVING:
@@ -169,9 +169,9 @@ class Instance:
             self._settle()
 
     async def be_killed(self, draining: Sequence[Instance]) -> None:
-        """Close all listeners at once, as the kernel does for a process that has ended, and wait for no query.
+        """Close all listeners at once, as the kernel does for a process that has ended, without waiting for queries.
 
-        So do those that drain already.
+        Instances that drain already do the same.
         """
         for each in (*draining, self):
             each._is_forced = lambda: True
@@ -180,22 +180,22 @@ class Instance:
         await self.shut_down(draining)
 
     async def drain(self) -> None:
-        """Close the listeners that the successor has not taken over when their queries are answered, then stop."""
+        """Close the listeners that the successor has not taken over, after their queries are answered; then stop."""
         runtime = self.runtime
         try:
             await self.listeners.drain(self._is_forced)
         finally:
             self._settle()
-            await runtime.wait_until(  # at listeners that the successor has taken over
+            await runtime.wait_until(  # queries at listeners that the successor has taken over
                 lambda: not len(runtime.queries) or self._is_forced(), DRAIN_TIMEOUT
             )
             self._life.fire(Event.DRAINED)
             await self._stop(self.configuration.plugins)
 
     async def shut_down(self, draining: Sequence[Instance]) -> None:
-        """Close all listeners together when their queries are answered, then stop: there is no successor.
+        """Close all listeners together after their queries are answered, then stop; there is no successor.
 
-        Those that drain already are waited for: their listeners may have this one answer.
+        It waits for instances that drain already, because their listeners may pass queries to this one.
         """
         self._life.fire(Event.SHUT_DOWN)
         try:
@@ -224,14 +224,14 @@ class Instance:
         if predecessor is None:
             self.runtime.bound = self.listeners.bind(None)
         await self._http.open(self.runtime.pages)
-        # Now that the handlers know which names they answer first; in a thread, as there may be thousands of blocks.
+        # The handlers now know which names they answer first.  In a thread, as there may be thousands of blocks.
         self._have_names_changed = False
         self.runtime.processors = await self._in_thread(
             self._make_processors, self.configuration, self.runtime
         )
 
     async def _warm_tables(self, predecessor: Instance | None) -> None:
-        """Begin with the answers that the predecessor was asked for lately."""
+        """Fill the tables with the replies that clients lately queried in the predecessor's."""
         if predecessor is None or self._warm is None:
             return
         for server, processor in self.runtime.processors.items():
@@ -240,21 +240,21 @@ class Instance:
                 await self._warm(old.writer, processor.writer)
 
     async def _release(self, predecessor: Instance | None) -> None:
-        """End what a start has begun."""
+        """Undo a failed start."""
         try:
             self._settle()  # new listeners may have answered from their tables
             try:
                 await self.listeners.release(self._is_forced)
-            except Exception:  # the reason why it does not start is another
+            except Exception:  # this is not the reason why it does not start
                 log.exception("listeners of a start that failed did not close cleanly")
             self._settle()
-            if predecessor is not None:  # its pages may have been exchanged already
+            if predecessor is not None:  # its pages may have been replaced already
                 await self._http.go_back(predecessor.runtime.pages)
         finally:
             await self._stop(self._started)
 
     async def _stop(self, plugins: Sequence[Plugin]) -> None:
-        """Stop plugins, each whatever the others do, and end the tasks."""
+        """Stop plugins, even if others fail to stop, and end the tasks."""
         task = asyncio.current_task()
         cancelled = task.cancelling() if task is not None else 0
         turn = Turn(self.runtime.clock)
@@ -267,7 +267,7 @@ class Instance:
             except asyncio.CancelledError:
                 if task is not None and task.cancelling() > cancelled:
                     raise
-                # Nobody has cancelled this task: what a stop() has cancelled and waits for ends so.
+                # This task was not cancelled: a task that stop() has cancelled and awaits raises this.
         await self.runtime.tasks.cancel()
         await self.runtime.queries.cancel()
         await asyncio.sleep(0)

@@ -1,6 +1,6 @@
 """This host's network interfaces and their addresses.
 
-Path: assemble.py asks for them where a `bind` names an interface, runtime.py for NS records.
+Path: assemble.py reads them if a `bind` names an interface, runtime.py for NS records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def interface_addresses() -> dict[str, list[str]]:
 
 
 def own_addresses() -> list[str]:
-    """All addresses of this host without loopback, in the interfaces' order (CoreDNS plugin/kubernetes/local.go)."""
+    """All addresses of this host except loopback, in the interfaces' order (CoreDNS plugin/kubernetes/local.go)."""
     return [
         text
         for addresses in interface_addresses().values()

@@ -1,11 +1,11 @@
 """The life of the process: start, reload, shut down.
 
-Path: cli/ makes a Server and runs it; signals.py tells it what to do; each configuration is an instance.py.
-Rule 1: one change at a time: a reload waits for the start, or for the reload before it, and the end for each of them;
-        a signal to end cancels what can be cancelled.
-Rule 2: a reload that fails leaves the instance that serves untouched.
-Rule 3: on SIGTERM /ready says no at once, the lameduck period answers with fresh data, then sockets close, queries in
-        work get a few seconds, and the process ends with status 0.
+Path: cli/ makes a Server and runs it; signals.py sends it commands; each configuration is an instance.py.
+Rule 1: only one change runs at a time: a reload waits for the start or for the previous reload, and the shutdown waits
+        for both; a signal that ends the server cancels a change, if it can still be cancelled.
+Rule 2: a failed reload leaves the serving instance unchanged.
+Rule 3: after SIGTERM, /ready returns 503 at once, queries get current answers during the lameduck period, then sockets
+        close, queries in progress get a few seconds, and the process ends with status 0.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ RELOAD_FAILED: Final = "plugin/reload: Corefile changed but reload failed"
 
 
 class Server:
-    """One process's DNS server.
+    """The DNS server of a process.
 
-    `load` parses the Corefile and raises CorefileError; `build` makes a Configuration of what it gives;
-    `has_changed` tells whether `load` would read something else than the last time.  At a reload they run in a
-    thread.  `workers` threads answer at each UDP address, where the compiled fast path is loaded.  With
-    `watches_apart` clusters are followed in a thread of its own, and a watchdog looks at the loops.  `manager` is
-    told of each change.  `control` is an address and its token as of Runtime.serve_control(), beside those that the
-    Corefile names; with `keeps_queries` its pages have the last queries before anything asks for them, and
-    with `faults` rules of faults may come through it.  `metrics` and `watch_thread` are those that requests were sent
-    ahead with (sources/ahead.py).  The other arguments are edges that tests exchange: `clock` gives monotonic seconds,
-    `in_thread` calls a function in a thread, `opener`, `http`, `processors` make their parts.
+    `load` parses the Corefile and raises CorefileError; `build` makes a Configuration from its result; `has_changed`
+    tells whether `load` would read anything else than the last time.  A reload calls them in a thread.  `workers`
+    threads answer at each UDP address if the compiled fast path is loaded.  With `watches_apart`, clusters are watched
+    in a thread of its own, and a watchdog checks the loops.  `manager` is told of each change.  `control` is an address
+    and its token as for Runtime.serve_control(), in addition to those in the Corefile; with `keeps_queries` the last
+    queries are kept before any page requests them, and with `faults` the control door accepts rules of faults.
+    `metrics` and `watch_thread` are those with which requests were sent ahead (sources/ahead.py).  Tests replace the
+    other arguments: `clock` gives monotonic seconds, `in_thread` calls a function in a thread; `opener`, `http` and
+    `processors` make their parts.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Server:
                 lease, self._watchdog, clock, began=began, thread=watch_thread
             )
         self._life = StateMachine(TRANSITIONS, Phase.NEW)
-        self._changing = asyncio.Lock()  # held by the start, a reload, or the end
+        self._changing = asyncio.Lock()  # held by the start, a reload, or the shutdown
         self._status: int | None = None
         self._ended = asyncio.Event()
         self._counts = QueryCounts(self.metrics)
@@ -146,34 +146,34 @@ class Server:
 
     @property
     def stopping(self) -> bool:
-        """Whether it ends, or has ended."""
+        """Whether it is shutting down or closed."""
         return self.phase in STOPPING
 
     @property
     def instance(self) -> Instance | None:
-        """The configuration that serves."""
+        """The serving configuration."""
         return next((each for each in self.instances if each.state is State.SERVING), None)
 
     @property
     def configuration(self) -> Configuration:
-        """The configuration that serves, as the Corefile describes it."""
+        """The serving configuration, as the Corefile describes it."""
         assert self.instance is not None, "serving"
         return self.instance.configuration
 
     @property
     def addresses(self) -> dict[ListenAddress, Endpoint]:
-        """The address behind each listener, with the port that the kernel chose where it was 0."""
+        """The address of each listener, with the port that the kernel chose for port 0."""
         return self.instance.listeners.addresses if self.instance is not None else {}
 
     @property
     def is_serving(self) -> bool:
-        """Whether the start is over, and no signal came before that was."""
+        """Whether the start is over, and no signal ended the server before."""
         return self.instance is not None
 
     async def start(self) -> None:
         """Read the Corefile and serve it; raise CorefileError or StartError, leaving nothing behind.
 
-        A signal that ends the server ends this too, with nothing served; run() then tells the status.
+        A signal that ends the server cancels this too, with nothing served; run() then returns the status.
         """
         if self.stopping:
             return
@@ -199,12 +199,12 @@ class Server:
         self._tasks.spawn(self._tables.write_logs(), "query log")
 
     def show_running(self) -> None:
-        """Log which Corefile is served, where a block has `reload`; after the start the caller does so."""
+        """Log the digest of the Corefile, if a block has `reload`; after the first start the caller does so."""
         if any(isinstance(plugin, Reload) for plugin in self.configuration.plugins):
             show_running(self.configuration.corefile.digest)
 
     async def run(self) -> int:
-        """Serve until a signal or a plugin ends it; return the exit status."""
+        """Serve until a signal or a plugin ends the server; return the exit status."""
         await self._ended.wait()
         await self.close()
         assert self._status is not None, "ended"
@@ -215,12 +215,12 @@ class Server:
         self._tasks.spawn(coro, name)
 
     async def reload(self, *, only_if_changed: bool = False) -> bool:
-        """Serve the Corefile as it is now; on any fault log it, count it and go on as before."""
+        """Serve the Corefile as it is now; an error is logged and counted, and the previous configuration stays."""
         async with self._changing:
-            if self.phase is not Phase.SERVING:  # it ends, or the start has failed
+            if self.phase is not Phase.SERVING:  # it shuts down, or the start has failed
                 return False
             self._life.fire(Event.RELOAD)
-            # A second line with the same reason, for the searches and alerts that are written for CoreDNS's.
+            # A second line with the reason, for log searches and alerts that are written for CoreDNS.
             trigger = RELOAD_FAILED if only_if_changed else "SIGUSR1"
             if not only_if_changed:
                 self._manager.reloading()
@@ -258,10 +258,10 @@ class Server:
     async def restart(
         self, dead: Callable[[], Awaitable[None]], wanted: Callable[[], bool]
     ) -> bool:
-        """Be as a process that is killed, and is started again when `dead` has returned.
+        """Behave like a process that is killed, and that starts again when `dead` has returned.
 
-        False, and nothing is done, if it ends; or if it is not `wanted`, asked when no other change goes on any more.
-        The control door stays, and so does what has been counted.
+        Return False, with nothing done, if the server shuts down, or if `wanted`, called once no other change runs,
+        returns False.  The control door stays open, and metrics keep their values.
         """
         async with self._changing:
             old = self.instance
@@ -272,7 +272,7 @@ class Server:
                 self._opener.ports = {listen: each.port for listen, each in self.addresses.items()}
                 draining = [each for each in self.instances if each is not old]
                 self._drains.spawn(self._finish(old, old.be_killed(draining)), "restart")
-                await asyncio.sleep(0)  # the kill is done then, the rest goes on
+                await asyncio.sleep(0)  # the listeners are closed now; the rest continues
                 control = old.runtime.pages.control
                 await self._http.close_others(control)
                 await dead()
@@ -292,7 +292,7 @@ class Server:
             collector.keep()
 
     async def shut_down(self, status: int = 0) -> None:
-        """Say not ready, answer through the lameduck period, let run() end."""
+        """Report that it is not ready, answer queries through the lameduck period, then end run()."""
         if self.stopping:
             return
         phase = self._life.fire(Event.SHUT_DOWN)
@@ -306,11 +306,11 @@ class Server:
         self._end(Event.CLOSE, status)
 
     def quit(self, status: int) -> None:
-        """Let run() end, and wait for nothing."""
+        """End run() without waiting."""
         self._end(Event.QUIT, status)
 
     async def close(self) -> None:
-        """Close the sockets, give what is in progress a moment, stop the plugins."""
+        """Close the sockets, give queries in progress a few seconds, stop the plugins."""
         self._life.fire(Event.CLOSE)
         self._cancel_start()
         # A reload that could not be cancelled drains the old instance first.
@@ -352,13 +352,13 @@ class Server:
         self._end(Event.CLOSE, 1)
 
     async def _start_first(self, configuration: Configuration) -> None:
-        async with self._changing:  # a reload that is asked for meanwhile comes after the start
+        async with self._changing:  # a reload that is requested meanwhile waits for the start
             await self._change_over(configuration)
             if self._life.fire(Event.STARTED) is Phase.SERVING:
                 self._manager.ready()
 
     async def _change_over(self, configuration: Configuration) -> None:
-        """Serve a configuration; raise, with the instance that serves untouched, if it does not start."""
+        """Serve a configuration; raise if it does not start, with the serving instance unchanged."""
         old = self.instance
         draining = [each for each in self.instances if each is not old]
         new = self._make_instance(configuration)
@@ -370,7 +370,7 @@ class Server:
         except BaseException:
             self.instances.remove(new)
             raise
-        # A turn for each piece that takes milliseconds with thousands of blocks.
+        # Each piece takes milliseconds with thousands of blocks, so others run in between.
         await asyncio.sleep(0)
         show_enabled(self.metrics, configuration)
         level = logging.DEBUG if has_debug(configuration) else logging.INFO
@@ -423,11 +423,11 @@ class Server:
         return self._processors(configuration, runtime, self.counters, self._counts, self._queries)
 
     def _configurations(self) -> list[Configuration]:
-        """Those of all instances."""
+        """The configurations of all instances."""
         return [each.configuration for each in self.instances]
 
     def _place_faults(self) -> None:
-        """Have other blocks with rules, where rules have come or gone."""
+        """Apply a change of the rules to the server blocks."""
         assert self.faults is not None, "they have changed"
         self.faults.place_again(self.instances)
 
@@ -438,10 +438,10 @@ class Server:
             self.instances.remove(instance)
 
     def _listeners(self) -> Iterator[Listener]:
-        """Those of all instances, the one that serves last."""
+        """The listeners of all instances, those of the serving one last."""
         for each in sorted(self.instances, key=lambda each: each.state is State.SERVING):
             yield from each.listeners
 
     async def _reload_if_changed(self) -> None:
-        # In a task of its own: the reload stops the plugin that asks for it.
+        # In a task of its own, because the reload stops the plugin that requested it.
         await asyncio.shield(self._tasks.spawn(self.reload(only_if_changed=True), "reload"))

@@ -1,8 +1,8 @@
-"""What answers at one address: UDP and TCP.
+"""The UDP and TCP servers of one address.
 
-Path: opener.py makes both parts, listeners.py starts and drains them; steps 1 and 7 happen in the parts.
-Rule 1: a listener that drains answers on until no query is in progress or DRAIN_TIMEOUT is over; then it takes what
-        has arrived meanwhile, and closes.
+Path: opener.py makes both parts, listeners.py starts and drains them; the parts do steps 1 and 7.
+Rule 1: a draining listener answers until no query is in progress or DRAIN_TIMEOUT is over; then it processes what has
+        arrived meanwhile, and closes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hsdns.server.tcp_listener import TcpListener
 from hsdns.server.udp_listener import UdpListener
 
 DRAIN_TIMEOUT: Final = 5.0  # seconds for queries in progress when the sockets close, as in CoreDNS
-LINGER_TIMEOUT: Final = 1.0  # seconds for clients to close connections once they were told to
+LINGER_TIMEOUT: Final = 1.0  # seconds for clients to close half-closed connections
 POLL_INTERVAL: Final = 0.01  # seconds
 
 
 class DrainConditions(NamedTuple):
-    """How long a listener that drains waits: while `is_needed`, unless `is_forced`, and at most its time limits."""
+    """How long a draining listener waits: while `is_needed`, unless `is_forced`, and at most for its timeouts."""
 
     clock: Callable[[], float]
     is_forced: Callable[[], bool]
@@ -45,7 +45,7 @@ class Listener(NamedTuple):
 
     @property
     def parts(self) -> list[UdpListener | TcpListener]:
-        """Those that it has; one at least."""
+        """The existing parts, at least one."""
         return [each for each in (self.udp, self.tcp) if each is not None]
 
     @property
@@ -55,7 +55,7 @@ class Listener(NamedTuple):
 
     @property
     def processor(self) -> QueryProcessor:
-        """What answers."""
+        """The query processor."""
         return self.parts[-1].processor
 
     @property
@@ -66,28 +66,28 @@ class Listener(NamedTuple):
 
     @property
     def pending(self) -> int:
-        """How many queries have no answer yet."""
+        """The number of queries in progress."""
         return sum(part.pending for part in self.parts)
 
     @property
     def connections(self) -> int:
-        """How many TCP connections are open."""
+        """The number of open TCP connections."""
         return len(self.tcp.connections) if self.tcp is not None else 0
 
     def exchange(self, processor: QueryProcessor) -> None:
-        """Answer with another processor from the next query on."""
+        """Use another processor from the next query on."""
         for part in self.parts:
             part.processor = processor
 
     async def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         if self.udp is not None:
             self.udp.start()
         if self.tcp is not None:
             await self.tcp.start()
 
     async def drain(self, conditions: DrainConditions) -> None:
-        """Answer what is in progress, then close; it closes too where that raises."""
+        """Answer the queries in progress, then close; close also if an error is raised."""
         clock, wait_while = conditions.clock, conditions.wait_while
         try:
             if self.tcp is not None:
@@ -98,12 +98,12 @@ class Listener(NamedTuple):
             await wait_while(conditions.is_needed, deadline)
             await wait_while(lambda: bool(self.connections), deadline)
             if self.tcp is None and self.udp is not None:
-                self.udp.stop_reading()  # its successor answers what has arrived meanwhile
+                self.udp.stop_reading()  # the successor answers the queries that have arrived meanwhile
         finally:
             self.close()
 
     def stop_reading(self) -> None:
-        """Take what has already arrived over UDP, and no more; let the TCP connections end."""
+        """Answer the UDP queries that have already arrived, and read no more; let the TCP connections end."""
         if self.udp is not None:
             self.udp.stop_reading()
         if self.tcp is not None:
@@ -115,6 +115,6 @@ class Listener(NamedTuple):
             part.kill()
 
     def close(self) -> None:
-        """Close the sockets; what is still being answered is lost."""
+        """Close the sockets; queries in progress get no reply."""
         for part in self.parts:
             part.close()

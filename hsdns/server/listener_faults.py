@@ -1,7 +1,7 @@
-"""What rules of faults do at listeners: nothing, while none stands that is about connections or misses.
+"""The effects of rules of faults at listeners: none, while no rule about connections or misses is active.
 
-Path: faults.py sets it when such a rule comes or goes; tcp_listener.py looks at it when a client connects,
-udp_listener.py for each query that the answer table does not know.
+Path: faults.py sets it when such a rule begins or ends; tcp_listener.py reads it when a client connects,
+udp_listener.py for each query that the answer table cannot answer.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Shed = Callable[[str, Endpoint, Endpoint], bool]
 
 
 class ListenerFaults:
-    """The listeners of a process have one in common.
+    """The effects of rules, shared by the listeners of a process.
 
-    `connect` makes what speaks with a client of a TcpListener; `shed` tells whether a query is dropped that came to a
-    server, by its name in metrics, from a client to an address.
+    `connect` makes the protocol of a client of a TcpListener; `shed` tells whether to drop a query to a server, by its
+    name in metrics, from a client to a local address.
     """
 
     def __init__(self) -> None:
@@ -28,4 +28,4 @@ class ListenerFaults:
         self.shed: Shed | None = None
 
 
-NO_FAULTS: Final = ListenerFaults()  # of listeners that no rule is ever about
+NO_FAULTS: Final = ListenerFaults()  # for listeners without any rule

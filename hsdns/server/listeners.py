@@ -1,9 +1,9 @@
-"""The listeners of one configuration: bound, started, taken over from the one before, drained.
+"""The listeners of one configuration: bound, started, taken over from the predecessor, drained.
 
-Path: instance.py, beside http.py's pages; steps 1 and 7 happen in what is started here.
+Path: instance.py, beside http.py's pages; the listeners do steps 1 and 7.
 Rule 1: sockets outlive configurations: the successor takes over each listener whose address it serves too, between two
-        packets; what stays behind is drained.
-Rule 2: a listener belongs to one configuration at any time, so what that has left is what it has to drain.
+        packets; the others are drained.
+Rule 2: a listener belongs to one configuration at any time, so a configuration drains all listeners that it still has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Listeners:
     """The listeners of one configuration, by their address in the Corefile."""
 
     def __init__(self, opener: Opener, served: tuple[ServedAddress, ...]) -> None:
-        self.closed = asyncio.Event()  # when all have been drained
+        self.closed = asyncio.Event()  # set when all have been drained
         self._opener = opener
         self._settings = {each.listen: settings_of(each) for each in served}
         self._bound: dict[ListenAddress, BoundSockets] = {}
@@ -44,16 +44,16 @@ class Listeners:
 
     @property
     def addresses(self) -> dict[ListenAddress, Endpoint]:
-        """The address behind each, with the port that the kernel chose where it was 0."""
+        """The address of each listener, with the port that the kernel chose for port 0."""
         return {listen: each.local for listen, each in self._serving.items()}
 
     @property
     def udp(self) -> dict[ListenAddress, UdpListener]:
-        """What reads UDP at each address that has it."""
+        """The UDP part of each address that has one."""
         return {listen: each.udp for listen, each in self._serving.items() if each.udp is not None}
 
     def bind(self, predecessor: Listeners | None) -> dict[str, Endpoint]:
-        """Bind what the predecessor has not; return the address of each server.  Raise ListenError."""
+        """Bind the addresses that the predecessor does not have; return each server's address.  Raise ListenError."""
         known = predecessor._serving if predecessor is not None else {}
         addresses = {}
         for listen, settings in self._settings.items():
@@ -73,7 +73,7 @@ class Listeners:
         return addresses
 
     async def start(self, processors: Mapping[str, QueryProcessor]) -> None:
-        """Begin to read what was bound; raise why a part does not start, and leave the rest to release()."""
+        """Start reading from the bound sockets; raise if a part does not start, and leave the rest to release()."""
         for listen, sockets in self._bound.items():
             processor = processors[listen.server]
             settings = self._settings[listen]
@@ -83,7 +83,7 @@ class Listeners:
     def take_over(
         self, predecessor: Listeners | None, processors: Mapping[str, QueryProcessor]
     ) -> None:
-        """Serve at all addresses from the next packet on; the predecessor keeps what it has to drain."""
+        """Serve at all addresses from the next packet on; the predecessor keeps the listeners that it has to drain."""
         known = predecessor._serving if predecessor is not None else {}
         for listen, settings in self._settings.items():
             started = self._started.pop(listen, None)
@@ -112,19 +112,19 @@ class Listeners:
                     draining.exchange(processors[other.server])
 
     def exchange(self, processors: Mapping[str, QueryProcessor]) -> None:
-        """Put other processors behind the listeners."""
+        """Replace the processors of the listeners."""
         for listen, each in self._serving.items():
             each.exchange(processors[listen.server])
 
     async def drain(self, is_forced: Callable[[], bool]) -> None:
-        """Close each listener once its own queries are answered; `is_forced` ends the waiting at once.
+        """Close each listener once its own queries are answered; `is_forced` ends the wait at once.
 
-        What a listener raises is raised when all have closed.
+        Errors of listeners are raised after all have closed.
         """
         await self._close_when(lambda each: lambda: each.pending > 0, is_forced)
 
     async def shut_down(self, is_forced: Callable[[], bool], draining: Sequence[Listeners]) -> None:
-        """Close all listeners once the queries of all are answered, and those that drain have closed; as drain()."""
+        """Close all listeners once all their queries are answered and draining listeners have closed; as drain()."""
 
         def is_needed() -> bool:
             return any(each.pending for each in self) or not all(
@@ -149,7 +149,7 @@ class Listeners:
                 raise fault
 
     async def release(self, is_forced: Callable[[], bool]) -> None:
-        """Close what was bound or started for a configuration that does not start."""
+        """Close the sockets and listeners of a configuration that does not start."""
         try:
             await self.drain(is_forced)
         finally:
@@ -158,7 +158,7 @@ class Listeners:
             self._bound.clear()
 
     def _on_port(self, port: int, known: Mapping[ListenAddress, Listener]) -> list[socket.socket]:
-        """The sockets that this process has on a port already; on port 0 each has another."""
+        """The sockets that this process already has on a port; with port 0 each has another port."""
         running = [(listen, each.sockets) for listen, each in known.items()]
         bound = [
             (listen, each.sockets) for listen, each in self._bound.items() if listen not in known

@@ -1,9 +1,9 @@
-"""Lines that wait to be written to the log, bounded; no thread and no file here.
+"""The queue of lines for the log, bounded; without threads and files.
 
-Path: log_writer.py fills it from every thread, and empties it in one.
-Rule 1: the order of lines is kept.  What does not fit is dropped: the newest lines, and from then on all until half of
-        the queue is free, so that a reader that stalls is reported by one line, not by one for each that was lost.
-Rule 2: each lost line is counted, and reported once, in the first line that is written afterwards.
+Path: log_writer.py adds lines from every thread, and removes them in one.
+Rule 1: the order of lines is kept.  If the queue is full, new lines are dropped until half of it is free, so that one
+        report covers all lines that are lost while a reader stalls.
+Rule 2: each lost line is counted, and reported once, before the next line that is written.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 
 MAX_LINES: Final = 32_768
 MAX_OCTETS: Final = 4 * 1024 * 1024
-MAX_CHUNK: Final = 65_536  # octets written at once; a pipe holds as much
+MAX_CHUNK: Final = 65_536  # octets in one write, as many as a pipe holds
 
 
 class Chunk(NamedTuple):
-    """What is written at once: octets of one stream, with their number of lines.
+    """The data of one write: octets of one stream, with their number of lines.
 
-    `reported` is the number of lost lines that one of these lines reports; that one is not counted in `lines`.
+    `reported` is the number of lost lines that one of these lines reports; that line is not counted in `lines`.
     """
 
     stream: int
@@ -40,15 +40,15 @@ class LogQueue:
         self.lost = 0
         self._max_lines = max_lines
         self._max_octets = max_octets
-        # Plain tuples of octets and numbers, unlike a Chunk, are none of the garbage collector's business: thousands
-        # that wait while nobody reads would be visited by each full collection.
+        # Unlike a Chunk, plain tuples of octets and numbers are not tracked by the garbage collector, so a full
+        # collection does not visit the thousands that wait while nobody reads.
         self._chunks: deque[tuple[int, bytes, int, int]] = deque()
         self._lines = self._octets = 0
         self._unreported = 0  # of the lost lines
         self._has_overflowed = False
 
     def __bool__(self) -> bool:
-        """Whether there is something to write."""
+        """Whether there is anything to write."""
         return bool(self._chunks) or self._has_overflowed
 
     def put(self, stream: int, data: bytes) -> None:
@@ -68,7 +68,7 @@ class LogQueue:
         self._add(Chunk(stream, data, lines))
 
     def refuses(self, lines: int = 1) -> bool:
-        """Count lines as lost if there is no room for any after an overflow: they need not be made at all."""
+        """Count lines as lost if there is no room for any after an overflow, so that they need not be made."""
         is_full = self._has_overflowed and (
             self._lines >= self._max_lines // 2 or self._octets >= self._max_octets // 2
         )
@@ -77,7 +77,7 @@ class LogQueue:
         return is_full
 
     def take(self) -> Chunk:
-        """Remove what is to be written next; only if there is something."""
+        """Remove the data of the next write; only if there is any."""
         if not self._chunks:
             self._has_overflowed = False
             return self._report()

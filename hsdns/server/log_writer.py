@@ -1,11 +1,11 @@
 """Standard output and standard error of a running server, written by a thread.
 
-Path: cli/launch.py replaces both streams while it serves; log_queue.py is what waits.
-Rule 1: to write never waits and never raises, in any thread: a pipe that no process reads, a paused terminal or a full
-        disk stop this thread and nothing else.  The log, tracebacks, warnings and what a `python` plugin prints all go
-        through these two streams, so there is no other way out.
-Rule 2: the last words are written before the process ends, but only FLUSH_TIMEOUT is waited for them.
-Rule 3: a line that was written in part is ended before the next one begins.
+Path: cli/launch.py replaces both streams while it serves; log_queue.py is the queue.
+Rule 1: writing to these streams never blocks and never raises, in any thread: a pipe that no process reads, a paused
+        terminal or a full disk stops only the writing thread.  The log, tracebacks, warnings and the prints of a
+        `python` plugin all go through these two streams.
+Rule 2: the queue is written before the process ends, but it waits at most FLUSH_TIMEOUT for this.
+Rule 3: a line that was written in part is completed before the next one begins.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LogWriter:
         # Reentrant: a finalizer that runs while the lock is held may write a warning.
         self._changed = threading.Condition(threading.RLock())
         self._is_writing = self._is_closed = False
-        self._breaks_off: set[int] = set()  # streams whose last line has no end
+        self._breaks_off: set[int] = set()  # streams whose last line is incomplete
         self._shown = 0
 
     @property
@@ -57,12 +57,12 @@ class LogWriter:
             self._changed.notify_all()
 
     def refuses(self, lines: int = 1) -> bool:
-        """Count lines as lost if there is no room for them, before they are made."""
+        """Count lines as lost if there is no room for them, so that they need not be made."""
         with self._changed:
             return self._queue.refuses(lines)
 
     def close(self, timeout: float = FLUSH_TIMEOUT) -> bool:
-        """Wait for what is queued, `timeout` seconds at most, and end the thread; return whether all was written."""
+        """Wait until the queue is written, at most `timeout` seconds, and end the thread; return whether it was."""
         with self._changed:
             done = self._changed.wait_for(
                 lambda: not self._queue and not self._is_writing, timeout=timeout
@@ -133,11 +133,11 @@ class QueuedStream(io.TextIOBase):
         self._partial = ""
 
     def writable(self) -> bool:
-        """Tell that it can be written to."""
+        """Return that it is writable."""
         return True
 
     def write(self, text: str) -> int:
-        """Queue the lines that are complete, and hold back the rest."""
+        """Queue the complete lines, and keep the rest."""
         held = self._partial + text
         lines, end, self._partial = held.rpartition("\n")
         if end:
@@ -147,19 +147,19 @@ class QueuedStream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Queue a line without an end."""
+        """Queue an incomplete line."""
         text, self._partial = self._partial, ""
         if text:
             self._queue(text)
 
     def fileno(self) -> int:
-        """Return the descriptor of the stream that it replaces; raise OSError where that has none."""
+        """Return the descriptor of the stream that it replaces; raise OSError if that has none."""
         if self._replaced is None:
             raise io.UnsupportedOperation("fileno")
         return self._replaced.fileno()
 
     def isatty(self) -> bool:
-        """Tell whether the stream that it replaces is a terminal."""
+        """Return whether the stream that it replaces is a terminal."""
         return self._replaced is not None and self._replaced.isatty()
 
     def _queue(self, text: str) -> None:
@@ -168,7 +168,7 @@ class QueuedStream(io.TextIOBase):
 
 @contextlib.contextmanager
 def queued_output() -> Iterator[LogWriter]:
-    """Replace standard output and standard error; at the end write what is queued, and put both back."""
+    """Replace standard output and standard error; at the end write the queue, and restore both."""
     before = sys.stdout, sys.stderr
     writer = LogWriter([sink_of(stream) for stream in before])
     writer.start()
@@ -184,7 +184,7 @@ def queued_output() -> Iterator[LogWriter]:
 
 
 def sink_of(stream: TextIO | None) -> Sink:
-    """Return what writes to the descriptor of a stream, or to the stream itself where it has none."""
+    """Return a function that writes to the descriptor of a stream, or to the stream itself if it has none."""
     if stream is None:  # the descriptor was closed when the process started
         return lambda data: len(data)
     try:
@@ -202,7 +202,7 @@ def sink_of(stream: TextIO | None) -> Sink:
     def write(data: bytes) -> int:
         try:
             return os.write(number, data)
-        except BlockingIOError:  # whoever started the process has made the pipe non-blocking
+        except BlockingIOError:  # the parent process has made the pipe non-blocking
             poll = select.poll()
             poll.register(number, select.POLLOUT)
             poll.poll()

@@ -1,8 +1,9 @@
-"""Addresses to sockets, and sockets to what reads them: in which way, and how many.
+"""Opens the sockets of an address, and makes the servers that read them.
 
-Path: lifecycle.py makes one for the process, listeners.py asks it; tests hand in one without sockets.
-Rule 1: HTTP/2 is imported when the first https:// key is served: it takes 20 ms and 2 MB, and few Corefiles have one.
-Rule 2: UDP is read in threads where the compiled fast path is loaded, else on the loop.
+Path: lifecycle.py makes one for the process, listeners.py calls it; tests pass in one without sockets.
+Rule 1: HTTP/2 is imported when the first https:// key is served, because the import takes 20 ms and 2 MB, and few
+        Corefiles have such a key.
+Rule 2: threads read UDP if the compiled fast path is loaded; otherwise the loop does.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from hsdns.server.udp_listener import UdpListener
 class Opener:
     """Opens the query sockets of the process.
 
-    `workers` threads answer at each UDP address of which the Corefile does not say a number; `places` has the TCP
-    connections of all listeners, `faults` what rules of faults do at them.
+    `workers` threads answer at each UDP address for which the Corefile gives no number; `places` counts the TCP
+    connections of all listeners; `faults` has the effects of rules of faults on them.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Opener:
     ) -> None:
         self.clock = clock
         self.faults = ListenerFaults()
-        # The ports that the kernel has chosen before a restart, so that it changes none.
+        # The ports that the kernel chose before a restart, so that they stay the same.
         self.ports: Mapping[ListenAddress, int] = {}
         self._spawn = spawn
         self._workers = workers
@@ -65,12 +66,12 @@ class Opener:
             "Connections that were closed because their client exceeded a limit of HTTP/2.",
             ("server", "limit"),
         )
-        # The loop runs when the first connection takes a step; the turns are those of the process.
+        # The loop runs when the first connection takes a step; all connections of the process share the turns.
         self._turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
         self._sent_away = SentAway()
 
     def count_workers(self, settings: Settings) -> int:
-        """How many UDP sockets an address is to have; the loop reads one alone."""
+        """The number of UDP sockets of an address; one if the loop reads."""
         if IMPLEMENTATION != "rust":
             return 1
         return settings.workers or self._workers
@@ -84,13 +85,13 @@ class Opener:
     def open_more_udp(
         self, listen: ListenAddress, beside: Collection[socket.socket], count: int
     ) -> list[socket.socket]:
-        """Bind an address once more, for UDP; raise ListenError."""
+        """Bind UDP sockets to an address that this process already serves; raise ListenError."""
         return open_more_udp(listen, beside, count)
 
     def make(
         self, sockets: BoundSockets, processor: QueryProcessor, settings: Settings
     ) -> Listener:
-        """Make what reads bound sockets; it is not started."""
+        """Make the servers for bound sockets, without starting them."""
         udp = self.make_udp(sockets.udp, processor) if sockets.udp else None
         tcp = self.make_tcp(sockets.tcp, processor, settings) if sockets.tcp is not None else None
         listener = Listener(udp, tcp)
@@ -99,7 +100,7 @@ class Opener:
         return listener
 
     def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
-        """Make what reads UDP."""
+        """Make the UDP server."""
         if IMPLEMENTATION == "rust":
             from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
@@ -109,7 +110,7 @@ class Opener:
     def make_tcp(
         self, sock: socket.socket, processor: QueryProcessor, settings: Settings
     ) -> TcpListener:
-        """Make what accepts TCP connections."""
+        """Make the TCP server."""
         args = (sock, processor, self._spawn, self.clock, self._rejected, self._places)
         if processor.server.startswith("https://"):
             from hsdns.server.doh import DohServer, DohShares  # noqa: PLC0415 - Rule 1

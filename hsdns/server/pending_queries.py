@@ -1,20 +1,21 @@
-"""The queries over UDP that wait for an answer from elsewhere: how many, and whose.
+"""The UDP queries that wait for data from elsewhere: their number, in all and for each client.
 
-Path: udp_listener.py asks before each query that the answer table did not know.
-Rule 1: a client (an IPv4 address or an IPv6 prefix of 64 bits) may have as many as there is room left, and no more: one
-        alone gets half of all, and one that has none gets in as long as there is any room.
+Path: udp_listener.py calls it before each query that the answer table could not answer.
+Rule 1: a client (an IPv4 address or an IPv6 prefix of 64 bits) may have at most as many waiting queries as there is
+        room left: a single client gets half of the room, and a client without a waiting query is accepted as long as
+        there is any room.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# Of one listener.  A forwarded query takes 10 KiB while it waits.
+# For one listener.  A forwarded query takes 10 KiB while it waits.
 CAPACITY: Final = 4096
 
 
 class PendingQueries:
-    """The number of queries that wait, in all and of each client that has any."""
+    """The number of waiting queries, in all and for each client that has any."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.total = 0
@@ -22,7 +23,7 @@ class PendingQueries:
         self._of: dict[bytes, int] = {}
 
     def add(self, client: bytes) -> bool:
-        """Add a query; False if it is one too many."""
+        """Add a query; return False if it exceeds the limit."""
         own = self._of.get(client, 0)
         if own >= self._capacity - self.total:
             return False

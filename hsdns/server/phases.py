@@ -1,6 +1,6 @@
-"""The phases of the process, and what leads from one to another.
+"""The phases of the process, and the events that lead from one to another.
 
-Path: lifecycle.py runs by this table; signals.py and the plugins are what makes events.
+Path: lifecycle.py follows this table; signals.py and the plugins cause the events.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Phase(Enum):
     STARTING = auto()
     SERVING = auto()
     RELOADING = auto()
-    LAMEDUCK = auto()  # a signal to end has come; a reload may still go on
+    LAMEDUCK = auto()  # a signal that ends the server has arrived; a reload may still continue
     CLOSING = auto()
     QUITTING = auto()  # as CLOSING, without waiting
     CLOSED = auto()
@@ -34,14 +34,14 @@ class Event(Enum):
     RELOAD_ENDED = auto()  # whether or not it has failed
     SHUT_DOWN = auto()  # SIGTERM, SIGINT
     CLOSE = auto()  # the lameduck period is over, a plugin has failed, or the start has
-    QUIT = auto()  # SIGQUIT, or SIGINT once more
+    QUIT = auto()  # SIGQUIT, or a second SIGINT
     CLOSED = auto()
 
 
 def _from_each(
     phases: Iterable[Phase], event: Event, following: Phase | None, action: str
 ) -> Iterator[Transition[Phase, Event]]:
-    """Rows of several phases; without `following` each stays."""
+    """Rows for several phases; without `following` each phase stays."""
     return (Transition(phase, event, following or phase, action) for phase in phases)
 
 

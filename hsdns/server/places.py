@@ -1,9 +1,11 @@
-"""The places of connections: how many may be open, and which one is closed for a new one.
+"""Limits the number of open connections, and chooses which one to close for a new one.
 
-Path: opener.py has one for the clients of all listeners, http.py one for its pages; no socket and no clock here.
-Rule 1: where no place is free, the client with most connections loses one: the one that was silent longest, or the
-        oldest if a query is in progress on all of them.  So a client that holds all places keeps no other one out.
-Rule 2: a query in progress is ended for a client with fewer connections only; else the new connection is refused.
+Path: opener.py has one for the clients of all listeners, http.py one for its pages; without sockets and clocks.
+Rule 1: if no place is free, the server closes a connection of the client with the most connections: the one that was
+        silent longest, or the oldest if a query is in progress on all of them.  So a client with all places cannot keep
+        other clients out.
+Rule 2: a connection with a query in progress is only closed for a client with fewer connections; otherwise the server
+        refuses the new connection.
 Rule 3: the cost of a new connection does not depend on the number of places.
 """
 
@@ -13,7 +15,7 @@ from typing import Final, Protocol
 
 from hsdns.server.sent_away import client_of
 
-MAX_TRIES: Final = 16  # connections with queries in progress that are passed over for a new one
+MAX_TRIES: Final = 16  # connections with queries in progress that are skipped for a new one
 
 
 class Held(Protocol):
@@ -21,24 +23,24 @@ class Held(Protocol):
 
     @property
     def pending(self) -> int:
-        """How many queries have no answer yet."""
+        """The number of queries in progress."""
 
 
 class Closable(Protocol):
     """Its transport."""
 
     def get_write_buffer_size(self) -> int:
-        """How much waits to be sent, in octets."""
+        """The number of octets that wait to be sent."""
 
     def close(self) -> None:
-        """Close after what was written has gone out."""
+        """Close after the written data have been sent."""
 
     def abort(self) -> None:
         """Close at once."""
 
 
 class Places:
-    """At most `most` connections; `closed` counts those that made room, `refused` those that found none."""
+    """At most `most` connections; `closed` counts those closed for new ones, `refused` the new ones without a place."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -53,7 +55,7 @@ class Places:
         return len(self._clients)
 
     def take(self, connection: Held, transport: Closable, address: str) -> bool:
-        """Give a new connection a place, if necessary that of another; return False where there is none."""
+        """Give a new connection a place, if necessary that of another one; return False if there is none."""
         client = client_of(address)
         if len(self._clients) >= self.most and not self._make_room(client):
             self.refused += 1
@@ -65,7 +67,7 @@ class Places:
         return True
 
     def touch(self, connection: Held) -> None:
-        """Note that the client has just sent something."""
+        """Record that the client has just sent data."""
         client = self._clients.get(connection)
         if client is not None:
             own = self._connections[client]
@@ -83,7 +85,7 @@ class Places:
         self._move(client, len(own) + 1, len(own))
 
     def _make_room(self, client: bytes) -> bool:
-        """Close a connection of the client with most; return False if none may be closed."""
+        """Close a connection of the client with the most; return False if none may be closed."""
         for _ in range(min(MAX_TRIES, len(self._clients))):
             clients = self._by_count[self._highest]
             heaviest = next(iter(clients))
@@ -109,7 +111,7 @@ class Places:
             transport.close()
 
     def _move(self, client: bytes, before: int, after: int) -> None:
-        """Put a client where its number of connections belongs."""
+        """Move a client to the place for its number of connections."""
         if before:
             clients = self._by_count[before]
             del clients[client]

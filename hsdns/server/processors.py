@@ -28,7 +28,7 @@ class DebugMode(Protocol):
 
 @runtime_checkable
 class CountsDrops(Protocol):
-    """A plugin that has counted what is dropped at the UDP addresses of its block (`shed`)."""
+    """A plugin that marks the UDP addresses of its block for the counter of dropped queries (`shed`)."""
 
     counts_drops: bool
 
@@ -42,7 +42,7 @@ def make_processors(
 ) -> dict[str, QueryProcessor]:
     """Make the processor of each listener, by the listener's name in metrics.
 
-    The tasks of handlers that wait are in `runtime.queries`; `queries` shows what is answered.
+    `runtime.queries` has the tasks of handlers that wait; `queries` records the answered queries.
     """
     chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
 
@@ -75,12 +75,12 @@ def make_processors(
 
 
 def has_debug(configuration: Configuration) -> bool:
-    """Whether any block has `debug`, which counts for the process."""
+    """Whether any block has `debug`, which applies to the whole process."""
     return any(has(plugin, DebugMode) and plugin.debug_mode for plugin in configuration.plugins)
 
 
 def _begin_counting_drops(configuration: Configuration, runtime: ServerRuntime) -> None:
-    """Give the counter of `shed` a value for each address with a block that has it."""
+    """Create a value in the counter of `shed` for each address with a block that has it."""
     drops = shed_drops(runtime.metrics)
     for listener in configuration.listeners:
         if any(has(plugin, CountsDrops) for plugin in listener.plugins):

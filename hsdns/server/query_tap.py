@@ -1,10 +1,11 @@
-"""The recent queries of the process, with what became of them.
+"""The recent queries of the process, with their replies.
 
-Path: lifecycle.py makes one; the fast path and query.py fill it after step 7; control/queries.py and control/top.py
-read it.
-Rule 1: while nothing looks, the tap of the fast path is closed, or has the last queries where the server was started to
-        keep them.  While something looks, it takes a fair share, and `weight` says for how many queries each stands.
-Rule 2: nothing runs by itself: a reader has what the tap holds collected, at most every POLL seconds, and all readers
+Path: lifecycle.py makes one; the fast path and query.py add queries after step 7; control/queries.py and control/top.py
+read them.
+Rule 1: without a reader, the tap of the fast path is closed, or keeps the last queries if the server was started to
+        keep them.  With a reader, it takes a fair sample, and `weight` is the number of queries that each sampled query
+        represents.
+Rule 2: there is no timer: each reader collects the contents of the tap, at most every POLL seconds, and all readers
         read the same history.
 Rule 3: memory is bounded: the tap, and HISTORY queries.
 """
@@ -31,14 +32,14 @@ HISTORY: Final = 4096
 TRANSPORTS: Final = {
     "tls": "dot",
     "https": "doh",
-}  # by the scheme of the listener; others are udp and tcp
+}  # by the scheme of the listener; other schemes are udp and tcp
 
 
 class SeenQuery(NamedTuple):
-    """A query that was answered.
+    """An answered query.
 
-    `time` of the answer in seconds since the epoch, `seconds` that it took; `rcode` is None where no reply was sent.
-    `weight` is the number of queries that it stands for: 1 unless more came than were taken.  `port` is the client's.
+    `time` of the reply in seconds since the epoch, `seconds` that it took; `rcode` is None if no reply was sent.
+    `weight` is the number of queries that it represents: 1 unless the tap took only a sample.  `port` is the client's.
     `at` is a monotonic time.
     """
 
@@ -59,9 +60,9 @@ class SeenQuery(NamedTuple):
 
 
 class QueryTap:
-    """Recent queries, for readers on the loop; `clock` gives monotonic seconds, `wall` those since the epoch.
+    """The recent queries, for readers on the loop; `clock` gives monotonic seconds, `wall` those since the epoch.
 
-    `keeps`: the last queries are there before anything looks.
+    `keeps`: it keeps the last queries even without a reader.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class QueryTap:
     ) -> None:
         self.tap = Tap()
         self.keeps = keeps
-        self.seen = 0  # queries since the tap was opened, as far as they were collected
-        self.collected = 0  # how many of them have come into the history
+        self.seen = 0  # queries collected since the tap was opened
+        self.collected = 0  # how many of them were added to the history
         self._history: deque[SeenQuery] = deque(maxlen=HISTORY)
         self._readers = 0
         self._at = float("-inf")  # when it was last collected
@@ -80,7 +81,7 @@ class QueryTap:
 
     @property
     def is_open(self) -> bool:
-        """Whether queries are taken."""
+        """Whether the tap is open."""
         return self.keeps or self._readers > 0
 
     def source(self, server: str) -> int:
@@ -98,7 +99,7 @@ class QueryTap:
         began: float,
         reply: bytes | None,
     ) -> None:
-        """Add what a chain has answered."""
+        """Add a query that a chain has answered."""
         now = self._clock()
         self.tap.push(
             query,
@@ -113,7 +114,7 @@ class QueryTap:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Take a fair share of the queries while a reader looks."""
+        """Take a fair sample of the queries while a reader is connected."""
         self._readers += 1
         if self._readers == 1:
             self._change_mode(FAIR_SHARE)
@@ -125,17 +126,17 @@ class QueryTap:
                 self._change_mode(self._idle_mode)
 
     def collect(self) -> None:
-        """Put what has come into the history, if POLL seconds are over since the last time."""
+        """Add the contents of the tap to the history, at most every POLL seconds."""
         if self._clock() - self._at >= POLL:
             self._collect()
 
     def last(self) -> list[SeenQuery]:
-        """The queries that there are, oldest first; those of the last moment too."""
+        """All known queries, oldest first, including the latest."""
         self._collect()
         return list(self._history)
 
     def since(self, position: int) -> Iterator[SeenQuery]:
-        """What has come into the history after it had `position` queries, as far as it is still there."""
+        """The queries added to the history after its first `position` queries, as far as it still has them."""
         missing = max(len(self._history) - (self.collected - position), 0)
         return islice(self._history, missing, None)
 
@@ -186,7 +187,7 @@ class QueryTap:
 
 
 def _read_question(query: bytes) -> tuple[Name, int] | None:
-    """Name and type of the first question; None if there is none that can be read."""
+    """Name and type of the first question; None if there is no readable one."""
     at = HEADER_LEN
     while at < len(query) and 0 < query[at] <= MAX_LABEL_LEN:
         at += 1 + query[at]

@@ -1,10 +1,12 @@
-"""How many misses may wait in a queue, so that those which are answered under lasting overload are answered soon.
+"""The capacity of a queue of misses, so that under lasting overload the queries that are answered are answered soon.
 
-Path: udp_listener.py tells it about each turn of the loop, and sets the capacity of the queue (fastpath/miss_queue.py).
-Rule 1: a burst may fill the whole queue.  Only a queue that has not been empty for STANDING seconds is bounded, to what
-        is answered in MAX_WAIT seconds: more would only make every reply later, in the end after the client's time-out.
-Rule 2: the bound is lifted when nothing has been dropped for QUIET seconds.  For RECENT seconds after that a queue is
-        bounded again once it has not been empty for a PERIOD: at the edge of overload it would else fill every second.
+Path: udp_listener.py reports each iteration of the loop, and sets the capacity of the queue (fastpath/miss_queue.py).
+Rule 1: a burst may fill the whole queue.  Only when a queue has not been empty for STANDING seconds is its capacity
+        lowered, to the number of queries that are answered in MAX_WAIT seconds: a longer queue would only delay every
+        reply, in the end beyond the client's timeout.
+Rule 2: the full capacity returns when nothing has been dropped for QUIET seconds.  For RECENT seconds after that, the
+        capacity is lowered again as soon as the queue has not been empty for a PERIOD: otherwise, at the edge of
+        overload, it would fill up every second.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Final
 
 from hsdns.fastpath.miss_queue import CAPACITY
 
-PERIOD: Final = 0.1  # seconds that the rate is measured over
+PERIOD: Final = 0.1  # seconds over which the rate is measured
 STANDING: Final = 5 * PERIOD
 QUIET: Final = 10 * PERIOD
 RECENT: Final = 10.0  # seconds
@@ -22,18 +24,18 @@ LEAST: Final = 64  # misses
 
 
 class QueueBound:
-    """Finds the capacity of one queue; times in monotonic seconds."""
+    """Computes the capacity of one queue; times in monotonic seconds."""
 
     def __init__(self, now: float) -> None:
         self.capacity = CAPACITY
-        # When the period began, when it was last empty, when it last dropped.
+        # When the period began, when the queue was last empty, when it last dropped a query.
         self._began = self._empty = self._quiet = now
         self._lifted = now - RECENT
         self._answered = 0  # in this period
-        self._dropped = 0  # at its start
+        self._dropped = 0  # at the start of the period
 
     def note(self, now: float, answered: int, left: int, dropped: int) -> int | None:
-        """Note a turn: how many it has answered, how many are left, how many were ever dropped.
+        """Record an iteration of the loop: the queries answered, those left, and the total number of dropped ones.
 
         Return the new capacity, if it changes.
         """

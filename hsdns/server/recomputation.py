@@ -1,11 +1,11 @@
 """Recomputes replies as soon as an event has invalidated them, before the next query.
 
-Path: stores and `cache` bump counters through here; answer_table/recompute.py has the names, writer.py computes
+Path: stores and `cache` increment counters through here; answer_table/recompute.py has the names, writer.py computes
 replies.
 Rule 1: with a compiled answer table, this runs in the watch thread (watch_loop.py), right after the event.  So a new
         reply does not wait for other work of the main loop.  In pure Python it runs on the main loop, to which the
         table belongs.
-Rule 2: it recomputes for TURN seconds at most before the thread checks for events again.
+Rule 2: it recomputes for at most TURN seconds before the thread checks for events again.
 Rule 3: the new table of a reload is filled with replies for the names that clients queried in the previous table, so
         that a reload does not cause a flood of misses.
 """
@@ -27,7 +27,7 @@ from hsdns.fastpath import IMPLEMENTATION
 from hsdns.wire.decode import decode
 
 TURN: Final = 0.0005  # seconds
-MOST: Final = 4096  # counters that wait; more come only with the first list of a cluster
+MOST: Final = 4096  # counters that wait; only the first list of a cluster changes more
 WARM_TIMEOUT: Final = 2.0  # seconds that a reload waits until its tables are filled
 _LARGEST_USES: Final = 2  # of an entry that has just been replaced (AnswerTable.uses)
 
@@ -55,12 +55,12 @@ class Recomputation:
         self._has_next_turn = False
 
     def attach_main(self) -> None:
-        """Run on the running loop, the main one, from now on, if replies are recomputed there."""
+        """Use the running loop, the main one, from now on, if replies are recomputed there."""
         if not self._is_apart:
             self._attach()
 
     def attach_apart(self) -> None:
-        """Run on the running loop, of the watch thread, from now on, if replies are recomputed there."""
+        """Use the running loop, that of the watch thread, from now on, if replies are recomputed there."""
         if self._is_apart:
             self._attach()
 
@@ -69,7 +69,7 @@ class Recomputation:
         self._loop = asyncio.get_running_loop()
 
     def detach(self) -> None:
-        """Stop running."""
+        """Use no loop any more: recompute nothing."""
         self._loop = None
 
     def bump(self, index: int) -> None:
@@ -104,7 +104,7 @@ class Recomputation:
 
     def _call(self, function: Callable[[], None]) -> None:
         loop = self._loop
-        with contextlib.suppress(RuntimeError):  # it is being closed
+        with contextlib.suppress(RuntimeError):  # the loop is being closed
             if loop is None:
                 return
             if threading.get_ident() == self._thread:

@@ -1,10 +1,11 @@
-"""Has the process restart for rules of faults: when they are due, or each time when too many queries are pending.
+"""Restarts the process for rules of faults: at given times, or whenever too many queries are pending.
 
-Path: faults.py tells it of each change of the rules -> here -> lifecycle.py kills what serves, and starts it again.
-Rule 1: a rule is hit when the process is killed for it.  It stands until the process is back, so that its end brings
-        the process back at once.
-Rule 2: one restart at a time; what is due meanwhile comes after it.  One that waits for a reload looks again after it
-        whether its rule still wants it.
+Path: faults.py reports each change of the rules -> here -> lifecycle.py kills the serving instance, and starts it
+again.
+Rule 1: a rule is hit when it kills the process.  It stays active until the process runs again, so that removing the
+        rule starts the process at once.
+Rule 2: only one restart runs at a time; others that are due wait for it.  A restart that had to wait for a reload
+        checks afterwards whether its rule still requires it.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from hsdns.faults.rules import Rules
 from hsdns.server.instance import Instance
 from hsdns.server.start_error import START_FAILURES
 
-POLL: Final = 0.01  # seconds between looks at how many queries are pending
-INTERVAL: Final = 1.0  # seconds between tries to start again
+POLL: Final = 0.01  # seconds between two checks of the number of pending queries
+INTERVAL: Final = 1.0  # seconds between two attempts to start again
 log = logging.getLogger("hsdns.faults")
 
 CallLater = Callable[[float, Callable[[], None]], Any]
 
 
 class Process(Protocol):
-    """The process as its rules know it."""
+    """The interface of the process to the rules."""
 
     @property
     def instance(self) -> Instance | None:
-        """The configuration that serves."""
+        """The serving configuration."""
 
     async def restart(
         self, dead: Callable[[], Awaitable[None]], wanted: Callable[[], bool]
     ) -> bool:
-        """Kill what serves, and start it again when `dead` has returned.
+        """Kill the serving instance, and start it again when `dead` has returned.
 
-        False, and nothing is done, if the process ends; or if it is not `wanted`, which is asked right before.
+        Return False, with nothing done, if the process ends, or if `wanted`, called right before, returns False.
         """
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> None:
@@ -64,17 +65,17 @@ class Restarts:
         self._rules, self._process = rules, process
         self._clock, self._call_later, self._ended = clock, call_later, ended
         self._timer: Any = None
-        self._rule: Rule | None = None  # for which the process restarts
-        self._back = asyncio.Event()  # that it is to come back
+        self._rule: Rule | None = None  # the rule that has killed the process
+        self._back = asyncio.Event()  # set when the process is to start again
         self._is_closed = False
 
     @property
     def is_restarting(self) -> bool:
-        """Whether the process is killed, and not yet back."""
+        """Whether a rule has killed the process, and it has not restarted yet."""
         return self._rule is not None
 
     def look(self) -> None:
-        """Do what is due, and look again when the next rule is."""
+        """Run the restart that is due, and set the timer for the next one."""
         self._forget_timer()
         now = self._clock()
         if self._rule is not None:
@@ -95,7 +96,7 @@ class Restarts:
             self._timer = self._call_later(min(waits), self.look)
 
     def close(self) -> None:
-        """Come back at once, and restart no more."""
+        """Start the process again at once, and restart it no more."""
         self._is_closed = True
         self._back.set()
         self._forget_timer()
@@ -148,7 +149,7 @@ async def until_started(
     close: Callable[[], Awaitable[None]],
     ends: Callable[[], bool],
 ) -> None:
-    """Try to start again until that works, or the process ends; `close` closes what a try has opened."""
+    """Try to start again until that succeeds or the process ends; `close` closes what an attempt has opened."""
     while not ends():
         try:
             await start()

@@ -1,4 +1,4 @@
-"""What running plugins get from the edges: tasks, clocks, chance, their own server's answers.
+"""The services that the running server gives to plugins: tasks, clocks, random numbers, and its own replies.
 
 Path: lifecycle.py makes one for each instance; plugins know it as chain.Runtime.
 """
@@ -32,20 +32,20 @@ from hsdns.wire.message import Reply
 log = logging.getLogger("hsdns.server")
 
 MAX_TURN = 0.002  # seconds
-TASKS_A_TURN = 200  # that are ended
+TASKS_A_TURN = 200  # tasks that are cancelled at a time
 T = TypeVar("T")
 SpawnWatch = Callable[[Coroutine[Any, Any, Any], str], Running]
-POLL_INTERVAL = 0.02  # seconds between looks at a condition that plugins wait for at the start
+POLL_INTERVAL = 0.02  # seconds between two checks of a condition that plugins wait for at the start
 
 
 class Tasks:
-    """Tasks that are held until they end, and that can be ended together."""
+    """Keeps references to tasks until they end, and can cancel all of them."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str | None = None) -> asyncio.Task[Any]:
-        """Start a task; what it raises is logged, never lost."""
+        """Start a task; its exception is logged."""
         task = asyncio.get_running_loop().create_task(coro, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -59,10 +59,10 @@ class Tasks:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def cancel(self) -> None:
-        """End all of them, some in each turn, and wait until they have ended."""
+        """Cancel all of them, some in each iteration of the loop, and wait until they have ended."""
         tasks = tuple(self._tasks)
         for count, task in enumerate(tasks, 1):
-            if not task.cancelling():  # a second one would cut short what it does to end
+            if not task.cancelling():  # a second cancellation would interrupt their cleanup
                 task.cancel()
             if count % TASKS_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -75,7 +75,7 @@ class Tasks:
 
 
 class Queries(Tasks):
-    """What queries of a configuration wait in: tasks, and waits without a task (eager.Waiting)."""
+    """The waiting queries of a configuration: in tasks, and in waits without a task (eager.Waiting)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,17 +85,17 @@ class Queries(Tasks):
         return super().__len__() + len(self.waits)
 
     async def cancel(self) -> None:
-        """End all of them and wait until they have ended."""
+        """Cancel all of them and wait until they have ended."""
         for wait in tuple(self.waits):
             with contextlib.suppress(
                 asyncio.CancelledError
-            ):  # it comes back, as it does from a task
+            ):  # fail() raises it again, as awaiting a task does
                 wait.fail(asyncio.CancelledError())
         await super().cancel()
 
 
 def begin(answering: Coroutine[Any, Any, T], spawn: Spawn) -> asyncio.Future[T | None]:
-    """Step a chain as a query does, for one who awaits the reply: handlers that wait are not made for anything else.
+    """Run a chain as for a query, and return a future of the reply: handlers that wait only work in such a run.
 
     The result is None if the coroutine has failed.
     """
@@ -110,9 +110,9 @@ def begin(answering: Coroutine[Any, Any, T], spawn: Spawn) -> asyncio.Future[T |
 
 
 class Turn:
-    """Long work on the event loop, in pieces of `longest` seconds at most (MAX_TURN); other tasks run in between.
+    """Divides long work on the event loop into pieces of at most `longest` seconds (MAX_TURN); others run in between.
 
-    With `rest` the loop has so many seconds in between for others, and the processor, for other threads.
+    With `rest`, the loop sleeps this many seconds in between, so that other threads get the CPU.
     """
 
     def __init__(
@@ -123,14 +123,14 @@ class Turn:
         self._began = clock()
 
     async def end_if_long(self) -> None:
-        """Let others run if the piece has become long."""
+        """Let other tasks run if the piece has become long."""
         if self._clock() - self._began > self._longest:
             await asyncio.sleep(self._rest)
             self._began = self._clock()
 
 
 async def take_apart(parts: list[Any], clock: Callable[[], float]) -> None:
-    """Drop the items of a list a few at a time: to free all of them at once would hold the loop."""
+    """Free the items of a list a few at a time: to free all of them at once would block the loop."""
     turn = Turn(clock)
     while parts:
         del parts[-1]
@@ -154,13 +154,13 @@ class ServerRuntime:
         control_pages: Callable[[str | None], Mapping[str, HttpStream]] = lambda token: {},
         dashboard_pages: Callable[[], Mapping[str, HttpStream]] = lambda: {},
     ) -> None:
-        self.clock = clock  # monotonic seconds; a function that keeps nothing of this configuration
+        self.clock = clock  # monotonic seconds; it has no reference to this configuration
         self.random = random.Random()
         self.metrics = metrics
         self.counters = counters
         self.stopping = False
         self.tasks = Tasks()
-        self.queries = Queries()  # what handlers of this configuration wait in
+        self.queries = Queries()  # the waiting queries of this configuration
         self.processors: dict[str, QueryProcessor] = {}
         self.pages = HttpPages()
         self.bound: dict[str, Endpoint] = {}
@@ -170,7 +170,7 @@ class ServerRuntime:
         self._names_answered_first_changed = names_answered_first_changed
         self.late_watch = late_watch
         self._spawn_watch = spawn_watch
-        # With the handlers that each was linked of, by id() of the blocks of the configuration.
+        # Each chain with the handlers that it was linked from, by id() of the block.
         self._chains: dict[int, tuple[Sequence[Handler], Next | None]] = {}
         self._files = FileLooks()
         self._control_pages = control_pages
@@ -178,7 +178,7 @@ class ServerRuntime:
 
     @staticmethod
     def wall() -> float:
-        """Seconds since the epoch; static, as clock() is, so that what outlives a configuration can keep it."""
+        """Seconds since the epoch; static like clock(), so that objects that outlive a configuration can keep it."""
         return time.time()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
@@ -186,11 +186,11 @@ class ServerRuntime:
         return self.tasks.spawn(coro, name)
 
     def spawn_watch(self, coro: Coroutine[Any, Any, Any], name: str) -> Running:
-        """Run a coroutine in the thread of watch_loop.py until it is cancelled, or the server ends."""
+        """Run a coroutine in the watch thread (watch_loop.py) until it is cancelled, or the server ends."""
         return (self._spawn_watch or self.tasks.spawn)(coro, name)
 
     async def in_watch(self, coro: Coroutine[Any, Any, T], seconds: float) -> T:
-        """The result of a coroutine that runs where clusters are followed; raise TimeoutError after so many seconds."""
+        """The result of a coroutine that runs in the watch thread; raise TimeoutError after this many seconds."""
         result: concurrent.futures.Future[T] = concurrent.futures.Future()
 
         async def run() -> None:
@@ -210,15 +210,15 @@ class ServerRuntime:
             running.cancel()
 
     def look_every(self, seconds: float, look: Look) -> None:
-        """Look at a file every `seconds` until the configuration stops."""
+        """Check a file every `seconds` until the configuration stops."""
         self._files.add(seconds, look, self.spawn)
 
     async def resolve(self, request: Request) -> Reply:
-        """Ask the listener that the request came in at, from its zones on."""
+        """Resolve a query through the listener that received the request, beginning with the choice of its zone."""
         return await (request.resolver or self.processors[request.server]).resolve(request)
 
     def chain_of(self, block: AssembledBlock) -> Next | None:
-        """Link the handlers of a block, once, and again if others are among them; None if it has none."""
+        """Link the handlers of a block once, and again if they change; None if it has none."""
         handlers = block.handlers
         found = self._chains.get(id(block))
         if found is None or found[0] is not handlers:
@@ -227,7 +227,7 @@ class ServerRuntime:
         return found[1]
 
     async def take_apart(self) -> None:
-        """Free the configuration, which has stopped, a block at a time (hsdns/collector.py, rule 3)."""
+        """Free the stopped configuration, one block at a time (hsdns/collector.py, rule 3)."""
         self._names_answered_first_changed = lambda: None
         configuration, self.configuration = self.configuration, None
         self.processors = {}
@@ -242,7 +242,7 @@ class ServerRuntime:
             await turn.end_if_long()
 
     def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
-        """Add pages, which instance.py has opened."""
+        """Add pages, which instance.py opens."""
         self.pages.serve(address, paths)
 
     def serve_control(self, address: str, token: str | None) -> None:
@@ -254,11 +254,11 @@ class ServerRuntime:
         self.pages.serve(address, self._dashboard_pages())
 
     def readiness(self) -> Readiness:
-        """Ask the configuration's plugins."""
+        """The readiness of the configuration's plugins."""
         return Readiness.of(self.configuration.plugins if self.configuration is not None else ())
 
     def local_addresses(self, servers: Sequence[str]) -> list[str]:
-        """The bound addresses, or this host's where any server is bound to all."""
+        """The bound addresses, or this host's if any server is bound to all."""
         assert self.configuration is not None
         listens = [
             listener.listen
@@ -270,13 +270,13 @@ class ServerRuntime:
         return list(dict.fromkeys(listen.host for listen in listens))
 
     def local_address(self, server: str) -> Endpoint:
-        """Where a server of this configuration can be asked from this host."""
+        """The address at which this host reaches a server of this configuration."""
         endpoint = self.bound[server]
         loopback = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
         return Endpoint(loopback.get(endpoint.address, endpoint.address), endpoint.port)
 
     async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Look at a condition until it holds or the time is over."""
+        """Check a condition until it holds or the time is over."""
         deadline = self.clock() + seconds
         while not condition():
             if self.clock() >= deadline:
@@ -285,7 +285,7 @@ class ServerRuntime:
         return True
 
     async def reload_if_changed(self) -> None:
-        """Change over to a Corefile with another digest."""
+        """Reload the Corefile if its digest has changed."""
         await self._reload_if_changed()
 
     def names_answered_first_changed(self) -> None:

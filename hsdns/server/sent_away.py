@@ -1,10 +1,12 @@
-"""Clients of TLS and HTTPS that were sent away for exceeding a limit, and are not let in again for a while.
+"""Refuses TLS and HTTPS clients for a while after they have exceeded a limit.
 
-Path: step 1 for TLS and HTTPS: tcp_listener.py asks before the handshake, which costs more than what follows.
-Rule 1: a client is an IPv4 address or the /64 of an IPv6 address, since a host may use all of those.
-Rule 2: at most MAX_CLIENTS are remembered, those that were sent away last, and as many that have connected last.
-Rule 3: a client has a credit of CREDIT points, of which CREDIT_A_SECOND come back.  A connection costs one of them, and
-        a fault in TLS or HTTP/2 FAULT.  Without credit no connection is let in, and a fault sends the client away.
+Path: step 1 for TLS and HTTPS: tcp_listener.py checks a client before the TLS handshake, which costs more than the
+rest.
+Rule 1: a client is an IPv4 address or the /64 of an IPv6 address, because one host may use all addresses of a /64.
+Rule 2: at most MAX_CLIENTS are remembered: those that were refused last, and as many that have connected last.
+Rule 3: a client has a credit of CREDIT points, which grows by CREDIT_A_SECOND up to that number.  A connection costs
+        one point, a violation of TLS or HTTP/2 costs FAULT.  Without credit, no connection is accepted, and a violation
+        gets the client refused.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Final
 
 REFUSED_SECONDS: Final = 10.0
 MAX_CLIENTS: Final = 1024
-# The clients of a node may share an address, and all connect at once when the server has started.
+# The clients of a node may share an address, and all connect at once after the server has started.
 CREDIT: Final = 512
 CREDIT_A_SECOND: Final = 128
 FAULT: Final = 16
@@ -25,11 +27,11 @@ class SentAway:
 
     def __init__(self) -> None:
         self._until: dict[bytes, float] = {}  # in the order of time
-        # What is left of the credit of a client, and since when, in the order of use.
+        # The remaining credit of a client with the time of its last change, in the order of use.
         self._credit: dict[bytes, tuple[float, float]] = {}
 
     def add(self, address: str, now: float) -> None:
-        """Remember a client for REFUSED_SECONDS."""
+        """Refuse a client for REFUSED_SECONDS."""
         client = client_of(address)
         self._until.pop(client, None)
         self._until[client] = now + REFUSED_SECONDS
@@ -37,11 +39,11 @@ class SentAway:
             del self._until[next(iter(self._until))]
 
     def admits(self, address: str, now: float) -> bool:
-        """Whether a client may connect now; it costs of its credit if so."""
+        """Whether a client may connect now; if so, its credit is reduced."""
         return not self.refuses(address, now) and self._spend(address, 1, now)
 
     def add_fault(self, address: str, now: float) -> None:
-        """Note that a client has broken TLS or HTTP/2; it is sent away if it does so again and again."""
+        """Record that a client has violated TLS or HTTP/2; repeated violations get it refused."""
         if not self._spend(address, FAULT, now):
             self.add(address, now)
 
@@ -56,7 +58,7 @@ class SentAway:
         return has_enough
 
     def refuses(self, address: str, now: float) -> bool:
-        """Whether a client is not to be let in yet."""
+        """Whether a client is still refused."""
         while self._until:
             oldest = next(iter(self._until))
             if self._until[oldest] > now:
@@ -66,7 +68,7 @@ class SentAway:
 
 
 def client_of(address: str) -> bytes:
-    """What an address is remembered by."""
+    """The key of an address: the client that it belongs to."""
     found = ip_address(address)  # a link-local address has a scope, which `packed` leaves out
     if isinstance(found, IPv6Address):
         mapped = found.ipv4_mapped

@@ -1,8 +1,8 @@
 """Tells the service manager, such as systemd, when the server is ready, reloads and stops.
 
-Path: cli/launch.py makes one of NOTIFY_SOCKET, lifecycle.py calls it.
+Path: cli/launch.py makes one from NOTIFY_SOCKET, lifecycle.py calls it.
 Source: sd_notify(3), "Standalone Implementations".
-Rule: a manager that cannot be reached is no reason to serve nothing: it is logged, and nothing waits for it.
+Rule: if the manager cannot be reached, the server logs this and serves nevertheless, without waiting.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ServiceManager:
 
     @classmethod
     def of(cls, environ: MutableMapping[str, str]) -> Self:
-        """The one that NOTIFY_SOCKET names, which is removed: programs that the server starts must not use it."""
+        """Take the address from NOTIFY_SOCKET and remove the variable, because child processes must not use it."""
         address = environ.pop("NOTIFY_SOCKET", "")
         if address and address[0] not in "/@":
             log.warning(
@@ -40,15 +40,15 @@ class ServiceManager:
         return cls(address)
 
     def ready(self, remark: str = "") -> None:
-        """It serves; `remark` is shown as its status."""
+        """Report that the server serves, with `remark` as its status."""
         self._tell("READY=1", f"STATUS=Serving{remark and f'; {remark}'}")
 
     def reloading(self) -> None:
-        """It reads its configuration again, and ready() follows."""
+        """Report a reload; ready() follows."""
         self._tell("RELOADING=1", f"MONOTONIC_USEC={self._clock() // 1000}", "STATUS=Reloading")
 
     def stopping(self) -> None:
-        """It ends; nothing is told after that."""
+        """Report that the server stops; nothing is sent after that."""
         self._tell("STOPPING=1", "STATUS=Stopping")
         self._is_stopping = True
 

@@ -1,8 +1,8 @@
-"""What the plugins of a listener's blocks say about its sockets and connections.
+"""The settings of a listener's sockets and connections, from the plugins of its blocks.
 
-Path: listeners.py asks when it opens a listener, and again when a reload puts other blocks behind it.
-Source: CoreDNS 1.14.7 core/dnsserver: of several blocks at one address the last one that says something counts for
-times, the first block for numbers.
+Path: listeners.py reads them when it opens a listener, and again when a reload changes the listener's blocks.
+Source: CoreDNS 1.14.7 core/dnsserver: of several blocks at one address, the last one with a value applies for times,
+the first block for numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hsdns.server.cpus import usable_cpus
 
 @runtime_checkable
 class SetsSockets(Protocol):
-    """A plugin that says how many sockets a UDP address has (`multisocket`)."""
+    """A plugin that sets the number of sockets of a UDP address (`multisocket`)."""
 
     sockets: int | None  # None: one for each CPU
 
@@ -43,10 +43,10 @@ class LimitsConnections(Protocol):
 
 
 class Limits(NamedTuple):
-    """What a connection may take, times in seconds; CoreDNS's defaults."""
+    """The limits of a connection, times in seconds; the defaults are CoreDNS's."""
 
-    read: float = 3.0  # for the first message, and for the rest of one that has begun
-    write: float = 5.0  # for a client to take what was sent
+    read: float = 3.0  # for the first message, and for the rest of a message that has begun
+    write: float = 5.0  # for a client to read its replies
     idle: float = 10.0  # between messages
     max_queries: int = UNLIMITED
 
@@ -55,7 +55,7 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class Settings(NamedTuple):
-    """All of it; `workers` is None where the command line decides, `max_connections` 0 for any number."""
+    """All settings; `workers` is None if the command line decides, `max_connections` 0 for any number."""
 
     limits: Limits = DEFAULT_LIMITS
     tls: ssl.SSLContext | None = None
@@ -67,7 +67,7 @@ DEFAULT_SETTINGS: Final = Settings()
 
 
 def settings_of(listener: ServedAddress) -> Settings:
-    """Ask a listener's blocks."""
+    """Read the settings from a listener's blocks."""
     blocks = [block.plugins for blocks in listener.served.values() for block in blocks]
     plugins = [plugin for block in blocks for plugin in block]
     workers = None

@@ -1,8 +1,8 @@
-"""How many file descriptors each kind of connection may have.
+"""Divides the file descriptors of the process between the kinds of connections.
 
-Path: lifecycle.py divides those of the process; places.py says who has one.
-Rule 1: the shares add up to less than the limit, so that one kind of connection cannot take the descriptors of another.
-        What is left is for upstreams, the API server, files and listening sockets.
+Path: lifecycle.py divides them; places.py enforces each share.
+Rule 1: the shares add up to less than the limit, so that one kind of connection cannot use the descriptors of another.
+        The rest is for upstreams, the API server, files and listening sockets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hsdns.metrics import Registry
 from hsdns.server.places import Places
 
 MAX_CLIENTS: Final = 8192  # 3.7 KB each over TCP, 30 MB in all
-# 30 ms pass between connect and request of a kubelet's probe; at 4,000 new connections a second 512 last 128 ms.
+# A kubelet's probe sends its request 30 ms after it has connected; at 4,000 new connections a second 512 last 128 ms.
 MAX_PAGES: Final = 512
 MAX_RESERVED: Final = (
     4096 + 1024
@@ -21,7 +21,7 @@ MAX_RESERVED: Final = (
 
 
 class Shares(NamedTuple):
-    """The places of each kind of connection that clients open."""
+    """The limit for each kind of connection that clients open."""
 
     clients: Places
     pages: Places
@@ -34,7 +34,7 @@ class Shares(NamedTuple):
         return cls(Places(max(16, min(MAX_CLIENTS, limit - pages - reserved))), Places(pages))
 
     def count_in(self, metrics: Registry) -> None:
-        """Show the shares as metrics."""
+        """Export the shares as metrics."""
         is_open = metrics.gauge(
             "hsdns_connections", "Open connections of clients and to HTTP pages.", ("share",)
         )

@@ -1,8 +1,8 @@
-"""What signals do to the server, as in CoreDNS.
+"""The effects of signals on the server, as in CoreDNS.
 
 Path: cli/launch.py calls handle_signals() before the server starts.
 Source: CoreDNS's copy of Caddy, sigtrap.go and sigtrap_posix.go.
-Rule 1: process 1 of a container has no default actions, so each signal that may come is handled from the beginning.
+Rule 1: process 1 of a container has no default actions, so every relevant signal is handled from the beginning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = logging.getLogger("hsdns.server")
 
 
 def handle_signals(server: Server) -> None:
-    """Let signals end and reload the server; called before its start(), in the running loop."""
+    """Install handlers for the signals that end or reload the server; called before start(), in the running loop."""
 
     def terminate() -> None:
         log.info("SIGTERM: Shutting down servers then terminating")

@@ -1,13 +1,13 @@
-"""Addresses to bound sockets.
+"""Binds sockets to addresses.
 
 Path: opener.py binds them, udp.py, workers.py and tcp.py read them; nothing else owns a query socket.
-Rule 1: a listener without `bind`, or bound to `0.0.0.0` or `::`, is one dual-stack socket, or IPv4 only where the host
-        has no IPv6 (Go's net package does so, and therefore CoreDNS).
-Rule 2: a reply leaves from the address that was asked (RFC 2181 section 4.1): wildcard UDP sockets ask the kernel for
-        it with each datagram.
-Rule 3: no SO_REUSEPORT: a second server on the port would start unnoticed and take half of the queries.  Only while a
-        port is bound on one address and on all of them is it set, on our own sockets of that port, and on the sockets
-        of several workers, after the first of them was bound without it.
+Rule 1: a listener without `bind`, or bound to `0.0.0.0` or `::`, has one dual-stack socket, or an IPv4 socket if the
+        host has no IPv6 (as in Go's net package, and therefore in CoreDNS).
+Rule 2: a reply is sent from the address that the query was sent to (RFC 2181 section 4.1): for wildcard UDP sockets,
+        the kernel reports it with each datagram.
+Rule 3: SO_REUSEPORT is not set, because with it a second server on the port would start unnoticed and receive half of
+        the queries.  It is set only on our own sockets of a port, while that port is bound both on one address and on
+        all addresses, and on the sockets of several workers, after the first of them was bound without it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from hsdns.fastpath.fragments import forbid_fragments
 
 RECEIVE_BUFFER_SIZE: Final = 4 * 1024 * 1024  # the default 212,992 holds 256 small queries
 BACKLOG: Final = 1024
-IPV6_RECVPKTINFO: Final = 49  # Linux; the socket module has it only where it was compiled with it
-MAPPED: Final = "::ffff:"  # in front of an IPv4 address on a dual-stack socket
+IPV6_RECVPKTINFO: Final = 49  # Linux; the socket module has it only if it was compiled with it
+MAPPED: Final = "::ffff:"  # before an IPv4 address on a dual-stack socket
 
 
 class ListenError(Exception):
-    """A sentence for the operator: which address could not be had, and why."""
+    """A sentence for the operator: the address that could not be bound, and why."""
 
 
 def open_udp(listen: ListenAddress, *, shared: bool = False) -> socket.socket:
@@ -42,7 +42,7 @@ def open_udp(listen: ListenAddress, *, shared: bool = False) -> socket.socket:
         else:
             sock.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
     forbid_fragments(sock)
-    with contextlib.suppress(OSError):  # the kernel cuts it to net.core.rmem_max
+    with contextlib.suppress(OSError):  # the kernel limits it to net.core.rmem_max
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_SIZE)
     return sock
 
@@ -57,7 +57,7 @@ def open_tcp(listen: ListenAddress, *, shared: bool = False) -> socket.socket:
 def open_both(
     listen: ListenAddress, beside: Collection[socket.socket] = ()
 ) -> tuple[socket.socket, socket.socket]:
-    """UDP and TCP on one address; port 0 picks one that is free for both; raise ListenError.
+    """Bind UDP and TCP to one address; port 0 chooses one that is free for both; raise ListenError.
 
     `beside` are the sockets that this process has on the same port of other addresses.
     """
@@ -86,7 +86,7 @@ def open_both(
 class BoundSockets(NamedTuple):
     """The sockets of one address: one for each UDP worker, and one for TCP.
 
-    There are none for UDP where the scheme is TCP's, and none for TCP where only the number of workers changes.
+    There are none for UDP if the scheme uses TCP only, and none for TCP if only the number of workers changes.
     """
 
     udp: list[socket.socket]
@@ -94,16 +94,16 @@ class BoundSockets(NamedTuple):
 
     @property
     def sockets(self) -> list[socket.socket]:
-        """All of them."""
+        """All sockets."""
         return [*self.udp, self.tcp] if self.tcp is not None else self.udp
 
     @property
     def local(self) -> Endpoint:
-        """The bound address, with the port that the kernel chose where it was 0."""
+        """The bound address, with the port that the kernel chose for port 0."""
         return Endpoint(*self.sockets[-1].getsockname()[:2])
 
     def close(self) -> None:
-        """Release the address."""
+        """Close the sockets."""
         for sock in self.sockets:
             sock.close()
 
@@ -111,7 +111,7 @@ class BoundSockets(NamedTuple):
 def open_all(
     listen: ListenAddress, beside: Collection[socket.socket] = (), workers: int = 1
 ) -> BoundSockets:
-    """UDP, so many times, and TCP on one address; raise ListenError.
+    """Bind this many UDP sockets and a TCP socket to one address; raise ListenError.
 
     The first socket is bound without SO_REUSEPORT, so a second server is noticed; then it lets the others join it.
     """
@@ -138,7 +138,7 @@ def open_all(
 def open_more_udp(
     listen: ListenAddress, beside: Collection[socket.socket], count: int
 ) -> list[socket.socket]:
-    """UDP on an address that this process already has; raise ListenError."""
+    """Bind UDP sockets to an address that this process already has; raise ListenError."""
     opened: list[socket.socket] = []
     try:
         for _ in range(count):
@@ -154,7 +154,7 @@ def open_more_udp(
 def _open_beside(
     opener: Callable[..., socket.socket], listen: ListenAddress, beside: Collection[socket.socket]
 ) -> socket.socket:
-    """Open one socket where others of this process have the port."""
+    """Open one socket on a port that other sockets of this process use."""
     alone = _alone(beside)
     _share(beside, bool(beside))
     try:
@@ -164,7 +164,7 @@ def _open_beside(
 
 
 def _alone(sockets: Collection[socket.socket]) -> list[socket.socket]:
-    """Those without SO_REUSEPORT; sockets of several workers keep it, the kernel spreads datagrams over such alone."""
+    """Those without SO_REUSEPORT; workers' sockets keep it, because the kernel spreads datagrams only over these."""
     return [sock for sock in sockets if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT)]
 
 
@@ -174,13 +174,13 @@ def _share(sockets: Collection[socket.socket], shared: bool) -> None:
 
 
 def endpoint_of(address: tuple[Any, ...]) -> Endpoint:
-    """A socket address as the rest of hsdns knows it: IPv4-mapped ones of a dual-stack socket are plain IPv4."""
+    """The endpoint of a socket address; an IPv4-mapped address of a dual-stack socket becomes IPv4."""
     host: str = address[0]
     return Endpoint(plain_ipv4(host), address[1])
 
 
 def plain_ipv4(host: str) -> str:
-    """The IPv4 address in an IPv4-mapped one; others as they are."""
+    """The IPv4 address in an IPv4-mapped one; other addresses are unchanged."""
     return host.removeprefix(MAPPED) if "." in host else host
 
 

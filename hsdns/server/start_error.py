@@ -1,6 +1,6 @@
 """Why the server, or a configuration of it, does not start.
 
-Path: lifecycle.py catches what is expected, cli/launch.py shows the sentence.
+Path: lifecycle.py catches the expected errors, cli/launch.py prints the sentence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.server.http import HttpError
 from hsdns.server.sockets import ListenError
 
-# Whose message is a sentence for the operator; anything else is a fault of the server, logged with its stack.
+# Their message is a sentence for the operator; any other exception is a fault of the server, logged with its stack.
 START_FAILURES: Final = (CorefileError, ListenError, HttpError, OSError)
 
 

@@ -1,8 +1,8 @@
-"""Notices event loops that do not turn: counts them, and logs what they are in.
+"""Detects event loops that are blocked, counts these stalls, and logs the stack of the blocking code.
 
 Path: lifecycle.py starts one for the process; the main loop and that of watch_loop.py have a Pulse each.
-Rule 1: a loop sets a timer every BEAT seconds.  A timer that is over STALL late is a stall, counted once: when it is
-        noticed by the watchdog's thread, or by the timer itself where no thread of Python could run meanwhile.
+Rule 1: a loop sets a timer every BEAT seconds.  A timer that is more than STALL late is a stall, which is counted once:
+        by the watchdog's thread, or by the timer itself if no Python thread could run meanwhile.
 Rule 2: the stack is logged while the stall lasts, at most once in LOG_PAUSE for each loop.
 """
 
@@ -22,13 +22,13 @@ from hsdns.metrics import Counter, Registry
 
 BEAT: Final = 0.1  # seconds
 STALL: Final = 0.25  # seconds
-LOOK: Final = 0.1  # seconds between looks at all loops
+LOOK: Final = 0.1  # seconds between two checks of all loops
 LOG_PAUSE: Final = 60.0  # seconds
 log = logging.getLogger("hsdns.server")
 
 
 class Pulse:
-    """The timer of one loop, to be made in its thread; `now` is monotonic seconds."""
+    """The timer of one loop, to be made in the loop's thread; `now` is monotonic seconds."""
 
     def __init__(self, name: str, counter: Counter, now: float) -> None:
         self.name = name
@@ -47,7 +47,7 @@ class Pulse:
         return not is_late
 
     def check(self, now: float) -> float:
-        """Seconds for which the loop has not turned, 0.0 if that is no stall; counts a stall once."""
+        """The seconds for which the loop has been blocked, 0.0 if that is no stall; counts a stall once."""
         with self._counting:
             late = now - self._due
             if late <= STALL:
@@ -59,7 +59,7 @@ class Pulse:
 
 
 class Watchdog:
-    """Looks at the pulses from a thread of its own."""
+    """Checks the pulses from a thread of its own."""
 
     def __init__(
         self,
@@ -80,17 +80,17 @@ class Watchdog:
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start checking."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._is_over.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def listen(self, name: str, beaten: Callable[[float, bool], None] | None = None) -> None:
-        """Have the running loop beat until it ends; `beaten` gets the time of each beat, and whether it was in time."""
+        """Run the timer of the running loop until it ends; `beaten` gets the time of each run and if it was in time."""
         loop, pulse = asyncio.get_running_loop(), Pulse(name, self._counter, self._clock())
 
         def beat() -> None:
@@ -104,15 +104,15 @@ class Watchdog:
         self.add(pulse)
 
     def add(self, pulse: Pulse) -> None:
-        """Look at a loop, too."""
+        """Check a loop, too."""
         self._pulses.append(pulse)
 
     def forget(self, name: str) -> None:
-        """Look at a loop no more: it ends."""
+        """Stop checking a loop that ends."""
         self._pulses = [pulse for pulse in self._pulses if pulse.name != name]
 
     def look(self) -> None:
-        """Look at all loops once."""
+        """Check all loops once."""
         now = self._clock()
         for pulse in self._pulses:
             late = pulse.check(now)

@@ -1,8 +1,8 @@
 """The fast path: answers queries from the answer table before they are decoded, from octets to octets.
 
-There are two twins with one interface: `_native` (Rust, with worker threads) and `_python`.  `_native` is used if it
-was built and HSDNS_NO_EXTENSIONS is not 1.  IMPLEMENTATION is "rust" or "python".  Only `_native` has Worker,
-LoadCounts, LoadSender and what reads protobuf; without it these are None, but Worker.
+It has two implementations with the same interface, called twins: `_native` (Rust, with worker threads) and `_python`.
+`_native` is used if it was built and HSDNS_NO_EXTENSIONS is not 1.  IMPLEMENTATION is "rust" or "python".  Only
+`_native` has Worker, LoadCounts, LoadSender and the reader of protobuf; without it, all of these but Worker are None.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def _find_native() -> ModuleType | None:
-    """The compiled twin; None if it is not wanted, not built, or not built for this Python."""
+    """The compiled twin; None if it is disabled, not built, or not built for this Python."""
     if os.environ.get("HSDNS_NO_EXTENSIONS") == "1":
         return None
     try:
@@ -83,7 +83,7 @@ else:
     Versions = _native.Versions
 
 LoadCounts = getattr(_native, "LoadCounts", None)
-# What reads protobuf of an API server; without it the server is asked for JSON.
+# The reader of an API server's protobuf; without it, the server is asked for JSON.
 WatchFrames = getattr(_native, "WatchFrames", None)
 ServiceReading = getattr(_native, "ServiceReading", None)
 SliceReading = getattr(_native, "SliceReading", None)

@@ -1,7 +1,7 @@
-"""The pure Python twin of the fast path: all of `_native` but the workers.
+"""The pure Python twin of the fast path: everything in `_native` except the workers.
 
-Path: step 2, if the compiled module is not available or not wanted.
-Rule 1: the event loop does the work: server/udp.py calls Batch.serve() when a socket is readable.
+Path: step 2, if the compiled module is not available or disabled.
+Rule 1: it runs on the event loop: server/udp.py calls Batch.serve() when a socket is readable.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Batches of datagrams on 64-bit Linux: one recvmmsg, one sendmmsg for the hits, the misses are returned.
+"""Batches of datagrams on 64-bit Linux: receives with recvmmsg, sends the hits with sendmmsg, and returns the misses.
 
 Path: steps 1, 2 and 7 for UDP; server/udp.py calls serve() when the socket is readable and answers the misses.
-Twin of native/src/batch.rs; portable_batch.py is used where these calls are missing.
-Rule 1: the structures that the kernel reads and writes are in memory that is laid out once.  A few strided views of it
-        are read and written for each batch, and no ctypes object is touched for a datagram.
-Rule 2: nothing is copied twice: prepared replies and their IDs are joined into one run of octets, which the kernel
+Twin of native/src/batch.rs; portable_batch.py is used if the platform lacks these system calls.
+Rule 1: the structures that the kernel reads and writes are in memory that is allocated once.  Each batch reads and
+        writes them through a few strided views, without touching a ctypes object for each datagram.
+Rule 2: nothing is copied twice: prepared replies and their IDs are joined into one block of octets, which the kernel
         reads.
-Rule 3: a datagram that cannot be sent is dropped and counted by errno, as the network would drop it.
-Rule 4: a reply leaves from the address that was asked: on wildcard sockets it has the control data of the query
-        (control.py).
+Rule 3: a datagram that cannot be sent is dropped and counted by errno, as if the network had dropped it.
+Rule 4: a reply is sent from the address that the query was sent to: on wildcard sockets it has the control data of the
+        query (control.py).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SLOT_LEN: Final = MAX_QUERY_LEN + 1  # one more, so that longer queries are reco
 CONTROL_ROOM: Final = 128
 NOT_A_SOCKET: Final = frozenset({errno.EBADF, errno.ENOTSOCK})
 
-# Between slots: with a power of two all would share the same sets of the processor's cache.
+# Padding between slots: with a power of two, all slots would share the same sets of the CPU's cache.
 _STRIDE: Final = 4160
 _NAME_STRIDE: Final = 32
 _INDEXES: Final = range(BATCH_LEN)
@@ -62,7 +62,7 @@ _STARTS: Final = range(0, BATCH_LEN * _STRIDE, _STRIDE)
 
 
 class Miss(NamedTuple):
-    """A query that is left to the chain, with socket address and control data as the kernel gave them."""
+    """A query that the chain must answer, with socket address and control data as received from the kernel."""
 
     query: bytes
     address: bytes
@@ -70,7 +70,7 @@ class Miss(NamedTuple):
 
 
 class BatchStatistics(NamedTuple):
-    """Datagrams received and sent, batches that were not empty, and how often sending failed, by errno."""
+    """Datagrams received and sent, non-empty batches, and failed sends, by errno."""
 
     received: int
     sent: int
@@ -111,7 +111,7 @@ class Batch:
         self._received = self._batches = 0
 
     def serve(self, table: AnswerTable | None) -> list[Miss]:
-        """Receive what has arrived, answer the hits of the table, return the misses.
+        """Receive the waiting datagrams, send the hits of the table, and return the misses.
 
         Raise OSError if the socket is closed.
         """
@@ -216,14 +216,14 @@ class Batch:
             )
 
     def statistics(self) -> BatchStatistics:
-        """What was received and sent so far."""
+        """The number of datagrams received and sent so far."""
         sender = self._sender
         return BatchStatistics(self._received, sender.sent, self._batches, dict(sender.errors))
 
     def _describe(
         self, hits: list[int], lengths: list[int], arena: bytes, sizes: list[int]
     ) -> list[tuple[bytes, bytes, int]]:
-        """Query, socket address and header flags of the reply for each hit."""
+        """The query, socket address and header flags of the reply for each hit."""
         starts = accumulate(sizes, initial=0)
         return [
             (*self._received_as(index, lengths[index]), arena[at + 2] << 8 | arena[at + 3])

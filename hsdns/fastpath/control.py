@@ -1,10 +1,10 @@
-"""Socket addresses and control data in the kernel's layout; control data make a reply leave from the address asked.
+"""Socket addresses and control data in the kernel's layout; with control data, a reply gets the right source address.
 
 Path: batch.py and portable_batch.py use it, and server/datagram.py for misses.
 Rule 1: the layout is that of 64-bit Linux on every platform: sockaddr_in and sockaddr_in6 with the family in two octets
         of the machine's byte order, control messages with an eight-octet length and aligned to eight.
-Rule 2: a reply leaves from the address that was asked, through the interface that routing chooses: the interface index
-        is cleared, except for link-local addresses, which mean nothing without it.
+Rule 2: a reply is sent from the address that the query was sent to, through the interface that routing chooses: the
+        interface index is cleared, except for link-local addresses, which are ambiguous without it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOCKADDR_IN6_LEN: Final = _SOCKADDR_IN6.size
 
 
 def read_messages(control: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Level, type and data of each control message, up to the first that is incomplete."""
+    """Level, type and data of each control message, up to the first incomplete one."""
     at = 0
     while at + _HEADER.size <= len(control):
         length, level, kind = _HEADER.unpack_from(control, at)
@@ -47,7 +47,7 @@ def write_messages(messages: Iterable[tuple[int, int, bytes]]) -> bytes:
 
 
 def reply_messages(control: bytes) -> list[tuple[int, int, bytes]]:
-    """The control messages that make a reply leave from the address that was asked."""
+    """The control messages that give a reply the destination address of its query as source address."""
     found: list[tuple[int, int, bytes]] = []
     for level, kind, data in read_messages(control):
         if (level, kind) == (socket.IPPROTO_IP, IP_PKTINFO) and len(data) == _IN.size:
@@ -79,5 +79,5 @@ def write_address(family: int, address: tuple[Any, ...]) -> bytes:
 
 
 def is_ipv6(address: bytes) -> bool:
-    """Tell whether a socket address is an IPv6 one; an IPv4-mapped one is not."""
+    """Return whether a socket address is an IPv6 one; an IPv4-mapped one is not."""
     return len(address) == _SOCKADDR_IN6.size and address[8:20] != MAPPED

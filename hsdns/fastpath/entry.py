@@ -1,16 +1,17 @@
 """One stored reply: its records, the counters that they depend on, and how a reply is written from them.
 
 Path: step 2; table.py stores entries.  Twin of native/src/entry.rs and reply.rs.
-Rule 1: taken from the query are the ID, RD, CD, the question as the client wrote it, and whether there is an OPT.
+Rule 1: the reply copies from the query the ID, RD, CD and the question in the client's letter case; it has an OPT
+        record if the query has one.
 Rule 2: owners may point into the question, which has the same length for every query of the key; RDATA never does
         (hsdns/wire/encode.py, rule 2).
 Rule 3: the OPT repeats the client's payload size (after any lowering), DO, and those of its options that are echoed; if
-        these leave no room, the OPT goes without options.  Records that do not fit are left out from the end, and TC
-        is set.  Extended DNS Errors follow the echoed options and are the first to go (hsdns/wire/encode.py, rule 4).
-Rule 4: an entry is small, for a table may hold 200,000: what several entries have in common is in their shared header,
-        and numbers are packed.
+        these leave no room, the OPT has no options.  Records that do not fit are left out from the end, and TC is set.
+        Extended DNS Errors follow the echoed options and are left out first (hsdns/wire/encode.py, rule 4).
+Rule 4: an entry is small, because a table may have 200,000 of them: several entries share the data that they have in
+        common (their shared header), and numbers are packed.
 Rule 5: a timed reply is one that `cache` has stored.  All its records have one TTL, the seconds left; they are written
-        again in each second in which it is asked for.
+        again in each second in which a client queries it.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from hsdns.wire.edns import OPT_FIXED_LEN, with_options
 from hsdns.wire.message import TC
 
 # Memory in CPython 3.11 on 64 bits: an entry with eight fields; its place in a queue and in the dictionary while that
-# grows; a bytes object beside its octets; a number or float.  The allocator gives multiples of 16.
+# grows; a bytes object beside its octets; a number or float.  The allocator rounds up to multiples of 16.
 _ENTRY_LEN: Final = 96
 _PLACES_LEN: Final = 8 + 56
 _BYTES_LEN: Final = 33
 _NUMBER_LEN: Final = 32
-_TIMING_LEN: Final = 80 + 3 * _NUMBER_LEN  # with its end of the second, in marked_until
+_TIMING_LEN: Final = 80 + 3 * _NUMBER_LEN  # with the end of its second, in marked_until
 _GRAIN: Final = 16
 _INDEXES_IN_A_NUMBER: Final = 3  # fit in 32 octets; more take two grains
 
 NEVER: Final = float("inf")
 ALWAYS: Final = -NEVER
 # The parts of Entry.state.
-FREQUENCY: Final = 3  # mask; how often the entry was used of late, at most this
+FREQUENCY: Final = 3  # mask; the number of recent uses, at most this
 IN_MAIN: Final = 4
 ROTATION_SHIFT: Final = 3
 ONE_ROTATION: Final = 1 << ROTATION_SHIFT
@@ -85,7 +86,7 @@ class Entry:
         marked_until: float,
         timing: Timing | None = None,
     ) -> None:
-        """Replace the reply by one that is valid now; rotation and place in a queue stay."""
+        """Replace the reply by a valid one; rotation and place in a queue stay."""
         shared.update_serial()
         self.shared = shared
         self.records = records if shared.names is None else shared.records
@@ -95,7 +96,7 @@ class Entry:
         self.changes = CHANGES[0]
 
     def is_valid(self, versions: Versions) -> bool:
-        """Tell whether none of its counters has moved since it was last found valid."""
+        """Return whether none of its counters has changed since it was last found valid."""
         changes = self.changes
         if changes == CHANGES[0]:
             return True
@@ -112,14 +113,14 @@ class Entry:
         return self.indexes >= 1 << (_INDEX_LEN if self.timing is None else 2 * _INDEX_LEN)
 
     def has_old_serial(self) -> bool:
-        """Tell whether the SOA serial in its records is not the current one."""
+        """Return whether the SOA serial in its records is outdated."""
         shared = self.shared
         return shared.names is not None and (
             shared.has_old_serial or self.records is not shared.records
         )
 
     def revalidate(self, changes: int) -> None:
-        """Record the value of CHANGES before it was found valid, and take the records with the current serial."""
+        """Record the value of CHANGES before it was found valid, and update the serial in the records."""
         shared = self.shared
         if shared.names is not None:
             shared.update_serial()
@@ -127,7 +128,7 @@ class Entry:
         self.changes = changes
 
     def count_down(self, now: float) -> bool:
-        """Write the TTL of now into the records of a timed reply; return False if it has expired."""
+        """Write the current TTL into the records of a timed reply; return False if it has expired."""
         timing = self.timing
         left = timing.left(now) if timing is not None else None
         if timing is None or left is None:

@@ -1,14 +1,15 @@
-"""Eviction: which entry is dropped if memory is short, by S3-FIFO (Yang et al., SOSP 2023).
+"""Eviction: chooses the entry to drop if memory is short, by S3-FIFO (Yang et al., SOSP 2023).
 
 Path: table.py calls evict() if a reply does not fit.  Twin of native/src/s3fifo.rs.
-S3-FIFO was chosen because a hit changes one small number and reorders no list, and because a flood of names that are
-asked for once passes through the small queue only, and so displaces nothing in the main queue.
-Rule 1: a new entry goes to the small queue (a tenth of the memory), or to the main queue if it left the small queue not
-        long ago: the ghosts record that by hash.
-Rule 2: an entry at the end of the small queue goes to the main queue if it was used more than once, else it is evicted.
-Rule 3: an entry at the end of the main queue goes round once more for each use, else it is evicted.
-Rule 4: an entry whose counters moved is evicted when it comes to the end of a queue, used or not.
-Rule 5: the work for one eviction is bounded, for no query is answered meanwhile.
+S3-FIFO was chosen because a hit changes one small number and reorders no list, and because names that are queried only
+once pass through the small queue only, so that a flood of them evicts nothing from the main queue.
+Rule 1: a new entry goes to the small queue (a tenth of the memory), or to the main queue if it was evicted from the
+        small queue a short time ago: the ghosts record this by hash.
+Rule 2: an entry at the end of the small queue moves to the main queue if it was used more than once; otherwise it is
+        evicted.
+Rule 3: an entry at the end of the main queue returns to its beginning once for each use; otherwise it is evicted.
+Rule 4: an entry whose counters have changed is evicted when it reaches the end of a queue, used or not.
+Rule 5: the work for one eviction is bounded, because no query is answered meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hsdns.fastpath.versions import Versions
 USES_TO_STAY: Final = 2
 MAX_ROUNDS: Final = 64
 _SMALL_SHARE: Final = 10
-_OCTETS_PER_GHOST: Final = 512  # of the table's capacity; two entries are hardly smaller
+_OCTETS_PER_GHOST: Final = 512  # of the table's capacity; two entries are rarely smaller
 _MIN_GHOSTS: Final = 16
 _MAX_GHOSTS: Final = 1 << 17
 _32_BITS: Final = (1 << 32) - 1
@@ -58,7 +59,7 @@ class Queues:
             self._small_octets += octets
 
     def resize(self, entry: Entry, more: int) -> None:
-        """Count so many octets more for an entry."""
+        """Add to the octets of an entry."""
         self.octets += more
         if not entry.state & IN_MAIN:
             self._small_octets += more
@@ -95,7 +96,7 @@ class Queues:
         return None
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all entries."""
         self.entries.clear()
         self._small.clear()
         self._main.clear()
@@ -104,19 +105,19 @@ class Queues:
 
 
 class _Ghosts:
-    """Hashes of keys that were evicted from the small queue, each at the place that its hash gives, with its time."""
+    """Hashes of keys evicted from the small queue, each at an index given by the hash, with its eviction time."""
 
     def __init__(self, wanted: int) -> None:
         count = 1 << (min(max(wanted, _MIN_GHOSTS), _MAX_GHOSTS) - 1).bit_length()
         self._mask = count - 1
-        # Without the lower 16 bits, which the place stands for.
+        # Without the lower 16 bits, which are given by the index.
         self._hashes = array("I", bytes(4 * count))
         # 1 + the number of hashes added before; 0: no hash.
         self._times = array("I", bytes(4 * count))
         self._time = 0
 
     def add(self, hashed: int) -> None:
-        """Add a hash, in place of another one at its place."""
+        """Add a hash, which replaces the previous one at its index."""
         if self._time == _32_BITS:
             self.clear()
         self._time += 1
@@ -124,7 +125,7 @@ class _Ghosts:
         self._times[hashed & self._mask] = self._time
 
     def take(self, hashed: int, main_len: int) -> bool:
-        """Tell whether a hash is among the last added, as many as the main queue has entries, and remove it."""
+        """Return whether a hash is among the last added, as many as the main queue has entries, and remove it."""
         place = hashed & self._mask
         time = self._times[place]
         if (
@@ -137,6 +138,6 @@ class _Ghosts:
         return True
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all hashes."""
         self._times = array("I", bytes(4 * len(self._times)))
         self._time = 0

@@ -1,10 +1,10 @@
-"""IP fragmentation of UDP replies: forbidden, but for a reply that is too long for the path.
+"""IP fragmentation of UDP replies: forbidden, except for a reply that is longer than the path MTU.
 
 Path: server/sockets.py forbids it for UDP sockets; sender.py, portable_batch.py and native/src/system/sender.rs allow
 it for a reply that the kernel refused with EMSGSIZE.
-Rule 1: the kernel makes a fragment ID for each IPv4 datagram that may be fragmented, even with DF: a hash and an atomic
-        addition, a fiftieth of the cost of a hit.  With IP_PMTUDISC_DO it makes none.
-Rule 2: clients see no difference: replies up to the path's MTU have DF, longer ones come in fragments.
+Rule 1: the kernel generates a fragment ID for each IPv4 datagram that may be fragmented, even with DF, by a hash and an
+        atomic addition, which cost a fiftieth of a hit.  With IP_PMTUDISC_DO it generates none.
+Rule 2: clients see no difference: replies up to the path MTU have DF set, longer ones are sent in fragments.
 Source: ip(7), IP_MTU_DISCOVER; RFC 6864 section 4.1.
 """
 
@@ -22,7 +22,7 @@ IP_PMTUDISC_DO: Final = 2
 
 
 def forbid_fragments(sock: socket.socket) -> None:
-    """Let sending fail with EMSGSIZE if a datagram is too long; on IPv6 sockets this is for IPv4-mapped clients."""
+    """Make sending fail with EMSGSIZE if a datagram is too long; for IPv6 sockets this affects IPv4-mapped clients."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a kernel without the option sends as by default
             sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
@@ -30,7 +30,7 @@ def forbid_fragments(sock: socket.socket) -> None:
 
 @contextlib.contextmanager
 def fragments_allowed(sock: socket.socket) -> Iterator[None]:
-    """Allow fragments for the length of the block; replies that other threads send meanwhile are short enough."""
+    """A context manager that allows fragments; replies of other threads meanwhile are short enough to need none."""
     sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT)
     try:
         yield

@@ -1,16 +1,16 @@
-"""Hit counts: the cells from which `prometheus` and `cache` make their metrics for what the table answers.
+"""Hit counts: the numbers from which `prometheus` and `cache` compute their metrics for hits of the answer table.
 
-Path: table.py and batch.py add hits; the table's owner takes the counts at scrape time.  Twin of
+Path: table.py and batch.py add hits; the table's owner takes the counts before each scrape.  Twin of
 native/src/hit_counts.rs.
-Rule 1: a hit is one number, its kind, that holds all that is counted of it: group << 48 | size << 16 | query length <<
-        5 | cache outcome << 3 | DO << 2 | IPv6 << 1 | TCP.  If it is logged too (log.py), LOGGED and the number of
-        answer records are above these.  Equal kinds are counted together, so a batch costs one step for each kind in
-        it, and take_counts() does the rest.
-Rule 2: memory is bounded: above MAX_KINDS, kinds are folded into the rows of their groups.
+Rule 1: a hit is counted by one number, its kind, which contains all counted properties: group << 48 | size << 16 |
+        query length << 5 | cache outcome << 3 | DO << 2 | IPv6 << 1 | TCP.  If the hit is also logged (log.py), LOGGED
+        and the number of answer records are above these bits.  Equal kinds are counted together, so a batch costs one
+        step for each of its kinds, and take_counts() does the rest.
+Rule 2: memory is bounded: above MAX_KINDS, kinds are added to the rows of their groups.
 Rule 3: durations are those of batches, in nanoseconds; rows are 64-bit counts as in the compiled twin.
-Rule 4: a row has CELLS cells, named by the CELL_ constants: hits over IPv4 and IPv6, hits with DO, sizes of queries as
-        classes and sum, sizes of replies as classes and sum, durations as classes and sum, hits and misses of `cache`.
-        The classes are those of hsdns/metrics.py, with one more for what is above.
+Rule 4: a row has CELLS cells, named by the CELL_ constants: hits over IPv4 and IPv6, hits with DO, histograms of query
+        sizes, reply sizes and durations, each as buckets and sum, and hits and misses of `cache`.  The buckets are
+        those of hsdns/metrics.py, with one more for larger values.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SIZES: Final = len(SIZE_BUCKETS) + 1
 _TIMES: Final = len(TIME_BUCKETS) + 1
 _TIME_BOUNDS: Final = tuple(round(bound * 1_000_000_000) for bound in TIME_BUCKETS)
 
-# The index of each count in a row of cells, or of the first class of a histogram.
+# The index of each count in a row of cells, or of the first bucket of a histogram.
 CELL_IPV4: Final = 0
 CELL_IPV6: Final = 1
 CELL_DO: Final = 2
@@ -60,7 +60,7 @@ Row = tuple[int, bool, list[int]]
 
 
 def kind_of(group: int, size: int, answers: int | None = None, cache: int = 0) -> int:
-    """The kind of a hit over UDP and IPv4 but for length and DO of the query.
+    """The kind of a hit over UDP and IPv4, without the length and DO of the query.
 
     `answers` is the number of answer records of a hit that is logged, None for others; `cache` is CACHE_HIT, CACHE_MISS
     or 0.
@@ -75,12 +75,12 @@ def size_of(kind: int) -> int:
 
 
 def row_of(kind: int) -> int:
-    """The row that a kind is counted in: group << 1 | TCP."""
+    """The row of a kind: group << 1 | TCP."""
     return (kind >> _GROUP_SHIFT & _32_BITS) << 1 | kind & TCP
 
 
 class AnswerTableStatistics(NamedTuple):
-    """What a table holds and what it has done so far.
+    """The contents of a table, and its counts so far.
 
     `misses` are plain queries that neither an entry nor a negative zone answered, `not_plain` those not looked up.
     """
@@ -98,7 +98,7 @@ class AnswerTableStatistics(NamedTuple):
 
 
 class HitCounter:
-    """Counts the hits of one table; a lock keeps a scrape in another thread from seeing half a batch."""
+    """Counts the hits of one table; a lock prevents a scrape in another thread from reading half a batch."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -142,7 +142,7 @@ class HitCounter:
                 self._fold()
 
     def take_counts(self) -> list[Row]:
-        """Return a row of cells for each group and transport that had hits, and start again from 0."""
+        """Return a row of cells for each group and transport that had hits, and reset the counts to 0."""
         with self._lock:
             self._fold()
             rows, self._rows = self._rows, {}

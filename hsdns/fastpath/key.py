@@ -1,27 +1,29 @@
-"""Which queries are looked up, and under which key.
+"""Decides which queries are looked up, and under which key.
 
-Path: the first look at a datagram or frame in step 2; table.py asks here.  Twin of native/src/key.rs.
-A query is plain if all of this holds; any other one is a miss and is left to the chain:
+Path: the first step of step 2 for a datagram or frame; table.py calls it.  Twin of native/src/key.rs.
+A query is plain if all of the following holds; any other one is a miss and goes to the chain:
 
 Rule 1: it has 17 to 512 octets.
-Rule 2: its opcode is QUERY, and of the flags only RD, CD and AD may be set; the decoder judges the others.
+Rule 2: its opcode is QUERY, and of the flags only RD, CD and AD may be set; the decoder judges other queries.
 Rule 3: it has one question, in class IN, with a name of 1 to 127 labels, without pointers, of at most 255 octets (RFC
         1035 section 2.3.4), and no other record but at most one OPT.
-Rule 4: the OPT has the root as owner, version 0, extended RCODE 0, no flag but DO, and at most 16 whole options that
-        fill it to the end of the message (RFC 6891 section 6.1.2).
+Rule 4: the OPT has the root as owner, version 0, extended RCODE 0, no flag but DO, and at most 16 complete options that
+        end with the message (RFC 6891 section 6.1.2).
 Rule 5: nothing follows the last record.
 
 The key is the lower-cased QNAME, QTYPE, and one octet of flags:
 
-Rule 6: only ASCII letters are lower-cased (RFC 4343).  A label's length is below 64 and so no letter; QTYPE is not
-        lower-cased, or HTTPS (65, "A") and type 97 ("a") would be one.
-Rule 7: DO (1), CD (2) and whether there is an OPT (4) are in the key, for the chain may answer them differently.
-Rule 8: ID, RD, AD, case, payload size and options (cookies, padding) are not in the key.  They are copied, used as
+Rule 6: only ASCII letters are lower-cased (RFC 4343).  A label's length is below 64 and so is not a letter; QTYPE is
+        not lower-cased, because HTTPS (65, "A") and type 97 ("a") would become equal.
+Rule 7: DO (1), CD (2) and the presence of an OPT (4) are in the key, because the chain may answer these queries
+        differently.
+Rule 8: ID, RD, AD, case, payload size and options (cookies, padding) are not in the key.  They are copied, used as a
         limit or ignored when the reply is written, so that clients that vary them still hit.  The class is always IN.
         A payload size above `max_payload` of the entry or negative zone is lowered first, with lower_size().
-Rule 9: what surrounds QNAME and QTYPE is the same in most queries: the ten octets after the ID, the class, and an OPT
-        without options or with a cookie alone.  cut_query() recognizes these octets, so that such a query is looked up
-        without reading its labels: if the rest of it is a key of the table, it is a question that was read before.
+Rule 9: the octets around QNAME and QTYPE are the same in most queries: the ten octets after the ID, the class, and an
+        OPT without options or with only a cookie.  cut_query() recognizes these octets, so that such a query is looked
+        up without reading its labels: if the rest of it is a key of the table, it is a valid question, because it was
+        read before.
 """
 
 from __future__ import annotations
@@ -46,12 +48,12 @@ KEY_EDNS: Final = 4
 
 
 class Form(NamedTuple):
-    """What is in a query beside its question.
+    """The parts of a query except its question.
 
     `tail` is the last octet of the key.  `variant` is one of 16: RD (1), CD (2), EDNS (4), and whether AD or DO is set
     (8), which is all that the header of a reply takes from a query.  `opt` is the OPT record of the reply with the
-    echoed options, empty if the query has none.  `limit` is how many octets the client accepts over UDP.  `do` is DO
-    of hit_counts.py, or 0.
+    echoed options, empty if the query has none.  `limit` is how many octets the client accepts over UDP.  `do` is DO of
+    hit_counts.py, or 0.
     """
 
     tail: bytes
@@ -75,12 +77,12 @@ class PlainQuery(NamedTuple):
 
     @property
     def qtype(self) -> int:
-        """The type asked for."""
+        """The QTYPE."""
         return self.key[-3] << 8 | self.key[-2]
 
 
 class Header(NamedTuple):
-    """What the ten octets after the ID say; `cut` is where class and an OPT without options begin, from the end.
+    """The meaning of the ten octets after the ID; `cut` is the start of class and OPT without options, from the end.
 
     `forms` are the forms of such queries by the octets from there on, and of those with a cookie by the octets before
     the cookie's value; at most MAX_FORMS.
@@ -131,7 +133,7 @@ _new: Final = tuple.__new__  # faster than calling PlainQuery(...)
 
 
 def cut_query(query: bytes) -> tuple[int, Form] | None:
-    """Where the class begins, counted from the end, and the form; None if no query in that form was read before.
+    """The start of the class, counted from the end, and the form; None if no query of that form was read before.
 
     The octets before the class are not examined: they may be a question or not.
     """
@@ -157,7 +159,7 @@ def lower_size(form: Form, max_payload: int) -> Form:
 
 
 def read_query(query: bytes) -> PlainQuery | None:
-    """Take a query apart; None if it is not plain."""
+    """Parse a query; None if it is not plain."""
     size = len(query)
     header = HEADERS.get(query[2:12])
     if header is None or not MIN_PLAIN_LEN <= size <= MAX_PLAIN_LEN:

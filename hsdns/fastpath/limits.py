@@ -1,6 +1,6 @@
-"""Limits of the numbers that the answer table takes, as those of the compiled twin's types.
+"""The limits of the numbers in the answer table, as given by the types of the compiled twin.
 
-Path: table.py asks when a reply is stored and when a negative zone is added.
+Path: table.py checks them when a reply is stored and when a negative zone is added.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def refuse_numbers(*numbers: int) -> None:
 
 
 def refuse_payload(max_payload: int) -> None:
-    """Raise OverflowError or ValueError for what is no limit of payload sizes."""
+    """Raise OverflowError or ValueError for an invalid limit of payload sizes."""
     if not 0 <= max_payload <= MAX_PAYLOAD_SIZE:
         raise OverflowError(f"a payload size has 16 bits, {max_payload} does not fit")
     if not MIN_UDP_LEN <= max_payload <= MAX_UDP_LEN and max_payload != MAX_PAYLOAD_SIZE:

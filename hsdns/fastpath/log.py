@@ -1,12 +1,12 @@
-"""The log ring: hits that are to be logged, between the table and the `log` plugin.
+"""The log ring: hits to be logged, between the table and the `log` plugin.
 
-Path: after step 2; batch.py adds the hits of logging blocks once they are sent, table.py those over TCP; the `log`
+Path: after step 2; batch.py adds the hits of logging blocks after they are sent, table.py those over TCP; the `log`
 plugin takes them.  Twin of native/src/log.rs.
-Rule 1: a record has what a log line needs and what cannot be found out later: the query as received, the header's flags
-        as sent, and what is counted.
-Rule 2: it is bounded in records and in octets of queries: what does not fit is dropped and counted.
+Rule 1: a record has the values of a log line that cannot be determined later: the query as received, the header's flags
+        as sent, and the counted properties.
+Rule 2: it is bounded in records and in octets of queries; further records are dropped and counted.
 Rule 3: hits that are not logged cost nothing: LOGGED is part of a hit's kind (hit_counts.py), and only tables that
-        store replies of logging blocks examine it, once a batch.
+        store replies of logging blocks check it, once a batch.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MAX_OCTETS: Final = 16 * 1024 * 1024
 
 
 class LogRecord(NamedTuple):
-    """One hit: the query as received, the client's socket address as the kernel gives it.
+    """One hit: the query as received, and the client's socket address as received from the kernel.
 
     `flags` are the second 16 bits of the reply's header as sent.  `size` is the reply's length without compression and
-    OPT, `answers` its records in the answer section; both are those before it was cut.  `seconds` is how long its batch
-    took, over TCP it alone.
+    OPT, `answers` its records in the answer section; both before truncation.  `seconds` is the duration of its batch,
+    or over TCP of this hit alone.
     """
 
     query: bytes
@@ -49,7 +49,7 @@ class LogRing:
     def push(
         self, hits: Sequence[tuple[bytes, bytes, int]], kinds: Sequence[int], nanoseconds: int
     ) -> None:
-        """Add those hits of a batch whose kinds have LOGGED: query, address and header flags of each."""
+        """Add the hits of a batch whose kinds have LOGGED: query, address and header flags of each."""
         seconds = nanoseconds / 1_000_000_000
         for (query, address, flags), kind in zip(hits, kinds, strict=True):
             if not kind & LOGGED:
@@ -72,7 +72,7 @@ class LogRing:
             )
 
     def take(self, most: int) -> list[LogRecord]:
-        """Take the oldest, at most so many; raise OverflowError for a negative number."""
+        """Remove and return the oldest records, at most this many; raise OverflowError for a negative number."""
         if most < 0:
             raise OverflowError(f"{most} records cannot be taken")
         found = [self._records.popleft() for _ in range(min(most, len(self._records)))]

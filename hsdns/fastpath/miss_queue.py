@@ -1,16 +1,16 @@
 """The queue of misses before the chain: fair between clients, and bounded.
 
-Path: between steps 2 and 3; server/udp.py offers the misses of a batch and takes them turn by turn.  Twin of
-native/src/queue.rs, where the workers offer them.
-Rule 1: a client is an IPv4 address or an IPv6 prefix of 64 bits; each has a line of its own.
-Rule 2: the lines take turns, a miss each, so that a client waits for as many misses as there are clients, however many
-        another one has sent.
-Rule 3: it is bounded, in number and in octets.  What does not fit costs the client with most misses its newest one, and
-        the client that asks its own if none has more.  It is counted and dropped, as the network would drop it.  So a
-        client with less than its share, which is the capacity divided by the clients, loses nothing while the octets
-        fit.
+Path: between steps 2 and 3; server/udp.py adds the misses of a batch, and takes some in each iteration of the loop.
+Twin of native/src/queue.rs, to which the workers add them.
+Rule 1: a client is an IPv4 address or an IPv6 prefix of 64 bits; each client has a queue of its own.
+Rule 2: the queues are served round robin, one miss each, so a client waits for as many misses as there are clients,
+        however many another client has sent.
+Rule 3: the total is bounded, in number and in octets.  If a new miss does not fit, the server drops the newest miss of
+        the client with the most misses, or the new one if no client has more than its sender.  It counts the dropped
+        miss; to the client this looks like a loss in the network.  So a client with less than its share, which is the
+        capacity divided by the number of clients, loses nothing while the octets fit.
 Rule 4: the capacity may change; server/queue_bound.py lowers it under lasting overload.
-Rule 5: who has taken a miss that cost nothing gives its client the turn back.
+Rule 5: a caller that has taken a miss and answered it at no cost may give the client's turn back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 from hsdns.fastpath.control import MAPPED, SOCKADDR_IN6_LEN
 
 CAPACITY: Final = 16_384
-# How many octets there may be for each miss, on average.
+# Average octets for each miss.
 OCTETS_PER_MISS: Final = 512
 
 Waiting = tuple[int, bytes, bytes, bytes]
@@ -44,9 +44,9 @@ class MissQueue:
         self._octets = self._count = 0
         # The misses of each client that has any, the oldest first.
         self._lines: dict[bytes, deque[Waiting]] = {}
-        # The same clients, the one whose turn is next first.
+        # The same clients, the next one to be served first.
         self._turns: deque[bytes] = deque()
-        self._last: bytes | None = None  # whose miss was taken last
+        self._last: bytes | None = None  # the client whose miss was taken last
         # The same clients by the number of their misses; the last element is never empty.
         self._by_length: list[dict[bytes, None]] = []
 
@@ -55,11 +55,11 @@ class MissQueue:
 
     @property
     def dropped(self) -> int:
-        """How many misses were dropped."""
+        """The number of dropped misses."""
         return self._dropped
 
     def set_capacity(self, capacity: int) -> None:
-        """Change the capacity; the clients with most misses lose their newest ones, down to one each."""
+        """Change the capacity; drops the newest misses of the clients with the most, down to one each."""
         self._capacity = capacity
         while self._is_over() and self._drop_newest(1):
             self._dropped += 1
@@ -77,11 +77,11 @@ class MissQueue:
                 self._push(client, (worker, query, address, control))
 
     def take(self, most: int) -> list[Waiting]:
-        """Take the next, at most so many: (index of the worker, query, address, control data) each."""
+        """Remove and return the next misses, at most this many: (worker's index, query, address, control data) each."""
         return [self._pop() for _ in range(min(most, self._count))]
 
     def give_turn_back(self) -> None:
-        """Give the client of the last miss its turn back, unless it has none left or another client has come since."""
+        """Serve the client of the last miss first again, unless it has no more or another client has joined since."""
         if self._turns and self._turns[-1] == self._last:
             self._turns.rotate(1)
 
@@ -118,9 +118,9 @@ class MissQueue:
         return miss
 
     def _drop_newest(self, own: int) -> bool:
-        """Drop the newest miss of the client with most of them; False if none has more than `own`, which is 1 or more.
+        """Drop the newest miss of the client with the most; False if none has more than `own`, which is 1 or more.
 
-        The line that loses one has two or more, so that no line becomes empty, and its turn stays.
+        That client has two misses or more, so that its queue does not become empty, and it keeps its place.
         """
         length = len(self._by_length) - 1
         if length <= own:
@@ -133,7 +133,7 @@ class MissQueue:
         return True
 
     def _sort(self, client: bytes, before: int, after: int) -> None:
-        """Note the new number of a client's misses, which differs by one from the last."""
+        """Record the new number of a client's misses, which differs by one from the last."""
         clients = self._by_length
         if before:
             del clients[before][client]

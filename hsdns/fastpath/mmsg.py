@@ -1,8 +1,8 @@
 """recvmmsg and sendmmsg on 64-bit Linux, and the memory that they read and write.
 
 Path: batch.py and sender.py use it.
-Rule 1: what the kernel reads and writes is at fixed addresses, laid out once; words of eight octets are read and
-        written by strided slices, so that no ctypes object is touched for a datagram.
+Rule 1: the memory that the kernel reads and writes is at fixed addresses, allocated once; words of eight octets are
+        read and written by strided slices, without touching a ctypes object for each datagram.
 Rule 2: the calls are available only if the structures have the layout that this module assumes.
 """
 

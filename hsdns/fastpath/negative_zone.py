@@ -1,18 +1,17 @@
-"""Negative zones: zones of which all names are known, so that others need no entry each.
+"""Negative zones: zones in which all existing names are known, so that all other names need no entry.
 
-Path: step 2; table.py asks here if it has no entry.  Twin of native/src/negative_zone.rs.
-Rule 1: only a name strictly below the zone and not at or below an exclusion (a name that another handler may answer) is
-        judged, only while absence means NXDOMAIN (ClusterNames.open), and only for the types that the zone has a group
-        for.  With `no_edns`, queries that have an OPT record are left to the chain, which says why in its reply.
+Path: step 2; table.py calls it if it has no entry.  Twin of native/src/negative_zone.rs.
+Rule 1: it answers only for a name strictly below the zone and not at or below an exclusion (a name that another handler
+        may answer), only while an unlisted name is NXDOMAIN (ClusterNames.open), and only for the types that the zone
+        has a group for.  With `no_edns`, queries with an OPT record go to the chain, whose reply gives the reason.
 Rule 2: names have the forms of the Kubernetes DNS specification 1.1.0: SERVICE.NAMESPACE.svc.ZONE and below, and
-        ADDRESS.NAMESPACE.pod.ZONE and below.  A name that may exist is left to the chain: empty non-terminals,
-        Services, what is listed below these, and all that looks like an address of a Pod, whatever `pods` says.
+        ADDRESS.NAMESPACE.pod.ZONE and below.  A query for a name that may exist goes to the chain: empty non-terminals,
+        Services, listed names below these, and every name that looks like an address of a Pod, whatever `pods` says.
 Rule 3: the reply is made from a template, which is one real reply of the chain: the zone's SOA and nothing else.  Its
         owner points at the zone's labels in the question, pointers within its RDATA move with the question's length,
         and its serial is the current one.
-Rule 4: a name is walked once, from the left to the zone, and labels are compared with their lengths.  The walk also
-        tells a name from octets that only end like one: the query may be one that has not been read (key.py,
-        cut_query()).
+Rule 4: a name is walked once, from its first label to the zone, and labels are compared with their lengths.  The walk
+        also detects octets that only end like a name, because the query may not have been parsed (key.py, cut_query()).
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ _SERVICES: Final = b"\3svc"
 _PODS: Final = b"\3pod"
 # The octets of an address, and of a label that stands for one.
 _IN_ADDRESSES: Final = b"0123456789abcdef-."
-# Labels right below the zone whose subtrees are not listed in ClusterNames.
+# Labels directly below the zone whose subtrees are not listed in ClusterNames.
 _UNLISTED: Final = frozenset({b"\3dns", b"\x0bdns-version"})
 _FIRST_LABELS: Final = frozenset(label[1:] for label in (_SERVICES, _PODS, *_UNLISTED))
-# Names with three or more labels below a Service exist only below this label, where it is listed.
+# Names with three or more labels below a Service exist only below this label, if it is listed.
 _TOPOLOGY: Final = b"\5_zone"
 _RCODE: Final = 0x000F
 _CLASS_IN: Final = b"\0\1"
 _POINTER: Final = 0xC000
 # Two names and some numbers; pointers reach offsets up to 16,383.
 _MAX_RECORD_LEN: Final = 600
-# The distance to the next label, by the octet that a label starts with; beyond every name for what is no length.
+# The distance to the next label, by the octet that a label starts with; beyond every name for an invalid length.
 _STEPS: Final = [
     1 + length if 0 < length <= MAX_LABEL_LEN else MAX_NAME_LEN + 1 for length in range(256)
 ]
@@ -57,8 +56,8 @@ class Template(NamedTuple):
     """The SOA record of a reply of the chain.
 
     `body` is the record after its owner.  `serial` and the first number of each of `pointers` are offsets within it;
-    the second is where the pointer leads, counted from the end of the question.  `heads` are the header after the ID
-    for each variant of query (key.py).  `size` is the length of the reply without compression and without question.
+    the second is the pointer's target, counted from the end of the question.  `heads` are the header after the ID for
+    each variant of query (key.py).  `size` is the length of the reply without compression and without question.
     """
 
     flags: int
@@ -100,9 +99,9 @@ class NegativeZone:
         self._records: dict[int, bytes] = {}
 
     def find(self, key: bytes) -> int:
-        """Return what a hit counts as (but for length and DO of the query) if the name certainly does not exist.
+        """Return the kind of the hit (without length and DO of the query) if the name certainly does not exist.
 
-        Return NOT_BELOW if it is no name or not strictly below the zone, LEFT_TO_CHAIN if it is left to the chain.
+        Return NOT_BELOW if it is no name or not strictly below the zone, LEFT_TO_CHAIN if the chain must answer.
         """
         zone = self.zone
         end = len(key) - 3 - len(zone)
@@ -149,7 +148,7 @@ class NegativeZone:
         return kind + (template.size + end + len(zone) + 4 << SIZE_SHIFT)
 
     def is_listed(self, key: bytes) -> bool:
-        """Whether a key is that of the name of a Service that exists, or of an endpoint of one."""
+        """Whether a key is that of the name of an existing Service, or of one of its endpoints."""
         end = len(key) - 3 - len(self.zone)
         if not 0 < end <= MAX_NAME_LEN - len(self.zone) or not key.startswith(self.zone, end):
             return False
@@ -168,9 +167,9 @@ class NegativeZone:
         return hashes is not None and (not service or has_label(hashes, key[:service]))
 
     def labels_left_to_chain(self, parent: bytes) -> Container[bytes]:
-        """The labels right below a name that find() says LEFT_TO_CHAIN for, until CHANGES moves.
+        """The labels directly below a name for which find() returns LEFT_TO_CHAIN, until CHANGES is incremented.
 
-        The name is at or below the zone, and find() has found a name right below it absent.
+        The name is at or below the zone, and find() has found that a name directly below it does not exist.
         """
         excluded = {
             name[1 : 1 + name[0]] for name in self._exclusions if name[1 + name[0] :] == parent
@@ -189,7 +188,7 @@ class NegativeZone:
         return found
 
     def set_template(self, plain: PlainQuery, query: bytes, reply: bytes, size: int) -> bool:
-        """Make a template of a reply of the chain; False if the reply cannot be one."""
+        """Make a template from a reply of the chain; return False if the reply cannot be one."""
         if not self._is_above(plain.qname):
             return False
         question = query[HEADER_LEN : plain.end]
@@ -263,13 +262,13 @@ class NegativeZone:
         if namespace not in self._names.namespaces:
             return ()
         if kind == _PODS:
-            return () if second else _ADDRESSES  # labels below what is no address do not matter
+            return () if second else _ADDRESSES  # only labels below an address matter
         services = self._names.services.get(namespace, {})
         if not second:
             return services
         hashes = services.get(parent[third + 1 : second])
         if hashes is None or 0 < third != _STEPS[parent[0]]:
-            return ()  # with three labels or more one is as absent as the other
+            return ()  # with three labels or more, none of them exists
         return _Listed(hashes, parent[1:third])
 
     def _is_above(self, qname: bytes) -> bool:
@@ -314,7 +313,7 @@ _ADDRESSES: Final = _Addresses()
 
 
 class _Listed:
-    """The labels right below a Service, or below one label that is below it, that may exist."""
+    """The labels directly below a Service, or below one label below it, that may exist."""
 
     __slots__ = ("_hashes", "_nearest")
 
@@ -330,12 +329,12 @@ class _Listed:
 
 
 def _may_be_address(label: bytes) -> bool:
-    """Tell whether a label may be an address, or one with dashes; False for those that certainly are none."""
+    """Return whether a label may be an address, or one with dashes; False for labels that certainly are none."""
     return not label.translate(None, _IN_ADDRESSES) and (b"." in label or label.count(b"-") > 1)
 
 
 def _may_exist_below(hashes: Hashes, key: bytes, end: int) -> bool:
-    """Tell whether the labels that are left of a Service, up to `end`, are listed for it."""
+    """Return whether the labels to the left of a Service, up to `end`, are listed for it."""
     if not end:
         return True
     at = first = second = 0

@@ -1,8 +1,9 @@
-"""What the answer table has for a query, found without answering it.
+"""Looks up a query in the answer table without answering it.
 
 Path: explanation/table.py -> table.py -> here.  Twin of Reading.peek() in native/src/table.rs.
-Rule 1: it is what the next look-up of the query would be: a hit, or None for a miss.
-Rule 2: nothing is counted, and nothing changes: not how often an entry was used, nor its turn, nor what is prepared.
+Rule 1: the result is that of the next lookup of the query: a hit, or None for a miss.
+Rule 2: nothing is counted or changed: neither the use count of an entry, nor its place in a queue, nor prepared
+        replies.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hsdns.fastpath.versions import Versions
 class Peeked(NamedTuple):
     """A hit: of an entry, or of a negative zone.
 
-    Of a reply of `cache` it has when that was stored, and from when on it is no hit; in monotonic seconds.
+    For a reply of `cache` it has the times when it was stored and when it expires; in monotonic seconds.
     """
 
     is_entry: bool
@@ -28,7 +29,7 @@ NEGATIVE: Final = Peeked(False, None, None)
 
 
 def peek_at(entry: Entry, versions: Versions, now: float) -> Peeked | None:
-    """What a stored reply is at `now`, in monotonic seconds; None if it is no hit."""
+    """The hit of a stored reply at `now`, in monotonic seconds; None if it has expired."""
     if not entry.is_valid(versions) or (entry.needs_lease and now >= versions.lease_end):
         return None
     timing = entry.timing

@@ -1,7 +1,7 @@
 """Datagrams one by one, for platforms without recvmmsg or with structures of another layout.
 
 Path: as batch.py, with the same names, arguments and results.
-Rule 1: callers do not depend on which of the two they have.
+Rule 1: callers do not depend on which of the two they use.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class PortableBatch:
         self._send_errors: dict[int, int] = {}
 
     def __del__(self) -> None:
-        sock = getattr(self, "_sock", None)  # absent where the constructor raised
+        sock = getattr(self, "_sock", None)  # absent if the constructor raised an error
         if sock is not None:
             sock.detach()
 
     def serve(self, table: AnswerTable | None) -> list[Miss]:
-        """Receive what has arrived, answer the hits of the table, return the misses.
+        """Receive the waiting datagrams, send the hits of the table, and return the misses.
 
         Raise OSError if the socket is closed.
         """
@@ -110,7 +110,7 @@ class PortableBatch:
                 self._sock.sendmsg(*message)
 
     def statistics(self) -> BatchStatistics:
-        """What was received and sent so far."""
+        """The number of datagrams received and sent so far."""
         return BatchStatistics(self._received, self._sent, self._batches, dict(self._send_errors))
 
     def _receive(self) -> list[Miss]:

@@ -1,12 +1,15 @@
-"""Prepared negative replies: NXDOMAIN for names right below a parent name that was asked for before.
+"""Prepared negative replies: NXDOMAIN for names directly below a parent name that clients have queried before.
 
-Path: step 2; batch.py asks here first if the last query was for such a name, else after table.py and negative_zone.py.
-A random name cannot be prepared, but what surrounds its first label can: the header, the parent, the type and the OPT,
-and with them which labels are left to the chain and what the reply consists of.  So one look-up is enough.
-Rule 1: a prepared negative reply says what negative_zone.py says, and is valid until CHANGES moves (versions.py).
+Path: step 2; batch.py tries it first if the last query was for such a name, otherwise after table.py and
+negative_zone.py.
+The reply to a random name cannot be prepared, but all of it except the first label can: the header, the parent, the
+type and the OPT, with the labels that the chain must answer.  So one lookup is enough.
+Rule 1: a prepared negative reply equals that of negative_zone.py, and is valid until CHANGES is incremented
+        (versions.py).
 Rule 2: an entry takes precedence, as over a negative zone.
-Rule 3: memory is bounded: MAX_PARENTS (some 16 KiB each with all lengths of labels); the oldest goes.  At that number
-        one new parent in PACE is prepared, so that random parents cost next to nothing more than without.
+Rule 3: memory is bounded: MAX_PARENTS (some 16 KiB each with all lengths of labels); the oldest is dropped.  At that
+        number, one of PACE new parents is prepared, so that random parents cost hardly more than without prepared
+        replies.
 """
 
 from __future__ import annotations
@@ -23,15 +26,15 @@ from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import OPT_FIXED_LEN
 
 MAX_PARENTS: Final = 128
-_LABEL: Final = HEADER_LEN + 1  # where the first label's octets start
+_LABEL: Final = HEADER_LEN + 1  # the start of the first label's octets
 
 
 class PreparedNegativeReply:
-    """What all queries in one form, for one type of names right below one parent, have in common.
+    """The common data of all queries in one form, for one type of names directly below one parent.
 
-    `left_to_chain` are the labels that are left to the chain.  `rest` is what follows the first label in the queries'
+    `left_to_chain` are the labels that the chain must answer.  `rest` is what follows the first label in the queries'
     keys.  `by_length` has, for each length of that label, what follows the question in the reply, the reply's length,
-    and what a hit counts as.
+    and the kind of the hit.
     """
 
     __slots__ = ("by_length", "changes", "form", "head", "left_to_chain", "negative_zone", "rest")
@@ -54,14 +57,14 @@ class PreparedNegativeReply:
         self.changes = changes
 
     def add_length(self, kind: int, query: bytes, end: int) -> None:
-        """Prepare the reply to queries of this length, which count as `kind`, if it needs no cutting."""
+        """Prepare the reply to queries of this length, counted as `kind`, if it fits without truncation."""
         tail = self.negative_zone.record(end) + self.form.opt
         if end + len(tail) <= self.form.limit:
             self.by_length[query[HEADER_LEN]] = (tail, end + len(tail), kind)
 
 
 class PreparedNegativeReplies:
-    """Those of one table, by parent; `is_likely`: the last query without prepared reply was for a name below one."""
+    """The replies of one table, by parent; `is_likely`: the last query without one was for a name below a parent."""
 
     def __init__(self, entries: Mapping[bytes, Entry]) -> None:
         self.is_likely = False
@@ -73,9 +76,9 @@ class PreparedNegativeReplies:
         return len(self._by_parent)
 
     def answer(self, query: bytes) -> tuple[bytes, bytes, bytes, int, int] | None:
-        """The reply in pieces: header after the ID, question, the rest; then its length and what it counts as.
+        """The reply in pieces: header after the ID, question, the rest; then its length and its kind.
 
-        It counts so over UDP and IPv4.  None if nothing is prepared, or the name is left to the chain.
+        The kind is that over UDP and IPv4.  None if nothing is prepared, or if the chain must answer.
         """
         try:
             length = query[HEADER_LEN]
@@ -108,14 +111,14 @@ class PreparedNegativeReplies:
     ) -> None:
         """Prepare the reply to a name that does not exist, for all names of its length below its parent.
 
-        `changes` is the value of CHANGES before the name was found absent.
+        `changes` is the value of CHANGES before the lookup that did not find the name.
         """
         length = query[HEADER_LEN]
         if (
             len(query) - end > OPT_FIXED_LEN
             or query[_LABEL + length : end - 4] != key[1 + length : -3]
         ):
-            return  # with options or with a parent in mixed case it will hardly be asked for again
+            return  # with options, or with a parent in mixed case, it will hardly be queried again
         parent = query[2:HEADER_LEN] + query[_LABEL + length :]
         prepared = self._by_parent.get(parent)
         if prepared is None or prepared.changes != CHANGES[0]:
@@ -132,5 +135,5 @@ class PreparedNegativeReplies:
         prepared.add_length(kind, query, end)
 
     def clear(self) -> None:
-        """Drop all."""
+        """Drop all prepared replies."""
         self._by_parent.clear()

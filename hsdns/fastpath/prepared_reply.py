@@ -1,18 +1,18 @@
-"""Prepared replies: replies to frequent forms of query, written in full but for their ID.
+"""Prepared replies: complete replies to frequent forms of queries, except for the ID.
 
 Path: step 2, before anything else; batch.py and table.py look in `by_form`, and find_normalized() finds the rest.
-Rule 1: a form is what follows the ID in a query: one in lower case without EDNS options that are echoed.  An entry has
-        at most MAX_FORMS_OF_ENTRY of them, which go with it.
-Rule 2: prepared replies use the memory that entries leave free, and give it back when entries need it.  While there is
-        room, the form that is stored is prepared at once.  After that one in PACE of the forms that are asked for again
-        is prepared, in place of the oldest that is not in use (S3-FIFO's second chance): hot names come back soon, and
-        a working set larger than the room costs next to nothing more than without prepared replies.
-Rule 3: a prepared reply is small, for there may be 100,000: records that rotate stay in the entry alone, and equal
+Rule 1: a form is the part of a query after the ID, in lower case and without EDNS options that are echoed.  An entry
+        has prepared replies for at most MAX_FORMS_OF_ENTRY forms, which are dropped together with it.
+Rule 2: prepared replies use memory that entries do not need, and release it when entries need it.  While there is room,
+        the form that is stored is prepared at once.  After that, one of PACE forms that are queried again is prepared,
+        and replaces the oldest one that is not in use (S3-FIFO's second chance): frequently queried names return soon,
+        and a working set larger than the room costs hardly more than without prepared replies.
+Rule 3: a prepared reply is small, because there may be 100,000: records that rotate are only in the entry, and equal
         numbers are one object.
 Rule 4: the normalized form of a query is in lower case, without the client's cookie if that is its only option.  A
-        query in another form is answered from the reply to its normalized form, with its own question and cookie put
-        in.  So lower case must change nothing but the name: a form with letters behind the name, as types and sizes may
-        be (key.py, rule 6), answers itself alone.
+        query in another form is answered from the reply to its normalized form, with its own question and cookie
+        inserted.  So lower case must change nothing but the name: a form with letters after the name, as types and
+        sizes may be (key.py, rule 6), is used only for queries of exactly that form.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from hsdns.wire.edns import OPT_FIXED_LEN
 
 MAX_FORMS_OF_ENTRY: Final = 4
 PACE: Final = 64
-ROOM_TO_PREPARE: Final = 1024  # octets that are free: a reply is prepared as soon as it is stored
-SHARE: Final = 16  # the part of a table's capacity that is set aside for prepared replies
-MAX_ROUNDS: Final = 64  # passed over for one that is dropped
+ROOM_TO_PREPARE: Final = 1024  # free octets: a reply is prepared as soon as it is stored
+SHARE: Final = 16  # the part of a table's capacity that is reserved for prepared replies
+MAX_ROUNDS: Final = 64  # skipped for one that is dropped
 # Memory in CPython 3.11 beside the octets: the object, its places in the dictionary and in the queue.
 PREPARED_REPLY_LEN: Final = 112 + 64 + 8
 _MAX_NUMBERS: Final = 4096
-# Few, for they may be forms of replies that are gone, whose memory is not counted.
+# Few, because they may be forms of dropped replies, whose memory is not counted.
 _MAX_OLDEST: Final = 512
 _HEAD_LEN: Final = HEADER_LEN - 2  # the header without ID
 _CLASS_LEN: Final = 2
@@ -51,10 +51,10 @@ _COOKIE_KIND: Final = COOKIE_LEN << LENGTH_SHIFT
 class PreparedReply:
     """The reply of one entry to one form of query.
 
-    `body` is the reply after the ID; if records rotate (`step` is not 0) only what precedes them, and `opt` is the OPT
-    record that follows all.  `head` is the header within it.  `kind` is what a hit over UDP and IPv4 counts as
-    (hit_counts.py).  `end` is where the question ends in the form, 0 if it answers no other form.  `older` is another
-    form of the same entry, prepared before this one.
+    `body` is the reply after the ID; if records rotate (`step` is not 0), only the part before them, and `opt` is the
+    OPT record at the end.  `head` is the header within it.  `kind` is that of a hit over UDP and IPv4 (hit_counts.py).
+    `end` is the end of the question in the form, 0 if it answers no other form.  `older` is another form of the same
+    entry, prepared before this one.
     """
 
     __slots__ = ("body", "end", "entry", "form", "head", "kind", "length", "older", "opt", "step")
@@ -74,7 +74,7 @@ class PreparedReply:
         self.body = start + (records[: shared.first] if shared.step else records + form.opt)
 
     def update(self) -> None:
-        """Take the records of the entry again, which have another TTL."""
+        """Copy the records of the entry again after their TTL has changed."""
         shared, records = self.entry.shared, self.entry.records
         if self.step:
             self.body = self.body[: len(self.body) - shared.first] + records[: shared.first]
@@ -92,10 +92,10 @@ class PreparedReply:
         return self.body, records[at:stop], records[first:at], records[stop:], self.opt
 
     def adapted(self, form: bytes) -> tuple[tuple[bytes, ...], int, int]:
-        """The reply to a form with this normalized form: its pieces after the ID, its length, what a hit counts as."""
+        """The reply to a form with this normalized form: its pieces after the ID, its length, and its kind."""
         end = self.end
         cookie = form[_COOKIE_AT:] if len(form) != len(self.form) else b""
-        if self.step:  # as in rotated(), which would make a tuple to be taken apart
+        if self.step:  # as in rotated(), without creating a tuple
             entry = self.entry
             shared, records = entry.shared, entry.records
             first, stop, opt = shared.first, shared.stop, self.opt
@@ -123,12 +123,12 @@ class PreparedReplies:
     def __init__(self) -> None:
         self.by_form: dict[bytes, PreparedReply] = {}
         self.octets = 0
-        self.countdown = 1  # of queries that prepare() may be called for, until it is
+        self.countdown = 1  # eligible queries until prepare() is called
         self._oldest: deque[bytes] = deque()  # candidates of shrink(); all others are younger
         self._numbers: dict[int, int] = {}
 
     def find_normalized(self, form: bytes) -> PreparedReply | None:
-        """The prepared reply to the normalized form of a query, if that can be adapted."""
+        """The prepared reply to the normalized form of a query, if it can be adapted."""
         if form[_COOKIE_AT:_COOKIE_END] == _COOKIE:
             prepared = self.by_form.get(form[:_COOKIE_AT].lower() + _BARE)
         else:
@@ -138,9 +138,9 @@ class PreparedReplies:
     def prepare(
         self, key: bytes, entry: Entry, query: bytes, end: int, form: Form, kind: int, room: int
     ) -> None:
-        """Prepare the reply to the normalized form of a query, if there is none and it is likely to be asked for again.
+        """Prepare the reply to the normalized form of a query, if there is none and it is likely to be queried again.
 
-        `room` is how many octets all prepared replies may take.
+        `room` is the limit of octets for all prepared replies.
         """
         self.countdown = 1
         last = query[end - _CLASS_LEN :]
@@ -176,8 +176,8 @@ class PreparedReplies:
     def shrink(self, room: int) -> None:
         """Drop the oldest that are not in use until the others fit in `room` octets.
 
-        In use is what was asked for since it was passed over here: its entry's frequency is at its maximum, and is
-        lowered by one each time.
+        A reply is in use if it was queried since it was last skipped here: the frequency of its entry is at its
+        maximum, and each skip reduces it by one.
         """
         rounds = 0
         while self.octets > room and self.by_form:
@@ -196,7 +196,7 @@ class PreparedReplies:
                 self._remove(prepared)
 
     def update(self, entry: Entry) -> None:
-        """Have the prepared replies of an entry take its records again, which have another TTL."""
+        """Copy the records of an entry into its prepared replies again after their TTL has changed."""
         for prepared in self._of_entry(entry):
             prepared.update()
 
@@ -210,7 +210,7 @@ class PreparedReplies:
         entry.form = None
 
     def clear(self) -> None:
-        """Drop all, together with their entries."""
+        """Drop all prepared replies, together with their entries."""
         self.by_form.clear()
         self._oldest.clear()
         self.octets = 0
@@ -237,7 +237,7 @@ class PreparedReplies:
         self.octets -= gone.octets()
 
     def _share(self, number: int) -> int:
-        """One object for equal numbers."""
+        """Return one object for equal numbers."""
         if len(self._numbers) >= _MAX_NUMBERS:
             self._numbers.clear()
         return self._numbers.setdefault(number, number)

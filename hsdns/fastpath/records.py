@@ -1,14 +1,14 @@
-"""The records of a reply that is to be stored: their offsets, and whether the reply can be stored.
+"""The records of a reply to be stored: their offsets, and whether the reply can be stored.
 
-Path: table.py and negative_zone.py when they store; for a hit only cut() runs, and only if the reply must be cut.
+Path: table.py and negative_zone.py when they store; for a hit only cut() runs, and only if the reply must be truncated.
 Twin of native/src/records.rs.
 Rule 1: a reply can be stored if it is complete: QR set, TC clear, NOERROR, NXDOMAIN, SERVFAIL or NOTIMP, the question
         octet for octet, all records within the message, nothing after the last one.
-Rule 2: its OPT, if any, is the last record; it is removed, for each client gets an OPT of its own.
-Rule 3: names are stepped over, not followed; the pointer of an owner leads backward, to the question or to what follows
-        it (RFC 1035 section 4.1.4).
-Rule 4: the addresses of an answer can rotate if they are its last records, as long as each other, and their owner is a
-        pointer to what precedes them all: the question, or the target of a CNAME record.
+Rule 2: its OPT, if any, is the last record; it is removed, because each client gets an OPT of its own.
+Rule 3: names are skipped, not followed; the pointer of an owner points backward, to the question or to an earlier
+        record (RFC 1035 section 4.1.4).
+Rule 4: the addresses of an answer can rotate if they are its last records, have equal lengths, and their owner is a
+        pointer to a name before all of them: the question, or the target of a CNAME record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RCODES: Final = frozenset({Rcode.NOERROR, Rcode.SERVFAIL, Rcode.NXDOMAIN, Rcode
 
 
 class BadRecords(Exception):
-    """Octets that are no records."""
+    """Octets that are not valid records."""
 
 
 class Record(NamedTuple):
@@ -58,7 +58,7 @@ NO_ROTATION: Final = Rotation(0, 0, 0)
 
 
 class Outline(NamedTuple):
-    """What the table stores of a reply.
+    """The stored parts of a reply.
 
     `flags` are without RD and CD, `counts` and `records` without OPT; `serials` are the offsets of SOA serials within
     `records`.
@@ -115,7 +115,7 @@ def read_outline(question: bytes, reply: bytes) -> Outline | None:
 
 
 def walk(wire: bytes, start: int, count: int) -> Iterator[Record]:
-    """Step over so many records; raise BadRecords if one is incomplete."""
+    """Skip this many records; raise BadRecords if one is incomplete."""
     for _ in range(count):
         owner_end, pointer = step_over_name(wire, start)
         rdata = owner_end + _FIXED_LEN
@@ -158,7 +158,7 @@ def soa_serial(wire: bytes, record: Record) -> int | None:
 
 
 def cut(records: bytes, counts: Sequence[int], room: int) -> tuple[int, list[int]]:
-    """How many octets of whole records fit in `room`, and how many records of each section these are."""
+    """The number of octets of complete records that fit in `room`, and of these records in each section."""
     end, fitting, left = 0, 0, sum(counts)
     for record in walk(records, 0, left):
         if record.end > room:

@@ -1,9 +1,9 @@
 """Sends the replies of a batch with one sendmmsg.
 
 Path: batch.py -> here -> mmsg.py.  Twin of native/src/system/sender.rs, without its UDP segmentation.
-Rule 1: the structures that the kernel reads lie in memory that is laid out once; a few strided views of it are written
-        per batch.
-Rule 2: a datagram that cannot be sent is dropped and counted by errno, as the network would drop it.
+Rule 1: the structures that the kernel reads are in memory that is allocated once; each batch writes a few strided views
+        of it.
+Rule 2: a datagram that cannot be sent is dropped and counted by errno, as if the network had dropped it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Sender:
     def send(
         self, arena: bytes, sizes: list[int], names: array[int], controls: Sequence[bytes]
     ) -> None:
-        """Send replies that lie one after another in `arena`, without waiting.
+        """Send replies that are stored one after another in `arena`, without waiting.
 
         `names` are the addresses in memory of the clients' socket addresses.  `controls` are the control data of the
         queries; empty on a socket that receives none.
@@ -90,7 +90,7 @@ class Sender:
         self._transmit(count)
 
     def _reply_control(self, received: bytes) -> Control:
-        """The control data of the reply to a query that was received with these."""
+        """The control data of the reply to a query with this control data."""
         if not received:
             return NO_CONTROL
         found = self._controls.get(received)
@@ -115,7 +115,7 @@ class Sender:
             error = ctypes.get_errno()
             if error == errno.EINTR:
                 continue
-            # A full socket buffer loses all replies that follow; any other error is of this reply alone.
+            # With a full socket buffer, all following replies are lost; any other error concerns this reply only.
             if error in _NO_ROOM:
                 self._count_lost(error, count - done)
                 return
@@ -123,7 +123,7 @@ class Sender:
             done += 1
 
     def _resend(self, header: int, error: int) -> None:
-        """Send a refused reply in fragments if it is too long for the path; count it as lost otherwise."""
+        """Send a refused reply in fragments if it exceeds the path MTU; count it as lost otherwise."""
         if error == errno.EMSGSIZE:
             with lent(self._fd) as sock, fragments_allowed(sock):
                 if self._send(self._fd, header, 1, socket.MSG_DONTWAIT) == 1:

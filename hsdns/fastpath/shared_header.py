@@ -1,10 +1,10 @@
-"""Shared headers: what many stored replies have in common, stored once.
+"""Shared headers: the data that many stored replies have in common, stored once.
 
-Path: table.py acquires one for each entry and releases it when the entry goes.  It holds the reply's header, its
-counts, what a hit counts as, and the SOA records.  Replies of one server block to names of one length mostly share one;
+Path: table.py acquires one for each entry and releases it when the entry is dropped.  It has the reply's header, its
+counts, the kind of its hits, and the SOA records.  Replies of one server block to names of one length mostly share one;
 negative replies also share all their records.
-Rule 1: the SOA serial is the current one wherever it occurs: it moves with every event, while the records stay.  So
-        they are part of the shared header, and the serial is written once for all entries.
+Rule 1: the SOA serial is the current one wherever it occurs: it changes with every event, while the rest of the records
+        stays.  So these records are part of the shared header, and the serial is written once for all entries.
 Rule 2: a shared header exists as long as an entry uses it, and its memory is counted once.
 """
 
@@ -45,15 +45,15 @@ Key = tuple[
 
 
 class SharedHeader:
-    """What entries with equal flags, counts, size and terms have in common.
+    """The common data of entries with equal flags, counts, size and terms.
 
     `heads` are the header after the ID for each variant of query (key.py).  `step` is the length of each record that
-    rotates (0: none does), `count` their number, `first` and `stop` where they begin and end.  `kind` is what a hit
-    counts as (hit_counts.py) but for the query's length, DO, and the outcome of a mark.  `names` has the serial of
-    `records`; if it is None, each entry has records of its own.  `users` is the number of entries with this shared
-    header.  `max_payload` is the largest payload size in a reply's OPT and of a reply over UDP; larger ones of queries
-    are lowered to it.  `errors` are the options with Extended DNS Errors that the OPT of each reply ends with.  A form
-    whose limit is above `adapted_above` has to go through adapt().
+    rotates (0: none does), `count` their number, `first` and `stop` their start and end.  `kind` is that of a hit
+    (hit_counts.py) without the query's length, DO, and the outcome of a mark.  `names` has the serial of `records`; if
+    it is None, each entry has records of its own.  `users` is the number of entries with this shared header.
+    `max_payload` is the largest payload size in a reply's OPT and of a reply over UDP; larger ones of queries are
+    lowered to it.  `errors` are the options with Extended DNS Errors at the end of the OPT of each reply.  A form whose
+    limit is above `adapted_above` must be passed to adapt().
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class SharedHeader:
         self.users = 0
 
     def flags_for(self, variant: int) -> int:
-        """The flags of a reply to a variant of query but RD and CD: AD of a timed reply is for those who ask for it."""
+        """The flags of a reply to a variant of query but RD and CD; a timed reply has AD only for clients that ask."""
         is_hidden = self.mark_ttl == TIMED and not variant & VARIANT_AD
         return self.flags & ~AD if is_hidden else self.flags
 
@@ -91,7 +91,7 @@ class SharedHeader:
 
     @property
     def has_old_serial(self) -> bool:
-        """Whether the serial in its records is not the current one."""
+        """Whether the serial in its records is outdated."""
         return self.names is not None and self.names.serial != self.serial
 
     def update_serial(self) -> None:
@@ -114,7 +114,7 @@ class SharedHeaders:
         self._by_key: dict[Key, SharedHeader] = {}
 
     def acquire(self, key: Key) -> SharedHeader:
-        """Return the shared header of a key, with one user more."""
+        """Return the shared header of a key, and add a user."""
         found = self._by_key.get(key)
         if found is None:
             found = self._by_key[key] = SharedHeader(key)
@@ -123,14 +123,14 @@ class SharedHeaders:
         return found
 
     def release(self, shared: SharedHeader) -> None:
-        """Count one user less; the last one removes it."""
+        """Remove a user; the last one removes the shared header."""
         shared.users -= 1
         if not shared.users:
             del self._by_key[shared.key]
             self.octets -= shared.octets
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all shared headers."""
         self._by_key.clear()
         self.octets = 0
 
@@ -147,7 +147,7 @@ def make_key(
     max_payload: int,
     errors: bytes = b"",
 ) -> Key:
-    """The key of a reply's shared header: all that this is computed from but the serial."""
+    """The key of a reply's shared header: all data that it is computed from, except the serial."""
     cache = CACHE_MISS if mark_ttl == 0 else CACHE_HIT if mark_ttl == TIMED else 0
     serials = () if mark_ttl == TIMED else outline.serials
     return (

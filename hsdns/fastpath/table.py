@@ -1,14 +1,14 @@
 """The answer table of one listener: from the octets of a query to the octets of its reply.
 
-Path: step 2; batch.py asks for datagrams, server/tcp.py calls lookup() for TCP.  Twin of native/src/table.rs.
+Path: step 2; batch.py calls it for datagrams, server/tcp.py calls lookup() for TCP.  Twin of native/src/table.rs.
 Rule 1: an entry is a hit only while all counters that it was computed from have the values that they had (versions.py).
-Rule 2: an entry takes precedence over a negative zone.  A stale entry counts as absent; it keeps its place until it is
+Rule 2: an entry takes precedence over a negative zone.  A stale entry counts as missing; it keeps its place until it is
         stored again or evicted.
-Rule 3: replies to frequent queries are prepared (prepared_reply.py, prepared_negative_reply.py); others are put
-        together from the shared header, the client's question and the records.
-Rule 4: memory is bounded: everything counts with what Python adds to it, and eviction.py chooses what goes.
-Rule 5: what depends on counters, and what negative zones say, is a miss when the lease of the counters has ended.
-Rule 6: each hit of a logging block has a record in the log ring (log.py), over UDP and over TCP.
+Rule 3: replies to frequent queries are prepared (prepared_reply.py, prepared_negative_reply.py); others are composed of
+        the shared header, the client's question and the records.
+Rule 4: memory is bounded: everything counts with Python's overhead, and eviction.py chooses the entries to drop.
+Rule 5: replies that depend on counters, and those of negative zones, are misses after the counters' lease has ended.
+Rule 6: each hit of a logging block adds a record to the log ring (log.py), over UDP and over TCP.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NOTHING_PREPARED: Final[dict[bytes, PreparedReply]] = {}
 
 
 class AnswerTable:
-    """The answers of one listener; `capacity` in octets.  `tap` takes its hits as those of `source`."""
+    """The replies of one listener; `capacity` in octets.  `tap` gets its hits as those of `source`."""
 
     def __init__(
         self, versions: Versions, capacity: int, tap: Tap | None = None, source: int = 0
@@ -67,7 +67,7 @@ class AnswerTable:
 
     @property
     def log_drops(self) -> int:
-        """How many hits were not logged because the log ring was full."""
+        """The number of hits that were not logged because the log ring was full."""
         return self.log.dropped
 
     def store(
@@ -145,7 +145,7 @@ class AnswerTable:
                 marked_until = stored.marked_until
             stored.update(shared, outline.records, indexes, marked_until, timing)
             if stored.state & FREQUENCY == FREQUENCY:
-                stored.state -= 1  # so that a use can be seen
+                stored.state -= 1  # so that a use can be detected
             self._shared_headers.release(last)
             self._queues.resize(stored, octets - before)
             self._make_room(0)
@@ -161,11 +161,11 @@ class AnswerTable:
         self, zone: bytes, names: ClusterNames, exclusions: Sequence[bytes], groups: Mapping[int, int],
         mark_ttl: int, log: bool = False, max_payload: int = MAX_PAYLOAD_SIZE, no_edns: bool = False,
     ) -> int:  # fmt: skip
-        """Answer absent names below a zone, once set_template() was called; return the negative zone's number.
+        """Answer absent names below a zone after set_template() was called; return the negative zone's number.
 
         `zone` and `exclusions` are lower-case wire names; `groups` maps each type that is answered to its group.
         `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log` and `max_payload` as in store().
-        `no_edns`: queries that have an OPT record are left to the chain.
+        `no_edns`: queries with an OPT record go to the chain.
         """
         if mark_ttl not in (0, -1):
             raise ValueError(f"mark_ttl of a negative zone is 0 or -1, not {mark_ttl}")
@@ -180,7 +180,7 @@ class AnswerTable:
         return len(self._negative_zones) - 1
 
     def set_template(self, negative_zone: int, query: bytes, reply: bytes, size: int) -> bool:
-        """Make a template of an NXDOMAIN reply of the chain to a name in a negative zone; False if it cannot be one.
+        """Make a template from an NXDOMAIN reply of the chain to a name in a negative zone; False if it cannot be one.
 
         Raise IndexError if there is no such negative zone.
         """
@@ -196,7 +196,7 @@ class AnswerTable:
     def lookup(self, query: bytes, *, client: bytes, limit: int | None, now: float) -> bytes | None:
         """Answer a query over TCP, in at most `limit` octets; `now` in monotonic seconds, `client` a socket address.
 
-        `limit` None: it came over UDP and was a miss before it waited; another miss is not counted.
+        `limit` None: it arrived over UDP and was a miss before it waited; another miss is not counted.
         """
         begin = time.monotonic_ns()
         counted = self._misses, self._not_plain, self._stale
@@ -232,18 +232,18 @@ class AnswerTable:
         return reply
 
     def is_listed(self, query: bytes) -> bool:
-        """Whether a query is for the name of a Service that exists in a negative zone, or of an endpoint of one."""
+        """Whether a query is for the name of an existing Service in a negative zone, or of one of its endpoints."""
         plain = read_query(query)
         return plain is not None and any(each.is_listed(plain.key) for each in self._by_length)
 
     def uses(self, query: bytes) -> int | None:
-        """How often the entry of a query was used of late (0 to 3, below 3 when just replaced); None without entry."""
+        """The number of recent uses of a query's entry (0 to 3, below 3 when just replaced); None without entry."""
         plain = read_query(query)
         entry = None if plain is None else self._entries.get(plain.key)
         return None if entry is None else entry.state & FREQUENCY
 
     def peek(self, query: bytes, *, now: float) -> Peeked | None:
-        """What lookup() would find for a query, None for a miss; nothing is counted or changed."""
+        """The result that lookup() would have for a query, None for a miss; nothing is counted or changed."""
         plain = read_query(query)
         if plain is None:
             return None
@@ -254,15 +254,15 @@ class AnswerTable:
         return found
 
     def take_log(self, most: int) -> list[LogRecord]:
-        """Take the oldest records out of the log ring, at most so many; raise OverflowError for a negative number."""
+        """Remove the oldest records of the log ring, at most this many; raise OverflowError for a negative number."""
         return self.log.take(most)
 
     def discard_log(self) -> int:
-        """Empty the log ring, and return how many records there were."""
+        """Empty the log ring, and return the number of its records."""
         return self.log.discard()
 
     def set_capacity(self, octets: int) -> None:
-        """Let entries take at most so many octets, from the next one on that is stored."""
+        """Limit the octets of entries, beginning with the next one that is stored."""
         self._capacity = octets
         self._entry_capacity = octets - octets // SHARE
 
@@ -273,11 +273,11 @@ class AnswerTable:
         self._shared_headers.clear()
 
     def take_counts(self) -> list[hit_counts.Row]:
-        """What was counted since the last call: (group, whether over TCP, cells); hit_counts.py names the cells."""
+        """The counts since the last call: (group, whether over TCP, cells); hit_counts.py names the cells."""
         return self.hit_counts.take_counts()
 
     def statistics(self) -> hit_counts.AnswerTableStatistics:
-        """What the table holds and what it has done so far."""
+        """The contents of the table, and its counts so far."""
         octets = self._queues.octets + self._shared_headers.octets + self.prepared_replies.octets
         return hit_counts.AnswerTableStatistics(
             len(self._entries), octets, self.hits, self._misses, self.negative_hits, self._stored,
@@ -285,7 +285,7 @@ class AnswerTable:
         )  # fmt: skip
 
     def answer(self, query: bytes, limit: int | None, now: float) -> tuple[bytes, int] | None:
-        """The reply and what it counts as over UDP and IPv4, or None; `limit` None: what the query allows over UDP."""
+        """The reply and its kind over UDP and IPv4, or None; `limit` None: the limit is the query's over UDP."""
         found = cut_query(query)
         if found is None:
             plain = read_query(query)
@@ -344,7 +344,7 @@ class AnswerTable:
         return b"".join(parts), kind
 
     def find_prepared(self, now: float) -> Callable[[bytes], PreparedReply | None]:
-        """What finds the prepared reply to a form of query in a batch that begins now (monotonic seconds)."""
+        """A function that finds the prepared reply to a form of query in a batch at `now` (monotonic seconds)."""
         if now < self._versions.lease_end:
             return self.prepared_replies.by_form.get
         self.negative_replies.is_likely = False
@@ -366,7 +366,7 @@ class AnswerTable:
         return prepared.adapted(form)
 
     def is_still_valid(self, prepared: PreparedReply) -> bool:
-        """Tell whether a prepared reply can be sent after a change; if not, answer() decides about its entry."""
+        """Return whether a prepared reply can be sent after a change; otherwise answer() decides about its entry."""
         entry = prepared.entry
         if entry.has_old_serial() or not entry.is_valid(self._versions):
             return False
@@ -374,7 +374,7 @@ class AnswerTable:
         return True
 
     def _revalidate(self, entry: Entry, now: float) -> bool:
-        """Tell whether an entry is still valid after a change or in another second; update its serial or TTL."""
+        """Return whether an entry is still valid after a change or in another second; update its serial or TTL."""
         changes = CHANGES[0]
         is_old = entry.timing is not None and entry.marked_until <= now
         if not entry.is_valid(self._versions) or (is_old and not entry.count_down(now)):
@@ -395,7 +395,7 @@ class AnswerTable:
         kind, negative_zone = self._find_negative_zone(key) if is_leased else (0, None)
         template = negative_zone.template if negative_zone is not None else None
         if negative_zone is None or template is None:
-            # cut_query() does not look at the labels, so this may be no query at all.
+            # cut_query() does not read the labels, so this may be no valid query.
             is_plain = read_query(query) is not None
             self._misses += is_plain
             self._not_plain += not is_plain
@@ -411,7 +411,7 @@ class AnswerTable:
         return write(query, end, form, limit, template.flags, COUNTS, records), kind
 
     def _find_negative_zone(self, key: bytes) -> tuple[int, NegativeZone | None]:
-        """What a hit counts as but for the query's length and DO, and the zone in which the name does not exist."""
+        """The kind of a hit without the query's length and DO, and the zone in which the name does not exist."""
         for negative_zone in self._by_length:
             kind = negative_zone.find(key)
             if kind >= 0:

@@ -1,11 +1,11 @@
-"""The tap: the last queries, or a fair share of those that came since it was emptied, for who looks into the server.
+"""The tap: the last queries, or a fair sample of those since it was emptied, for inspecting the server.
 
-Path: after step 7; batch.py adds a batch's hits once they are sent, table.py those over TCP, and the server what the
-chain answered.  server/query_tap.py takes them.  Twin of native/src/tap.rs.
-Rule 1: closed it costs a look at `mode` a batch.
-Rule 2: memory is bounded: LAST or SAMPLE queries, each without what follows its question.
-Rule 3: a sample is a reservoir (algorithm R): of all queries since it was emptied each is in it with the same
-        probability, however they came, and the number of all of them is exact.
+Path: after step 7; batch.py adds a batch's hits after they are sent, table.py those over TCP, and the server the
+queries that the chain answered.  server/query_tap.py takes them.  Twin of native/src/tap.rs.
+Rule 1: while closed, it costs one check of `mode` per batch.
+Rule 2: memory is bounded: LAST or SAMPLE queries, each without the octets after its question.
+Rule 3: a sample is a reservoir (algorithm R): each query since it was emptied is in it with the same probability, in
+        whatever order they arrived, and the total number of queries is exact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from hsdns.fastpath.hit_counts import TCP
 
 CLOSED: Final = 0  # modes: nothing is taken
-LAST_QUERIES: Final = 1  # the last ones
+LAST_QUERIES: Final = 1  # the last queries
 FAIR_SHARE: Final = 2
 LAST: Final = 1024
 SAMPLE: Final = 256
@@ -26,12 +26,12 @@ _ROOM: Final = {CLOSED: 0, LAST_QUERIES: LAST, FAIR_SHARE: SAMPLE}
 
 
 class TapRecord(NamedTuple):
-    """A query that was answered: as received, up to the end of its question if it is long.
+    """An answered query: as received, up to the end of its question if it is long.
 
     `address` is the client's socket address, `source` the number of the listener.  `flags` are the second 16 bits of
-    the reply's header as sent, None where no reply was sent; `size` is its length in octets.  `seconds` is how long it
-    took, for a hit over UDP its batch; `at` when it was answered, in monotonic seconds.  `is_hit`: the answer table had
-    the reply.
+    the reply's header as sent, None if no reply was sent; `size` is its length in octets.  `seconds` is the time to the
+    answer, for a hit over UDP that of its batch; `at` is the time of the answer, in monotonic seconds.  `is_hit`: the
+    answer table had the reply.
     """
 
     query: bytes
@@ -56,7 +56,7 @@ class Tap:
 
     @property
     def mode(self) -> int:
-        """What it takes.  To set it drops what it holds; raise ValueError for a number that is no mode."""
+        """The mode.  Setting it drops the contents; raise ValueError for a number that is no mode."""
         return self._mode
 
     @mode.setter
@@ -77,7 +77,7 @@ class Tap:
         at: float,
         is_tcp: bool,
     ) -> None:
-        """Add an answer of the chain; the members of TapRecord."""
+        """Add a query that the chain has answered; the arguments are the members of TapRecord."""
         query = query[:MAX_QUERY_LEN]
         self._add(TapRecord(query, address, source, flags, size, seconds, at, is_tcp, False))
 
@@ -98,7 +98,7 @@ class Tap:
             self._add(TapRecord(query, address, source, flags, size, seconds, at, is_tcp, True))
 
     def take(self) -> tuple[int, list[TapRecord]]:
-        """Take what it holds, oldest first, with the number of all queries since the last call."""
+        """Remove and return the contents, oldest first, with the number of all queries since the last call."""
         seen, records = self._seen, self._records
         self._seen, self._records = 0, []
         if self._mode == FAIR_SHARE:

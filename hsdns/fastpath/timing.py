@@ -1,8 +1,8 @@
-"""The time of a timed reply: one that `cache` has stored, whose TTL is counted down.
+"""The times of a timed reply: one that `cache` has stored, and whose TTL decreases.
 
-Path: step 2; entry.py has the TTL of now written into the records.  Twin of native/src/timing.rs.
-Rule 1: the TTL and its end are those of plugins/cache/store.py at the same time, so that a reply of the table is what
-        the chain would send.
+Path: step 2; entry.py writes the current TTL into the records.  Twin of native/src/timing.rs.
+Rule 1: the TTL and the expiry are those of plugins/cache/store.py at the same time, so that the table's reply equals
+        that of the chain.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 
 class Timing(NamedTuple):
-    """When a reply was stored by `cache`, its TTL then, and from when on it is no hit; monotonic seconds.
+    """When `cache` has stored a reply, its TTL then, and when it expires; monotonic seconds.
 
-    A TTL of 0 stands for records whose TTLs stay as they are.
+    A TTL of 0 means that the TTLs of the records do not change.
     """
 
     stored: float
@@ -21,7 +21,7 @@ class Timing(NamedTuple):
     expires: float
 
     def left(self, now: float) -> int | None:
-        """The seconds that are left, None if the reply has expired; 0 where TTLs stay."""
+        """The remaining seconds, None if the reply has expired; 0 if TTLs do not change."""
         if now >= self.expires:
             return None
         left = self.ttl - self._age(now)

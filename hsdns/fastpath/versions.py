@@ -1,21 +1,21 @@
-"""Version counters, by which a stored reply is found stale, and the names of a cluster.
+"""Version counters, which show whether a stored reply is stale, and the names of a cluster.
 
-Path: the cluster's store bumps counters and adds names; table.py and negative_zone.py compare and look up.  Twin of
+Path: the cluster's store increments counters and adds names; table.py and negative_zone.py read them.  Twin of
 native/src/versions.rs and names.rs.
-Rule 1: a reply is computed from the store after its counters were read; an event changes the store and then bumps the
-        counters.  So a reply is valid as long as its counters have the values that were read.
+Rule 1: a reply is computed from the store after its counters were read; an event changes the store and then increments
+        the counters.  So a reply is valid as long as its counters have the values that were read.
 Rule 2: many names share a counter: a collision costs a miss, never a wrong answer.
-Rule 3: everything that can invalidate a stored or prepared reply moves CHANGES too, and each counter has the value of
-        CHANGES after its last bump.  So a reply needs one number: the value of CHANGES when it was found valid.  It is
-        valid until CHANGES moves, which costs one comparison for each hit; after that, if none of its counters was
-        bumped since.
-Rule 4: threads write while others read.  What a change is about is written before CHANGES moves, and CHANGES is read
-        before what it stands for; so a reader may find too old, never too new, a number.
-Rule 5: counters that have a lease speak for a store only until it ends: its writer renews it while it follows the
-        cluster.  Without a lease they always do.
-Rule 6: of the labels below a Service only hashes are stored, sorted, one for each time that a label was added.  If two
-        are equal, a name that does not exist is left to the chain; a name that exists is never denied.  A change makes
-        a new array, which replaces the old one in one step: a look-up sees one of the two.
+Rule 3: everything that can invalidate a stored or prepared reply also increments CHANGES, and each counter stores the
+        value of CHANGES after its last increment.  So a reply needs one number: the value of CHANGES when it was found
+        valid.  It is valid until CHANGES is incremented, which costs one comparison for each hit; after that, if none
+        of its counters was incremented since.
+Rule 4: threads write while others read.  A change is written before CHANGES is incremented, and CHANGES is read before
+        the data that it covers; so a reader may see too old a number, never too new a one.
+Rule 5: counters with a lease are valid for a store only until it ends: the store's writer renews it while it follows
+        the cluster.  Without a lease they are always valid.
+Rule 6: for the labels below a Service only hashes are stored, sorted, one for each time that a label was added.  If two
+        are equal, a query for a name that does not exist goes to the chain; a name that exists is never denied.  A
+        change creates a new array, which replaces the old one in one step: a lookup sees one of the two.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from typing import Final, TypeAlias
 
 # The number of changes in this process; in a list, so that all modules share it.
 CHANGES: Final = [0]
-_WRITING: Final = Lock()  # held for some instructions, by writers alone
+_WRITING: Final = Lock()  # held by writers only, for some instructions
 
 
 def count_change() -> None:
-    """Move CHANGES, once a change can be seen."""
+    """Increment CHANGES, after a change has become visible."""
     with _WRITING:
         CHANGES[0] += 1
 
@@ -44,7 +44,7 @@ _NO_HASHES: Final[Hashes] = array("q")
 
 
 class Versions:
-    """65,536 counters that only grow; an index is taken modulo that."""
+    """65,536 counters that are only incremented; an index is taken modulo that number."""
 
     SIZE: Final = 65536
 
@@ -56,7 +56,7 @@ class Versions:
         self.lease_end = inf
 
     def bump(self, index: int) -> None:
-        """Make stale what depends on a counter."""
+        """Invalidate the replies that depend on a counter."""
         index %= self.SIZE
         with _WRITING:
             self.values[index] += 1
@@ -64,7 +64,7 @@ class Versions:
             CHANGES[0] += 1
 
     def renew_lease(self, end: float) -> None:
-        """Let what depends on counters, and what negative zones say, count until `end` (monotonic seconds)."""
+        """Set when replies that depend on counters, and those of negative zones, expire (monotonic seconds)."""
         self.lease_end = end
 
     def read(self, index: int) -> int:
@@ -75,7 +75,8 @@ class Versions:
 class ClusterNames:
     """The namespaces and Services of a cluster, the labels below these, and the SOA serial of its zones.
 
-    Absence means NXDOMAIN only while `open` is set, that is once everything was listed.  Labels are in lower case.
+    An unlisted name is NXDOMAIN only while `open` is set, that is after everything was listed.  Labels are in lower
+    case.
     """
 
     __slots__ = ("_count", "_is_open", "_serial", "namespaces", "services")
@@ -90,7 +91,7 @@ class ClusterNames:
 
     @property
     def open(self) -> bool:
-        """Whether absence means NXDOMAIN."""
+        """Whether an unlisted name is NXDOMAIN."""
         return self._is_open
 
     @open.setter  # noqa: A003 - it is the property above that is meant
@@ -121,7 +122,7 @@ class ClusterNames:
         count_change()
 
     def has_namespace(self, label: bytes) -> bool:
-        """Tell whether there is such a namespace."""
+        """Return whether there is such a namespace."""
         return label in self.namespaces
 
     def add_service(self, namespace: bytes, name: bytes) -> None:
@@ -173,7 +174,7 @@ class ClusterNames:
         count_change()
 
     def has_service(self, namespace: bytes, name: bytes) -> bool:
-        """Tell whether there is such a Service."""
+        """Return whether there is such a Service."""
         return name in self.services.get(namespace, ())
 
     def label_count(self, namespace: bytes, name: bytes) -> int:
@@ -185,14 +186,14 @@ class ClusterNames:
 
 
 def has_label(hashes: Hashes, label: bytes) -> bool:
-    """Tell whether one of the labels below a Service is this one, in wire form."""
+    """Return whether one of the labels below a Service is this one, in wire form."""
     wanted = hash(label)
     at = bisect_left(hashes, wanted)
     return at < len(hashes) and hashes[at] == wanted
 
 
 def has_port(hashes: Hashes, port: bytes, protocol: bytes) -> bool:
-    """Tell whether a Service may have a port and protocol, each a label without its length.
+    """Return whether a Service may have a port and protocol, each a label without its length.
 
     The first underscore of each does not count; without a name it stands for any port or protocol.
     """

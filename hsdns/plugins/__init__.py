@@ -10,7 +10,7 @@ ORDER: Final[tuple[str, ...]] = (
     "https",  # this and the next three are read before sockets are opened
     "timeouts",
     "multisocket",
-    "reload",  # starts first: a change of the Corefile is noticed even if a later plugin never finishes its start
+    "reload",  # starts first: a change of the Corefile is noticed even if a later plugin never starts up
     "nsid",  # before all plugins that answer
     "bufsize",  # before log and all plugins that answer: they see the lowered size
     "bind",  # read before sockets are opened
@@ -21,11 +21,11 @@ ORDER: Final[tuple[str, ...]] = (
     "control",  # like health, open while kubernetes waits for the cluster
     "dashboard",  # like control
     "shed",  # not a handler; placed as in CoreDNS
-    "prometheus",  # before all plugins that answer: all replies are counted
+    "prometheus",  # before all plugins that answer, so that all replies are counted
     "errors",  # sees the errors of all later plugins; prometheus counts them
     "log",
     "cancel",  # first in CoreDNS; here it answers, and its replies are logged and counted
-    "fault",  # after what counts and logs replies, before all that makes them: none of these stores a changed one
+    "fault",  # after plugins that count and log replies, before those that answer: none stores a changed reply
     "local",  # before all sources: queries for names of this host reach none of them
     "dns64",  # before loadbalance and cache: both see the client's query and the one for A records
     "any",  # before all sources, like chaos
@@ -52,10 +52,10 @@ ORDER: Final[tuple[str, ...]] = (
     "forward",  # last resort
     "erratic",  # answers all queries, like whoami
     "whoami",
-    "view",  # evaluated before the chain; its place in it does not matter
+    "view",  # evaluated before the chain, so its position does not matter
 )
 
-# Directives of CoreDNS 1.14.7 that hsdns refuses as unsupported instead of unknown.
+# Directives of CoreDNS 1.14.7 that hsdns reports as unsupported instead of unknown.
 NOT_YET: Final[frozenset[str]] = frozenset(
     "geoip proxyproto quic grpc_server https3 trace "
     "dnstap dnssec route53 "

@@ -32,4 +32,4 @@ class Any(Plugin):
             return await next(request)
         return Reply(answer=(RR(request.query.qname, RRType.HINFO, TTL, _HINFO),))
 
-    recompute = handle  # which changes nothing but the reply
+    recompute = handle  # this plugin only changes the reply

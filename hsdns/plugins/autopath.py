@@ -65,7 +65,7 @@ class Autopath(Plugin):
         return cls(zones_from_args(tuple(zones)) or block.zones, origin, search, block)
 
     def find_handlers(self, handlers: Sequence[Handler]) -> None:
-        """Find the plugin that knows the clients; without it nothing is walked, as in CoreDNS, but not unsaid."""
+        """Find the plugin that knows the clients' search lists; without it log a warning and complete no names."""
         if self._search is not None:
             return
         wanted = self._origin.text[1:]

@@ -50,4 +50,4 @@ class Bufsize(Plugin):
         reply = await next(request.replace(query=query.replace(edns=lowered)))
         return reply if reply.edns is not None else reply.replace(edns=lowered)
 
-    recompute = handle  # which changes nothing but the reply
+    recompute = handle  # this plugin only changes the reply

@@ -55,7 +55,7 @@ class Cancel(Plugin):
             async with limit:
                 return await next(request)
         except TimeoutError:
-            if not limit.expired():  # of a handler, which reports it itself
+            if not limit.expired():  # raised by a handler, which reports it itself
                 raise
             return unwritten(
                 Rcode.SERVFAIL, f"plugin/cancel: no answer within {duration_to_text(self.seconds)}"

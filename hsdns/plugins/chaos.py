@@ -42,7 +42,7 @@ class Chaos(Plugin):
 
     def __init__(self, version: str, authors: Sequence[str]) -> None:
         self.version, self.authors = version, tuple(authors)
-        self._random = Random()  # until start()
+        self._random = Random()  # replaced by start()
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:

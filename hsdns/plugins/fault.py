@@ -59,7 +59,7 @@ class Fault(Plugin):
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `fault ACTION [SELECTOR...] [OPTION...]`, each a rule."""
+        """Read `fault ACTION [SELECTOR...] [OPTION...]`; each directive is a rule."""
         zones = [Zone(server, zone, ()) for server in block.servers for zone in block.zones]
         found = []
         for directive in directives:

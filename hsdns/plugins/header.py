@@ -96,7 +96,7 @@ class Header(Plugin):
                 reply = reply.replace(rd=change.is_set)
         return reply
 
-    recompute = handle  # which changes nothing but the reply
+    recompute = handle  # this plugin only changes the reply
 
 
 def _in_lower_case(directive: Directive) -> Directive:

@@ -23,7 +23,7 @@ from hsdns.metrics import SLIM_TIME_BUCKETS
 from hsdns.plugin import Block, Plugin, Runtime
 
 DEFAULT_ADDRESS: Final = ":8080"
-CHECK_PERIOD: Final = 1.0  # seconds, as are all here; CoreDNS plugin/health overloaded.go
+CHECK_PERIOD: Final = 1.0  # seconds, like all durations here; CoreDNS plugin/health overloaded.go
 CHECK_TIMEOUT: Final = 3.0
 SLOW: Final = 1.0
 _TEXT: Final = "text/plain; charset=utf-8"

@@ -137,14 +137,14 @@ class Cache(Plugin):
         return self.success.store.octets + self.denial.store.octets
 
     def mark(self, query: Query, reply: Reply) -> tuple[str, int] | None:
-        """How a `fresh` reply is counted: its type, and for how many seconds it is a hit; None if it is not counted."""
+        """How a `fresh` reply is counted: its kind, and for how many seconds it is a hit; None if it is not."""
         if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
             return None
         judgement = judge(query, reply, self._runtime.wall)
         return self._half(judgement).mark(query, reply, judgement.kind)
 
     def denial_kind(self, zone: Name) -> str | None:
-        """The kind under which it counts nonexistent names of a zone; None if it does not cover the zone."""
+        """The kind under which it counts nonexistent names of a zone; None if it does not cache the zone."""
         return DENIAL if self._covers(zone) else None
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
@@ -154,7 +154,7 @@ class Cache(Plugin):
         return tuple(own for own in self.zones if own.is_at_or_below(zone))
 
     def count_cache_hits(self, server: str, kind: str, hits: int, misses: int) -> None:
-        """Add what the answer table has counted."""
+        """Add the counts of the answer table."""
         self._counts.add(server, kind, hits, misses)
 
     def _covers(self, name: Name) -> bool:
@@ -178,14 +178,14 @@ class Cache(Plugin):
         else:
             reply = await next(below(request))
             if not reply.written or reply.dropped:
-                # The server writes it for the query of the client, not for one that a later plugin has changed.
+                # The server writes the header for the query of the client, not for one that a later plugin has changed.
                 return reply if reply.rd is None else reply.replace(rd=None)
             if request.earlier is not None and reply.still_holds is not None:
                 # Its validity depends on the newest state of the cluster, not on the state that it was computed from.
                 return for_client(
                     self._with_ttl(reply, judge(query, reply, self._runtime.wall))[0], query
                 )
-            if is_big(reply):  # an upstream's has just been decoded
+            if is_big(reply):  # an upstream's reply has just been decoded
                 await another_turn()
             judgement = judge(query, reply, self._runtime.wall)
             reply, _ = self._store(request, key, reply, judgement, has_marker=found is not None)
@@ -270,7 +270,7 @@ class Cache(Plugin):
         return self._show(entry, ttl)
 
     def _show(self, entry: Entry, ttl: int) -> Reply:
-        """The reply of an entry with so many seconds left."""
+        """The reply of an entry with this many seconds left."""
         if ttl <= 0 and self.stale.ttl:
             ttl = self.stale.ttl
         elif self.keeps_ttl:
@@ -318,7 +318,7 @@ class Cache(Plugin):
         if not entry.begin_refresh(runtime.clock(), recheck):
             return
         self._counts.count_prefetch(request)
-        # Over TCP, as in CoreDNS, so that no upstream truncates the reply; dependencies and metadata are of its own.
+        # Over TCP, as in CoreDNS, so that no upstream truncates the reply; with dependencies and metadata of its own.
         metadata = None if request.metadata is None else {**request.metadata}
         background = request.replace(protocol="tcp", dependencies=None, metadata=metadata)
 

@@ -50,7 +50,7 @@ class Counts:
             "The number of requests served from stale cache entries.",
             _LABELS,
         )
-        # Always 0, since replies to other questions do not get here; dashboards query it.
+        # Always 0, because replies to other questions never arrive here; dashboards query it.
         metrics.counter(
             "coredns_cache_drops_total",
             "The number responses that are not cached, because the reply is malformed.",

@@ -79,12 +79,12 @@ class Half:
     capacity: int
     maximum: int
     floor: int
-    failure: int = MIN_TTL  # of SERVFAIL and NOTIMP
+    failure: int = MIN_TTL  # for SERVFAIL and NOTIMP
     disabled: tuple[Name, ...] = ()
     store: Store = field(init=False)
 
     def shown_ttl(self, found: Iterable[int], kind: Outcome) -> int:
-        """The TTL for all records of a reply that has these, in seconds."""
+        """The TTL in seconds for all records of a reply that has these records."""
         if kind is Outcome.SERVER_ERROR:
             return self.failure
         ttl = min(found, default=MIN_TTL) if kind in _WITH_TTL else MIN_TTL

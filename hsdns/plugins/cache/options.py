@@ -25,7 +25,7 @@ read_ttl = integer(1, LONGEST_TTL)
 
 
 def warn_of_durations(zones: Sequence[Token], warn: Callable[[str], None]) -> None:
-    """Warn that `cache 30s` names a zone, which is hardly meant: nothing would be cached."""
+    """Warn that `cache 30s` names a zone, which is rarely intended: nothing would be cached."""
     for token in zones:
         if re.fullmatch(r"[0-9]{1,9}[smh]", token.text):
             warn(

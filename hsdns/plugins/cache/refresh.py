@@ -20,7 +20,7 @@ async def wait_for(
     spawn: Callable[[Coroutine[Any, Any, None], str], object],
     name: str,
 ) -> T | None:
-    """Spawn a coroutine and wait for its result; None if it has none in time."""
+    """Spawn a coroutine and wait for its result; return None after the timeout."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T | None] = loop.create_future()
 

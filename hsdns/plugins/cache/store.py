@@ -25,11 +25,11 @@ MIN_PER_SHARD: Final = 4
 OCTETS_PER_ENTRY: Final = 3360  # 32 MiB for the default capacity
 # Octets of an entry with its key beside its packed records and its name.
 ENTRY_OCTETS: Final = 600
-# A reply whose packed records have at most so many octets, a handful of addresses, is stored unpacked as well once it
-# is asked for again, which takes so many times as much.
+# A reply whose packed records have at most this many octets, a handful of addresses, is also stored unpacked when it is
+# queried again; unpacked, it takes SHOWN_FACTOR times the memory.
 SMALL: Final = 100
 SHOWN_FACTOR: Final = 10
-# Entries of at least so many octets are evicted by size and age, smaller ones at random.
+# Entries of at least this size in octets are evicted by size and age, smaller ones at random.
 BIG: Final = 4096
 
 Key = tuple[bytes, int, int, bool, bool]  # lower-case qname, qtype, qclass, DO, CD
@@ -39,9 +39,9 @@ class Entry:
     """A reply, or None as the marker of a `fresh` one, and its TTL; times in seconds.
 
     `frame` is the reply without its records, error and RD; AA is always set, for old resolvers that drop replies
-    without it (item.go).  `is_positive` tells whether it is a positive answer; otherwise
-    `last_good` is the one that it has replaced (`prefer_positive`).  `wildcard` is the value of the metadata of
-    that name.  `counters` are those of the cluster's state that `still_holds` depends on, None if they are not known.
+    without it (item.go).  `is_positive` tells whether it is a positive answer; otherwise `last_good` is the positive
+    answer that it has replaced (`prefer_positive`).  `wildcard` is the value of the metadata of that name.  `counters`
+    are the counters of the cluster's state that `still_holds` depends on, None if they are not known.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class Entry:
 
     @property
     def is_marker(self) -> bool:
-        """Whether it stands for a `fresh` reply, which is not stored."""
+        """Whether it is the marker of a `fresh` reply, which is not stored."""
         return self.frame is None
 
     def ttl(self, now: float) -> int:
@@ -98,7 +98,7 @@ class Entry:
         return self.full_ttl - int(now - self.stored)
 
     def is_usable(self, now: float, stale: int = 0) -> bool:
-        """Whether it may be served; entries but markers for `stale` seconds after they expire."""
+        """Whether it may be served: an entry, but not a marker, for `stale` more seconds after it expires."""
         ttl = self.ttl(now)
         return ttl > 0 or (self.frame is not None and -ttl < stale)
 
@@ -209,7 +209,7 @@ class Store:
         return evicted
 
     def remove(self, key: Key) -> None:
-        """Remove a key; the last one of the list moves to its place."""
+        """Remove a key; the last key of the list moves to its place."""
         if key not in self._entries:
             return
         self._forget_size(key)
@@ -233,7 +233,7 @@ class Store:
 
 
 def _frame(reply: Reply) -> Reply:
-    """A reply without its records; one for all replies that do not differ in anything else."""
+    """A reply without its records; one object for all replies that do not differ in anything else."""
     frame = reply.replace(
         answer=(), authority=(), additional=(), aa=True, rd=None, error=None, extended_errors=b""
     )

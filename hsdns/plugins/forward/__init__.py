@@ -142,7 +142,7 @@ class Forward(Plugin):
                 self._broken.inc()
                 if route.failfast:
                     break
-                # All seem down, which is more likely a fault of the probes, so one is tried nevertheless.
+                # All seem to be down, which is more likely an error of the probes, so one is tried nevertheless.
                 upstream = self._runtime.random.choice(upstreams)
             if request.metadata is not None:
                 request.metadata["forward/upstream"] = partial(str, upstream)

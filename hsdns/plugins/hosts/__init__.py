@@ -104,7 +104,7 @@ class Hosts(Plugin):
             runtime.look_every(self._reload, self._look)
 
     def _look(self) -> Callable[[], Callable[[], None]] | None:
-        """Parse the file if it has changed: a blocklist of 100,000 lines takes most of a second."""
+        """Parse the file if it has changed, in a thread: a blocklist of 100,000 lines takes most of a second."""
         found = self._parse()
         return None if found is None else partial(self._change, *found)
 
@@ -120,7 +120,7 @@ class Hosts(Plugin):
             self._use(*found)
 
     def _parse(self) -> tuple[HostsTable, Version] | None:
-        """The content of the file, None if it has not changed.  Runs in a thread and changes no state."""
+        """Return the content of the file, None if it has not changed.  Runs in a thread and changes no state."""
         try:
             with open(self.path, encoding="utf-8", errors="replace") as file:
                 status = os.fstat(file.fileno())
@@ -141,7 +141,7 @@ class Hosts(Plugin):
         _log.debug("plugin/hosts: Parsed hosts file into %d entries", entries)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
-        """The names of the lines in a zone, a wildcard as its parent, and zones without `fallthrough`."""
+        """The names of the lines in a zone, a wildcard as its parent name, and the zones without `fallthrough`."""
         found = {
             Name(name.lower[2:]) if name.lower.startswith(b"\1*") else name
             for table in self._tables
@@ -178,7 +178,7 @@ class Hosts(Plugin):
             return unwritten(Rcode.SERVFAIL)
         return self._reply(qname, qtype, found)
 
-    recompute = handle  # which changes nothing but the reply
+    recompute = handle  # this plugin only changes the reply
 
     def _addresses(self, qname: Name, rrtype: int) -> list[bytes]:
         return [packed for table in self._tables for packed in table.addresses(qname, rrtype)]

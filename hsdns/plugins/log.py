@@ -28,8 +28,8 @@ from hsdns.wire.name import ROOT, Name
 from hsdns.wire.outcome import Outcome, outcome
 from hsdns.wire.size import is_truncated, reply_size
 
-LOGGER: Final = "hsdns.plugin.log"  # of lines about queries
-LINES: Final = "lines"  # attribute of a record that stands for so many of them
+LOGGER: Final = "hsdns.plugin.log"  # for lines about queries
+LINES: Final = "lines"  # attribute of a log record that stands for this many lines
 _log = logging.getLogger(LOGGER)
 
 COMMON: Final = (
@@ -45,7 +45,7 @@ _CLASSES: Final = {
     "denial": frozenset({Outcome.NXDOMAIN, Outcome.NODATA}),
     "error": frozenset({Outcome.SERVER_ERROR, Outcome.META, Outcome.OTHER_ERROR}),
 }
-# The class of a hit without an answer, by rcode; the answer table stores no reply for which this is wrong.
+# The class of a hit without an answer, by rcode; for replies with another class, the answer table has no entries.
 _WITHOUT_ANSWER: Final[dict[int, Outcome]] = {
     Rcode.NOERROR: Outcome.NODATA,
     Rcode.SERVFAIL: Outcome.SERVER_ERROR,
@@ -82,7 +82,7 @@ class Exchange(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line that is made when it is written: not at all while nobody reads the log (server/log_writer.py)."""
+    """A line that is formatted when it is written, and never if nobody reads the log (server/log_writer.py)."""
 
     form: Callable[[Exchange], str]
     exchange: Exchange
@@ -157,12 +157,12 @@ class Log(Plugin):
 
     @staticmethod
     def drop_lines(count: int = 1) -> bool:
-        """Count lines as lost, and return True, while nobody reads the log; else do nothing."""
+        """While nobody reads the log, count lines as lost and return True; otherwise do nothing."""
         record = _ANY if count == 1 else logging.makeLogRecord({"name": LOGGER, LINES: count})
         return not _log.isEnabledFor(logging.INFO) or not _log.filter(record)
 
     def log_hit(self, request: Request, hit: LogRecord) -> None:
-        """Write the line about a query that the answer table has answered."""
+        """Log a query that the answer table has answered."""
         rule = self._rule_of(request)
         if rule is None:
             return

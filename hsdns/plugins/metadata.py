@@ -22,7 +22,7 @@ from hsdns.wire.name import Name
 
 @runtime_checkable
 class MetadataProvider(Protocol):
-    """A plugin that knows something of queries (CoreDNS: Provider)."""
+    """A plugin that provides metadata about queries (CoreDNS: Provider)."""
 
     def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
         """Labels `PLUGIN/NAME` and functions for their values; called for every query."""
@@ -61,4 +61,4 @@ class Metadata(Plugin):
         """Pass the query on."""
         return await next(request)
 
-    recompute = handle  # which changes nothing but the reply
+    recompute = handle  # this plugin only changes the reply

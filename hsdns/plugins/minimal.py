@@ -43,4 +43,4 @@ class Minimal(Plugin):
             return reply
         return reply.replace(authority=(), additional=(), edns=None, edns_options=None)
 
-    recompute = handle  # which changes nothing but the reply
+    recompute = handle  # this plugin only changes the reply

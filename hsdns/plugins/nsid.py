@@ -22,7 +22,7 @@ from hsdns.plugin import Block, Plugin
 from hsdns.wire.iana import OptCode
 from hsdns.wire.message import Reply
 
-MAX_DATA_LEN: Final = 4096  # octets; a reply is sent without options if they do not fit
+MAX_DATA_LEN: Final = 4096  # octets; the server drops all options of a reply if they do not fit
 
 
 class Nsid(Plugin):

@@ -20,7 +20,7 @@ from hsdns.corefile.tree import Directive
 from hsdns.metrics import Counter, Gauge, Registry
 from hsdns.plugin import Block, Plugin, Runtime
 
-DEFAULT_INTERVAL: Final = 30.0  # seconds, as are all here; CoreDNS plugin/reload setup.go
+DEFAULT_INTERVAL: Final = 30.0  # seconds, like all durations here; CoreDNS plugin/reload setup.go
 DEFAULT_JITTER: Final = 15.0
 MIN_INTERVAL: Final = 2.0
 MIN_JITTER: Final = 1.0

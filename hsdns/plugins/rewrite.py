@@ -85,7 +85,7 @@ class Rewrite(Plugin):
             below = request if query is request.query else request.replace(query=query)
             reply = await next(below)
             if request.dependencies is not None and any(isinstance(rule, TtlRule) for rule in undo):
-                # The range applies to each TTL that is left, which the answer table counts down itself.
+                # The range applies to each remaining TTL, which the answer table counts down by itself.
                 request.dependencies.cached = None
             if not reply.written and (undo or stopped):
                 # With an OPT record, as in CoreDNS: `nsid` adds to it, and `log` includes it in the size.

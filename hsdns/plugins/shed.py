@@ -1,8 +1,8 @@
 """Counts the queries and replies that UDP sockets drop under load, as CoreDNS's plugin of this name does.
 
 Path: beside the queries: server/processors.py looks for it at each address, server/answer_tables.py counts.
-Source: CoreDNS 1.14.7 plugin/shed, which gives each socket one writer with a bounded queue.  hsdns has bounds without
-it: server/udp_listener.py bounds the waiting queries, and a reply that the kernel does not accept is dropped.
+Source: CoreDNS 1.14.7 plugin/shed, which gives each socket one writer with a bounded queue.  hsdns is bounded without
+this plugin: server/udp_listener.py limits the waiting queries, and drops a reply that the kernel does not accept.
 """
 
 from __future__ import annotations

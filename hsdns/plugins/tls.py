@@ -24,7 +24,7 @@ CLIENT_AUTH: Final = {
     "verify_if_given": ssl.CERT_OPTIONAL,
     "require_and_verify": ssl.CERT_REQUIRED,
 }
-# Python's ssl module cannot request a client certificate without verifying it, which would prove nothing anyway.
+# Python's ssl module cannot request a client certificate without verifying it; an unverified one would prove nothing.
 UNVERIFIED: Final = ("request", "require")
 ACME: Final = ("acme", "email", "ca", "storage", "ca_root", "resolver")
 _log = logging.getLogger("hsdns.plugin.tls")

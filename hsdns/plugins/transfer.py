@@ -69,7 +69,7 @@ class Transferer(Protocol):
     """A plugin whose zones can be transferred (CoreDNS: Transferer)."""
 
     def transfer(self, zone: Name) -> ZoneTransfer | None:
-        """All of a zone; None where it has no such zone, LookupError where it has not read it yet."""
+        """All records of a zone; None if there is no such zone, LookupError if it has not been loaded yet."""
 
 
 class Transfer(Plugin):
@@ -165,7 +165,7 @@ class Transfer(Plugin):
         return in_messages(self._logged_batches(outgoing, request))
 
     def _secondaries_of(self, name: Name) -> Secondaries | None:
-        """Return the directive with the longest zone that contains a name; the first of several."""
+        """Return the directive with the longest zone that contains a name; of several, the first."""
         chosen, length = None, -1
         for secondaries in self._secondaries:
             for zone in secondaries.zones:
@@ -251,7 +251,7 @@ class ZonePlugin(Plugin, Generic[Z]):
             self._transfer.notify(zone)
 
     def _receive_notify(self, zone: Z, client: Endpoint) -> Reply | None:
-        """Return the reply to a NOTIFY, None where it is answered like any query."""
+        """Return the reply to a NOTIFY, None if it is answered like any query."""
         return None
 
     def _usable(self, zone: Z, now: float) -> Zone | None:

@@ -139,7 +139,7 @@ class Kubernetes(Plugin):
             not_ready=options["explain"],
         )
         path: str | None = options["snapshot"]
-        # A snapshot of another cluster, or of fewer names, would deny names that exist.
+        # A snapshot of another cluster, or with fewer names, would deny names that exist.
         words = {
             **settings.to_texts(),
             "namespaces": " ".join(sorted(options["namespaces"])),
@@ -162,7 +162,7 @@ class Kubernetes(Plugin):
         self._servers = servers
         self._search: tuple[Name, ...] = ()
         self._runtime: Runtime | None = None
-        self._local_addresses: Sequence[str] = ()  # as they were when it started
+        self._local_addresses: Sequence[str] = ()  # copied, as they were when it started
         self._position: Position = options.get("position", Position("", 0, 0))
 
     @classmethod
@@ -189,7 +189,7 @@ class Kubernetes(Plugin):
 
     @property
     def kubeconfig(self) -> tuple[str, ...]:
-        """FILE [CONTEXT], empty if the block names none; without effect if it has another source."""
+        """FILE [CONTEXT], empty if the block has none; without effect if it has another source."""
         found: tuple[str, ...] = self._options["kubeconfig"]
         return found
 
@@ -266,7 +266,7 @@ class Kubernetes(Plugin):
             self.watch.stop()
 
     def ready(self) -> bool:
-        """Ready once all objects that existed at the start, or a snapshot, have been read."""
+        """Ready after all objects that existed at the start, or a snapshot, have been read."""
         if not self.state.serves:
             return False
         if self._max_silence is None or not self.store.synced:
@@ -275,7 +275,7 @@ class Kubernetes(Plugin):
         return self.source.silence(self._runtime.clock()) <= self._max_silence
 
     def remark(self) -> str:
-        """Tell that a snapshot is being served."""
+        """Report that a snapshot is being served."""
         saved = self.store.restored if self.state.serves else None
         if saved is None:
             return ""
@@ -292,7 +292,7 @@ class Kubernetes(Plugin):
         return await self._handle(request, zone, next)
 
     async def recompute(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Return what handle() returns; the writer of the store does not have to catch up."""
+        """Return what handle() returns, without waiting until the watch thread has caught up."""
         zone = request.query.qname.longest_of(self.zones)
         if zone is None:
             return await next(request)
@@ -413,7 +413,7 @@ class Kubernetes(Plugin):
                 break
             dependencies = (
                 dependencies.again()
-            )  # the counters of the request are stale, so the reply is not stored
+            )  # the counters of the request are outdated, so the reply is not stored
         if request.earlier is not None and answers is not self.answers:
             await compare(request.earlier, self.answers, query, zone, resolve, reply)
         return reply, errors

@@ -21,7 +21,7 @@ def is_other(store: Store, earlier: Earlier | None) -> bool:
 
 
 def each_once(resolve: ResolveOutside) -> ResolveOutside:
-    """Look up each name once."""
+    """A resolver that looks up each name once."""
     known: dict[tuple[Name, int], Reply] = {}
 
     async def found(qname: Name, qtype: int) -> Reply:

@@ -28,7 +28,7 @@ IGNORABLE: Final = "empty_service"
 def check_together(
     directive: Directive, zones: Sequence[Name], options: dict[str, Any], block: Block
 ) -> None:
-    """Raise CorefileError for options that contradict each other; warn of those without effect."""
+    """Raise CorefileError for options that contradict each other; warn of options without effect."""
     where = directive.name.position
     if all(is_reverse(zone) for zone in zones):
         raise where.error(
@@ -123,7 +123,7 @@ def read_zones(line: Line) -> tuple[Name, ...]:
 
 
 def words_of(directive: Directive, zones: tuple[Name, ...], block: Block) -> tuple[object, ...]:
-    """The configuration of a block: blocks with the same one can share a watch."""
+    """The configuration of a block: blocks with the same configuration can share a watch."""
     return (
         zones,
         tuple(token.text for token in directive.args),

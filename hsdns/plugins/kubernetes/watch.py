@@ -61,7 +61,7 @@ class ClusterWatch:
         return self._users > 0
 
     def join(self, other: ClusterWatch) -> ClusterState | None:
-        """Watch for another block, too, if it has the same API server; the state for it.  Neither may be started."""
+        """Return the state for another block if it has the same API server, else None.  Neither may be started."""
         (state,) = other.states
         if not isinstance(self.source, ApiServer) or not isinstance(other.source, ApiServer):
             return None
@@ -77,7 +77,7 @@ class ClusterWatch:
         return state
 
     def start(self, runtime: Runtime) -> None:
-        """Add a user; the first one loads what is available at once, and begins to watch."""
+        """Add a user; the first one loads the available objects at once, and starts the watch."""
         self._users += 1
         if self._users > 1:
             return
@@ -104,7 +104,7 @@ class ClusterWatch:
                 self._tasks.append(runtime.spawn_watch(checking, "kubernetes store check"))
 
     def stop(self) -> None:
-        """Remove a user; with the last one the tasks end."""
+        """Remove a user; after the last one the tasks end."""
         self._users -= 1
         if not self._users:
             for task in self._tasks:

@@ -40,7 +40,7 @@ ROUND_ROBIN: Final = "round_robin"
 WEIGHTED: Final = "weighted"
 _ADDRESSES: Final = frozenset({RRType.A, RRType.AAAA})
 _WEIGHED: Final = frozenset({RRType.A, RRType.AAAA, RRType.SRV})
-MANY: Final = 256  # records from which on to draw a random number for each would hold the loop
+MANY: Final = 256  # records; with more, a random number for each of them would block the loop
 _type: Final = itemgetter(1)
 _TRANSFERS: Final = frozenset({RRType.AXFR, RRType.IXFR})
 _POLICIES: Final = (ROUND_ROBIN, WEIGHTED)
@@ -87,12 +87,12 @@ class Loadbalance(Plugin):
         """Take the networks of `prefer`, or the file of `weighted`."""
         self._networks = tuple(networks)
         self._file = file
-        self._random = Random()  # start() replaces it by the runtime's
+        self._random = Random()  # replaced by the runtime's in start()
         self.cacheable = not networks and file is None
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
-        """Read `loadbalance [round_robin]` or `loadbalance weighted FILE`; of several see _effective()."""
+        """Read `loadbalance [round_robin]` or `loadbalance weighted FILE`; _effective() says which of several apply."""
         effective = _effective(directives, block.warn)
         policy, file = _policy(effective[-1])
         for line in (line for each in effective for line in each.lines):
@@ -148,7 +148,7 @@ def shuffle(records: tuple[RR, ...], random: Random) -> tuple[RR, ...]:
 
 
 def _mix(records: list[RR], random: Random) -> None:
-    """Shuffle records, or rotate them where they are many."""
+    """Shuffle records, or rotate them if there are many."""
     if len(records) <= MANY:
         random.shuffle(records)
     else:

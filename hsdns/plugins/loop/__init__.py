@@ -110,7 +110,7 @@ class Loop(Plugin):
                     '"loop keep" to disable looping upstreams'
                 )
             if self._seen > MAX_SEEN:
-                # Passed on, it would circulate until the process has ended.
+                # If it were passed on, it would circulate until the process has ended.
                 return unwritten(Rcode.SERVFAIL)
         return await next(request)
 

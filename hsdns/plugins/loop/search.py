@@ -33,7 +33,7 @@ TRY_FOR: Final = 30.0  # seconds, for an upstream that does not reply
 RETRY_AFTER: Final = 1.0
 RECHECK: Final = 30.0
 REPLY_TIMEOUT: Final = 2.0
-MAX_NAMES: Final = 4  # remembered per upstream
+MAX_NAMES: Final = 4  # remembered for each upstream
 MAX_LABEL_DIGITS: Final = 19  # of 2**62
 MAX_LABELS_LEN: Final = 2 * (1 + MAX_LABEL_DIGITS)
 

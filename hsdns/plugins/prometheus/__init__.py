@@ -188,7 +188,7 @@ class Prometheus(Plugin):
         self.address = address
         self.runtime_metrics = runtime_metrics
         self.tls = tls
-        self._following = ""  # name of the next handler in the chain
+        self._following = ""  # the name of the next handler in the chain
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -222,7 +222,7 @@ class Prometheus(Plugin):
         if self.runtime_metrics:
             show_runtime(runtime.metrics)
         page = MetricsPage(runtime.metrics)
-        # It takes milliseconds; counting is done on the loop, so what is counted elsewhere is added up there.
+        # It takes milliseconds; counts are added on the loop, so counts from other threads are added up there.
         shown = HttpPage(page, is_slow=True, prepare=runtime.metrics.fold, tls=self.tls)
         runtime.serve_http(self.address, {"/metrics": shown})
 

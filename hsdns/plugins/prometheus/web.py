@@ -28,7 +28,7 @@ KNOWN: Final = (
 
 
 class _Error(Exception):
-    """An error in the file."""
+    """An error in the web configuration file."""
 
 
 def read_web_config(token: Token, path: str) -> TlsContext | None:

@@ -7,7 +7,7 @@ Rule 1: an exception in a handler, a timeout, and a result that cannot be sent a
 Rule 2: each query runs in a task of its own, so a handler may wait, and asyncio's timeouts work.
 Rule 3: several directives of a block are several handlers, in file order.
 Rule 4: the names in __all__ are the stable interface for users.
-Rule 5: a handler that holds the event loop for longer than MAX_TURN is named in the log, at most once in LOG_PAUSE.
+Rule 5: the log names a handler that blocks the event loop for longer than MAX_TURN, at most once in LOG_PAUSE.
 Cacheable: only if all classes of the block are `cacheable`.
 """
 
@@ -112,7 +112,7 @@ def record(request: Request, ttl: int, rrtype: str, rdata: str) -> RR:
     wrong = ttl_fault(ttl)
     if wrong:
         raise ValueError(f"the record {wrong}")
-    # The annotations prove nothing in a user's module.
+    # A user's module need not follow the annotations.
     if not isinstance(cast("object", rrtype), str):
         raise TypeError(f'the record\'s type is {rrtype!r}; write it as text, such as "A"')
     if not isinstance(cast("object", rdata), str):
@@ -154,7 +154,7 @@ class Python(Plugin):
     def files_changed(self) -> bool:
         """Whether the file of a handler has changed since it was loaded."""
         files = [handler.source for handler in self._handlers if handler.source is not None]
-        changed = {file.has_changed() for file in files}  # each is asked
+        changed = {file.has_changed() for file in files}  # checked for each handler
         return True in changed
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
@@ -188,7 +188,7 @@ class _Wrapper:
         self._is_started = False
         self._faults: Counter | None = None
         self._clock: Callable[[], float] = float  # 0.0 until it is started
-        self._named: float | None = None  # when it was logged last that it blocks
+        self._named: float | None = None  # when the log last named it for blocking the loop
         self._own = OwnCode(type(user).__module__)
         code = getattr(type(user).handle, "__code__", None)
         self._begins = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
@@ -297,10 +297,10 @@ class _Wrapper:
         turns = Turns(self._clock)
         try:
             async with limit:
-                # The annotation of a user's handle() proves nothing.
+                # A user's handle() need not follow its annotation.
                 call = cast("object", self.user.handle(request, pass_on))
                 if isinstance(call, CoroutineType):
-                    frame = call.cr_frame  # held, because it tells the line when the call is over
+                    frame = call.cr_frame  # kept, because it has the line after the call has ended
                     turns = Turns(self._clock, frame)
                     reply = await turns.own(call)
                 else:

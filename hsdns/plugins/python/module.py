@@ -26,18 +26,18 @@ _loaded: dict[str, bytes] = {}  # the digest of each file that was loaded last
 
 
 class SourceFile:
-    """The file that a module was loaded from, and whether it has other content since."""
+    """The file that a module was loaded from, to detect changes of its content."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._digest = _loaded[path]
 
     def has_changed(self) -> bool:
-        """Read it again; True once for each change, so that a file that cannot be loaded is tried once."""
+        """Read it again; return True once for each change, so that a file that cannot be loaded is tried once."""
         try:
             digest = sha256(Path(self._path).read_bytes()).digest()
         except OSError:
-            digest = b""  # loading it again tells why
+            digest = b""  # loading it again reports the error
         has_changed, self._digest = digest != self._digest, digest
         return has_changed
 

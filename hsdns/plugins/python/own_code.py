@@ -1,6 +1,6 @@
-"""Which lines are the user's own, for messages: neither this server's, nor Python's, nor those of installed packages.
+"""Identifies the user's own code, for messages: not that of this server, of Python or of installed packages.
 
-Path: plugins/python and its loader ask where an exception comes from.
+Path: plugins/python and its loader use it to find the origin of an exception.
 Rule: an installed package is the user's own only if the handler is in it.
 """
 
@@ -20,7 +20,7 @@ _INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{o
 
 
 class OwnCode:
-    """The code of a handler: that of its module's top-level package, and all that is not installed."""
+    """The user's own code: the handler's top-level package, and every file that is not installed."""
 
     def __init__(self, module_name: str) -> None:
         self._top = module_name.partition(".")[0]
@@ -38,7 +38,7 @@ class OwnCode:
     def describe(self, error: BaseException, otherwise: str = "") -> str:
         """Return an exception as one line: class, message, and the innermost own line, `(FILE:LINE)`.
 
-        Where none of the lines is the user's own, it is `otherwise`.
+        If none of the lines is the user's own, `otherwise` takes its place.
         """
         if isinstance(error, SyntaxError) and error.filename is not None:
             return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"

@@ -1,4 +1,4 @@
-"""Finds errors in a user's reply, because the part of the server that writes it does not know the handler.
+"""Finds errors in a user's reply here, because the code that encodes it later does not know the handler.
 
 Path: plugins/python, with the result of handle().
 Rule: it rejects only replies that cannot be sent, and addresses of a wrong length, which no client can read.
@@ -14,7 +14,7 @@ from hsdns.wire.name import Name
 
 MAX_TTL: Final = (
     2**32 - 1
-)  # what fits into the field; clients treat more than 2**31 - 1 as 0 (RFC 2181 section 8)
+)  # the range of the field; clients treat more than 2**31 - 1 as 0 (RFC 2181 section 8)
 MAX_RCODE: Final = 0xFFF  # with the extended bits of EDNS
 MAX_LENGTH: Final = 0xFFFF  # octets of RDATA
 _LENGTHS: Final[dict[int, int]] = {RRType.A: 4, RRType.AAAA: 16}

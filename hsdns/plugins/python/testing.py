@@ -1,4 +1,4 @@
-"""For the tests of a user's handler: its options and its replies, without a server.
+"""Runs a user's handler in tests, without a server: reads its options, and gets its replies.
 
 Path: imported by users' tests, never by the server; docs/plugins/python.md shows how.
 """
@@ -17,7 +17,7 @@ from hsdns.wire.iana import Rcode, type_from_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
 
-PASSED_ON = Reply(rcode=Rcode.REFUSED)  # what `next` returns unless a test says otherwise
+PASSED_ON = Reply(rcode=Rcode.REFUSED)  # the result of `next`, unless a test gives another one
 
 
 def options(

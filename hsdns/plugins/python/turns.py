@@ -1,7 +1,7 @@
-"""Measures how long a handler blocks the event loop: its turns, without the time of the plugins after it.
+"""Measures how long a handler blocks the event loop, without the time of the plugins after it.
 
 Path: plugins/python awaits a handler through it.
-Rule: a turn is the time between two waits of the handler; meanwhile the loop answers no other query.
+Rule: a turn is the time between two waits of the handler, in which the loop answers no other query.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Turns:
-    """The turns of one call; `longest` in seconds, and the `place` that the handler had come to after it.
+    """The turns of one call; `longest` in seconds, and the `place` in the handler where that turn ended.
 
     `clock` gives monotonic seconds.
     """
@@ -23,7 +23,7 @@ class Turns:
         self.place = ""
         self._clock = clock
         self._frame = frame
-        self._elsewhere = 0.0  # of the turn that is in progress
+        self._elsewhere = 0.0  # time of later plugins in the current turn
 
     def own(self, call: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
         """Await the handler."""
@@ -46,7 +46,7 @@ class Turns:
 
 
 def place_of(frame: FrameType) -> str:
-    """Return the line that a frame has come to, `FILE:LINE`; also the last one of a call that is over."""
+    """Return the current line of a frame, `FILE:LINE`; after the call has ended, its last line."""
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
@@ -57,7 +57,7 @@ def _step(
     begin: Callable[[], None],
     end: Callable[[float], None],
 ) -> Generator[Any, Any, Any]:
-    """Await a call turn by turn."""
+    """Await a call, and report each of its turns."""
     turns = call.__await__()
     resume = partial(turns.send, None)
     while True:

@@ -27,7 +27,7 @@ GROUP: Final[dict[str, Signature]] = {"group": signature("string|int", STRING)}
 
 
 class Miss(Enum):
-    """What follows if a rule does not match."""
+    """The next step if a rule does not match."""
 
     NEXT = "the next rule is evaluated"
     SERVFAIL = "the reply is SERVFAIL"
@@ -62,7 +62,7 @@ class Rule(NamedTuple):
         return bool(self.variables or self.conditions)
 
     def match(self, request: Request) -> Hit | Miss:
-        """Return the data of the templates if the rule matches a query, else what follows."""
+        """Return the data of the templates if the rule matches a query, else the next step."""
         query = request.query
         zone = query.qname.longest_of(self.zones)
         if zone is None or not self._is_for(query):

@@ -67,12 +67,12 @@ async def asker_cause(
     """The first cause that a lookup proves, or None if the client is not the cause."""
     likely: AskerCause | None = None
     for each in _causes(asker, setting, failed, lookups.name):
-        if "udp" in dict(setting.blocked):  # whatever else there may be
+        if "udp" in dict(setting.blocked):  # whatever other causes there are
             return each
         found = await lookups.look_up(each.setting, each.name)
         if not found.error:
             return each._replace(found=_found(found))
-        if found.error == UNSEEN and failed.error != UNSEEN:  # it goes on to another server
+        if found.error == UNSEEN and failed.error != UNSEEN:  # it tries another server
             likely = likely or each
     if likely is not None:
         return likely

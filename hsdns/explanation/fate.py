@@ -185,7 +185,7 @@ class Fates:
         return why_not_ready(endpoint, () if pod is None else (pod,))
 
     def _lack(self, part: EndpointSlice, endpoint: Endpoint) -> str:
-        """What the endpoint lacks to be answered: the first thing with which it would be."""
+        """The first changes that would put the endpoint into the answer."""
         ready = structs.replace(endpoint, conditions=EndpointConditions(ready=True))
         conditions = endpoint.conditions
         if conditions is not None and conditions.ready is False:
@@ -209,7 +209,7 @@ class Fates:
 
 
 def _content(record: RR) -> tuple[int, bytes]:
-    """What identifies a record, without the weight, which depends on the number of all."""
+    """The parts that identify a record: not the weight, which depends on the number of all records."""
     return record.rrtype, record.rdata[4:] if record.rrtype == RRType.SRV else record.rdata
 
 

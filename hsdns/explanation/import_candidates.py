@@ -1,4 +1,4 @@
-"""The changes that may be missing where a name of a ServiceImport does not exist, likely ones first.
+"""The changes that may make a missing name of a ServiceImport exist, likely ones first.
 
 Path: candidates.py, for a name in a zone of `multicluster` -> here, endpoint_candidates.py.
 Source: CoreDNS 1.14.7 plugin/kubernetes; a ServiceImport without ports has no names.
@@ -73,6 +73,6 @@ def _with_added(found: ServiceImport, parsed: ParsedName, replay: Replay, scene:
 
 
 def _with_fields(found: ServiceImport, scene: Scene, **fields: object) -> Scene:
-    """Change fields of a ServiceImport's spec, whatever was changed in it before."""
+    """Change fields of a ServiceImport's spec, in addition to earlier changes."""
     now = next((each for each in scene.imports if each.metadata == found.metadata), found)
     return scene.with_objects(structs.replace(now, spec=structs.replace(now.spec, **fields)))

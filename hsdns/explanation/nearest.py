@@ -22,10 +22,10 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 
-MOST: Final = 4  # names told
-MOST_ASKED: Final = 200  # names asked for
-KEYS: Final = 500  # Services whose names are looked at between two pauses
-PIECE: Final = 20  # Services whose labels are looked at between two pauses
+MOST: Final = 4  # names that are reported
+MOST_ASKED: Final = 200  # names that are queried
+KEYS: Final = 500  # Services whose names are checked between two pauses
+PIECE: Final = 20  # Services whose labels are checked between two pauses
 Guess = tuple[tuple[bytes, ...], str]  # labels below the zone, and how they differ
 
 
@@ -106,7 +106,7 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
         return
     if labels[-1] == POD:
         if len(labels) >= 3:
-            for namespace, service in list(values):  # events come meanwhile
+            for namespace, service in list(values):  # events may arrive meanwhile
                 if namespace == labels[-2]:
                     yield (
                         (labels[0], service, namespace, SVC),
@@ -120,7 +120,7 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
     yield (*before, namespace, name, SVC), "Service and namespace are exchanged"
     own: list[bytes] = []
     if namespace in block.store.namespaces:
-        keys = list(values)  # events come meanwhile
+        keys = list(values)  # events may arrive meanwhile
         for at in range(0, len(keys), KEYS):
             yield None
             own += [service for place, service in keys[at : at + KEYS] if place == namespace]
@@ -166,7 +166,7 @@ def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterat
 
 
 def _has_label(value: ServiceValue, label: bytes) -> bool:
-    """Whether an endpoint has a label; ServiceValue.labels would make those of every Service, and keep them."""
+    """Whether an endpoint has a label; ServiceValue.labels would compute and keep those of every Service."""
     address = address_in(label)
     return any(
         label in (part.labels or ())

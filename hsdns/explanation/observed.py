@@ -42,10 +42,10 @@ class Visit:
         self.passed: Request | None = None
         self.below: Reply | None = None
         self.reply: Reply | None = None
-        self.whom = ""  # that it would ask
-        self.is_loop = False  # as it would ask this host
-        self.told = ""  # in place of what the replies tell
-        self.foreseen: str | None = None  # what rules of `fault` would do, empty for nothing
+        self.whom = ""  # servers that it would query
+        self.is_loop = False  # whether these are on this host
+        self.told = ""  # replaces the description of its replies
+        self.foreseen: str | None = None  # the effect of rules of `fault`, empty for none
 
     @property
     def would_ask(self) -> str:
@@ -89,7 +89,7 @@ class Visit:
 
 
 def summary(reply: Reply) -> str:
-    """A reply in some words."""
+    """A description of a reply."""
     rcode = rcode_to_text(reply.rcode)
     if reply.answer:
         return f"{rcode} with {_counted(len(reply.answer), 'record')}"

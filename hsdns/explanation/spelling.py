@@ -2,9 +2,9 @@
 
 Path: nearest.py -> here.
 Rule 1: words that differ in one letter are found by generating all such words and looking them up.
-Rule 2: of words that differ more, FIRST are considered; MOST of them that begin or end alike are compared by their
-        letters, and the FEW with most letters in common are compared exactly, as long as they may be nearer than
-        earlier ones.
+Rule 2: of words that differ more, only the first FIRST are considered; at most MOST of them that begin or end alike are
+        compared by their sets of letters, and the FEW with the most letters in common are compared exactly, as long as
+        they may be nearer than earlier ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 FIRST: Final = 20_000
 MOST: Final = 600
 FEW: Final = 30
-LOOKS: Final = 500  # words that are looked at between two pauses
+LOOKS: Final = 500  # words that are read between two pauses
 PIECE: Final = 100  # words that are compared
 CAREFULLY: Final = 2
 NEAR: Final = 0.6  # the share of letters that near words have in common, as in difflib
@@ -29,7 +29,7 @@ _LETTERS: Final = f"{ascii_lowercase}{digits}-_"
 
 
 def close_words(word: str, words: Collection[str], most: int) -> Iterator[str | None]:
-    """The nearest words, at most so many, and None where others may run; `words` is a set, a dict, or has few."""
+    """The nearest words, at most this many, and None where others may run; `words` is a set, a dict, or has few."""
     found = list(dict.fromkeys(filter(words.__contains__, _one_letter_away(word))))[:most]
     yield from found
     if len(found) == most:
@@ -53,8 +53,8 @@ def close_words(word: str, words: Collection[str], most: int) -> Iterator[str | 
 
 
 def _nearest(word: str, words: Sequence[str], most: int) -> Iterator[str | None]:
-    """The words that have most in common with one, and None where others may run."""
-    near: list[tuple[float, int]] = []  # the nearest first, with the place among the words
+    """The words that have the most letters in common with one, and None where others may run."""
+    near: list[tuple[float, int]] = []  # the nearest first, with their position among the words
     matcher = SequenceMatcher(None, "", word)
     for place, each in enumerate(words):
         if place % CAREFULLY == CAREFULLY - 1:
@@ -64,7 +64,7 @@ def _nearest(word: str, words: Sequence[str], most: int) -> Iterator[str | None]
             matcher.real_quick_ratio,
             matcher.quick_ratio,
             matcher.ratio,
-        )  # each nearer to the last
+        )  # each nearer than the previous one
         beats = partial(lt, near[-1][0]) if len(near) == most else partial(le, NEAR)
         if all(beats(bound()) for bound in bounds):
             near = sorted([*near, (matcher.ratio(), place)], key=lambda pair: -pair[0])[:most]
@@ -73,7 +73,7 @@ def _nearest(word: str, words: Sequence[str], most: int) -> Iterator[str | None]
 
 
 def _one_letter_away(word: str) -> Iterator[str]:
-    """Words with one letter less, exchanged with the next one, another, or more."""
+    """Words with one letter removed, swapped with the next, replaced, or added."""
     for at in range(len(word) + 1):
         head, tail = word[:at], word[at:]
         if tail:

@@ -1,10 +1,10 @@
-"""The resolver of c-ares, as its ares_getaddrinfo works: Envoy, gRPC, some builds of curl, Node's dns.resolve.
+"""The resolver of c-ares, as used by its ares_getaddrinfo: Envoy, gRPC, some builds of curl, Node's dns.resolve.
 
 Path: model.steps() -> here.
 Source: measured with 1.34; c-ares src/lib: ares_process.c, ares_getaddrinfo.c, ares_metrics.c, ares_cookie.c.
-Rule 1: each query is tried three times with each server, of which the one with the fewest failures is next.
-Rule 2: as soon as one family has addresses, the other is not sent again.
-Rule 3: answers are cached in the process: by TTL, NXDOMAIN by the SOA record, and NODATA for an hour.
+Rule 1: each query is tried three times with each server; the next server is the one with the fewest failures.
+Rule 2: as soon as one family has addresses, the query for the other is not sent again.
+Rule 3: answers are cached in the process: for their TTL, NXDOMAIN as its SOA record says, and NODATA for an hour.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hsdns.wire.iana import Rcode
 
 EDNS_SIZE: Final = 1232
 NODATA_TTL: Final = 3600  # seconds
-LEAST_TIMEOUT, MOST_TIMEOUT = 0.25, 5.0  # seconds, once replies have shown how long a server takes
-FEW_REPLIES: Final = 3  # that show nothing
+LEAST_TIMEOUT, MOST_TIMEOUT = 0.25, 5.0  # seconds, after replies have shown how long a server takes
+FEW_REPLIES: Final = 3  # replies that are not enough to show it
 OK: Final = ""
 NODATA: Final = "DNS server returned answer with no data"
 NOT_FOUND: Final = "Domain name not found"
@@ -36,11 +36,11 @@ ERRORS: Final = {
 }
 READER: Final = Reader(
     "c-ares", switches("rotate"), timeout=2, attempts=3, most_servers=1 << 30
-)  # use-vc is left to the program's own flags
+)  # the program's own flags decide about use-vc
 
 
 class _Query:
-    """One query: where it was sent, how often, and until when it waits; `error` is that of its last try."""
+    """One query: its server, its number of tries, and its timeout; `error` is that of its last try."""
 
     def __init__(self, rrtype: int, qid: int) -> None:
         self.rrtype = rrtype
@@ -66,11 +66,9 @@ class CAres(Model):
         self._failures = [0] * count
         self._last_failed = list(
             range(-count, 0)
-        )  # numbers that grow, for servers with as many failures
+        )  # increasing numbers, to choose among servers with equal failures
         self._latencies: list[list[float]] = [[] for _ in range(count)]
-        self._without_cookie: set[int] = (
-            set()
-        )  # servers that have replied, and so shown that they have no cookies
+        self._without_cookie: set[int] = set()  # servers that have replied without cookies
         self._sockets: dict[tuple[str, int], str] = {}
         self._cache: dict[tuple[str, int], tuple[float, str, tuple[str, ...]]] = {}
 
@@ -80,8 +78,8 @@ class CAres(Model):
         return read_resolv_conf(text, READER)
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
-        """Try the names while they do not exist or have no address."""
-        self._sockets.clear()  # those of the lookup before were idle
+        """Try the names until one exists and has an address."""
+        self._sockets.clear()  # connections of the previous lookup were idle
         has_nodata = False
         error = why = ""
         for tried in candidates(self.conf, name):
@@ -100,7 +98,7 @@ class CAres(Model):
     def _query(
         self, name: str, types: Sequence[int]
     ) -> Generator[float | None, Arrival | None, tuple[tuple[str, ...], str]]:
-        """Ask for one name; the error is that of the query that ended last."""
+        """Query one name; the error is that of the query that ended last."""
         found: list[str] = []
         error = ""
         running: dict[int, _Query] = {}
@@ -163,7 +161,7 @@ class CAres(Model):
         return tuple(found), error
 
     def _send(self, query: _Query, name: str) -> None:
-        """Send a query, to another server if that has fewer failures."""
+        """Send a query, to another server if that one has fewer failures."""
         count = len(self._failures)
         if "rotate" in self.conf.flags:
             server = self.random.randrange(count)
@@ -182,7 +180,7 @@ class CAres(Model):
         self.send(transport, server, query.port, query.qid, query.rrtype, name, edns=size, cookie=cookie)  # fmt: skip
 
     def _timeout(self, server: int, rounds: int) -> float:
-        """Seconds for a try: doubled in each round, less a part by chance."""
+        """Seconds for a try: doubled in each round, minus a random part."""
         latencies = self._latencies[server]
         start = float(self.conf.timeout)
         if len(latencies) >= FEW_REPLIES:
@@ -197,12 +195,12 @@ class CAres(Model):
         self._last_failed[server] = max(self._last_failed) + 1
 
     def _note(self, query: _Query) -> None:
-        """What a reply shows about its server."""
+        """Record what a reply shows about its server."""
         self._without_cookie.add(query.server)
         self._latencies[query.server].append(self.now - query.sent_at)
 
     def _take(self, name: str, query: _Query, answer: Answer) -> str:
-        """The error of a reply, OK if it has addresses; caches it."""
+        """Return the error of a reply, OK if it has addresses; cache the reply."""
         if answer.is_nodata:
             error, ttl = NODATA, NODATA_TTL
         else:

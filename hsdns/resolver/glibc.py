@@ -35,7 +35,7 @@ READER: Final = Reader(
 
 
 class _Outcome(NamedTuple):
-    """Of one name: its addresses, or the error; `goes_on` tells whether the next suffix is tried."""
+    """The result for one name: its addresses, or the error; `goes_on` tells whether the next suffix is tried."""
 
     addresses: tuple[str, ...]
     error: str = ""
@@ -56,7 +56,7 @@ class Glibc(Model):
         super().__init__(text, random)
         self._is_single = "single-request" in self.conf.flags
         self._reopens = "single-request-reopen" in self.conf.flags
-        self._is_tcp = False  # for the name that is asked for
+        self._is_tcp = False  # of the queried name
         self._rcode: int | None = None  # of the last reply that counts as a failure
 
     @classmethod
@@ -92,7 +92,7 @@ class Glibc(Model):
                 return outcome
             failed[tried] = outcome
             if not outcome.goes_on and tried != as_it_is:
-                # No other suffix, but the name as it is, if that was not tried.
+                # Not with another suffix, but without one, if that was not tried.
                 left = left[-1:] if left[-1:] == [as_it_is] else []
         if first in (name, as_it_is):
             return failed[first]
@@ -105,7 +105,7 @@ class Glibc(Model):
     def _query(
         self, name: str, types: Sequence[int]
     ) -> Generator[float | None, Arrival | None, _Outcome]:
-        """Ask the servers in turn for one name."""
+        """Query the servers in turn for one name."""
         self._rcode = None
         qids = {rrtype: self.new_qid() for rrtype in types}
         sockets: dict[int, str] = {}
@@ -138,7 +138,7 @@ class Glibc(Model):
     def _udp(
         self, server: int, wait: float, name: str, qids: dict[int, int], sockets: dict[int, str]
     ) -> _Replies:
-        """Ask one server once, or again in another mode; None if it has no usable answer, or a truncated one."""
+        """Query one server, or again in another mode; None if it has no usable answer, or a truncated one."""
         types = list(qids)
         while True:
             good: _Good = {}
@@ -183,7 +183,7 @@ class Glibc(Model):
             self._is_single = True
 
     def _tcp(self, server: int, name: str, qids: dict[int, int]) -> _Replies:
-        """Ask one server over a new connection; it waits without a limit."""
+        """Query one server over a new connection, without a timeout."""
         port = self.new_port("tcp")
         good: _Good = {}
         for rrtype, qid in qids.items():

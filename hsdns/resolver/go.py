@@ -1,9 +1,9 @@
-"""Go's own resolver: programs built without cgo, and most others whose resolv.conf has nothing special.
+"""Go's own resolver: programs built without cgo, and most others if their resolv.conf has no special options.
 
 Path: model.steps() -> here.
 Source: measured with Go 1.26; golang/go src/net/dnsclient_unix.go, dnsconfig_unix.go.
 Rule 1: A and AAAA are looked up independently, each from a socket of its own and with a new ID for each try.
-Rule 2: each name gets all its attempts; then the next suffix is tried, whatever went wrong.
+Rule 2: each name gets all its attempts; then the next suffix is tried, whatever the error was.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hsdns.resolver.model import Answer, Arrival, Model, Result, Waiting, candid
 from hsdns.resolver.resolv_conf import Reader, ResolvConf, read_resolv_conf, switches
 from hsdns.wire.iana import Rcode, type_to_text
 
-EDNS_SIZE: Final = 1232  # and what it reads of a reply over UDP
+EDNS_SIZE: Final = 1232  # and the octets that it reads of a reply over UDP
 NO_HOST: Final = "no such host"
 MISBEHAVING: Final = "server misbehaving"
 LAME: Final = "lame referral"
@@ -58,7 +58,7 @@ class Go(Model):
             for rrtype, (addresses, error) in (yield from self._query(tried, types)):
                 found += addresses
                 is_own = tried.rstrip(".") == name.rstrip(".")
-                # An error counts for more than NXDOMAIN, and that of the name as it is for more than others.
+                # An error takes precedence over NXDOMAIN, and the error for the name without a suffix over others.
                 if error and (not last.error or (is_own and error != NO_HOST)):
                     last = Result((), error, f"{tried} {type_to_text(rrtype)}: {error}")
             if found:
@@ -70,7 +70,7 @@ class Go(Model):
     def _query(
         self, name: str, types: Sequence[int]
     ) -> Generator[float | None, Arrival | None, list[tuple[int, _Found]]]:
-        """Ask for the types at the same time, the last first, or one after the other; in the order of their ends."""
+        """Query the types at the same time, the last first, or one after the other; yield them as they end."""
         ended: list[tuple[int, _Found]] = []
         if "single-request" in self.conf.flags:
             for rrtype in types:
@@ -103,7 +103,7 @@ class Go(Model):
         return ended
 
     def _try(self, name: str, rrtype: int) -> _Try:
-        """Ask the servers in turn, `attempts` times."""
+        """Query the servers in turn, `attempts` times."""
         count = len(self.conf.nameservers)
         start = self._lookups if "rotate" in self.conf.flags else 0
         self._lookups += 1

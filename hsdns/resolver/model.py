@@ -1,8 +1,8 @@
 """The common part of all models: packets out, answers in, and the loop with their virtual clock.
 
-Path: cli/resolve.py -> steps() -> a model's lookup() -> packets, whose answers the caller brings.
-Rule 1: lookup() is a generator.  It yields the time until which it waits, None for no end, and is resumed with an
-        arrival, or with None when that time has come.  What it sends in between is in `outbox`.
+Path: cli/resolve.py -> steps() -> a model's lookup() -> packets, whose answers the caller supplies.
+Rule 1: lookup() is a generator.  It yields the time until which it waits, None for no timeout, and is resumed with an
+        arrival, or with None when that time has come.  Packets that it sends in between are in `outbox`.
 Rule 2: a model keeps the state that its library keeps between lookups: modes, counters, caches.
 """
 
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The program's result: addresses, or the error in the words of its library; `why` is a sentence."""
+    """The result for the program: addresses, or the error in the words of its library; `why` is a sentence."""
 
     addresses: tuple[str, ...]
     error: str
@@ -100,7 +100,7 @@ class Model(ABC):
     """One resolver, with its state between lookups; `random` is for the random choices of its library."""
 
     name: ClassVar[str]
-    checks_question: ClassVar[bool] = True  # of a reply, and not its ID alone
+    checks_question: ClassVar[bool] = True  # of a reply, besides its ID
 
     def __init__(self, text: str, random: Random) -> None:
         self.conf = self.read(text)
@@ -205,7 +205,7 @@ def exchange(
 
 
 def candidates(conf: ResolvConf, name: str) -> list[str]:
-    """The names to try in turn: the suffixes first if the name has fewer dots than `ndots`, as it is otherwise."""
+    """The names to try in turn: with suffixes first if the name has fewer dots than `ndots`, else without one first."""
     if name.endswith("."):
         return [name]
     tried = [f"{name}.{suffix}" if suffix else name for suffix in conf.search]
@@ -217,7 +217,7 @@ def candidates(conf: ResolvConf, name: str) -> list[str]:
 
 
 def within(answer: Answer, packet: Packet, size: int, *, lax: int = 0) -> tuple[str, ...]:
-    """The addresses whose records are within the first `size` octets of the reply, or begin `lax` octets before."""
+    """The addresses whose records are in the first `size` octets of the reply, or begin up to `lax` octets earlier."""
     start = 12 + len(packet.name) + 2 + 4
     each = 12 + ADDRESS_LEN[packet.rrtype]
     return answer.addresses[: max(0, (size + lax - start) // each)]

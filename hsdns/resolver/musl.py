@@ -1,11 +1,11 @@
-"""The resolver of musl, as getaddrinfo uses it: Alpine images.
+"""The resolver of musl, as used by getaddrinfo: Alpine images.
 
 Path: model.steps() -> here.
 Source: measured with 1.2.6 and 1.2.3; musl src/network/res_msend.c, lookup_name.c and resolvconf.c.
-Rule 1: each query goes to every nameserver at once, and the first NOERROR or NXDOMAIN counts.  After SERVFAIL it is
-        sent again at once, as long as a budget lasts; all other replies are ignored.
-Rule 2: `timeout` is for a name in all, and `timeout / attempts` the interval at which what is unanswered is sent again.
-Rule 3: only NXDOMAIN leads to the next suffix, and a name with `ndots` dots has no suffixes.
+Rule 1: each query is sent to every nameserver at once, and the first NOERROR or NXDOMAIN counts.  After SERVFAIL it is
+        sent again at once, within a limit; all other replies are ignored.
+Rule 2: `timeout` is the total for a name, and unanswered queries are sent again every `timeout / attempts`.
+Rule 3: only NXDOMAIN leads to the next suffix, and a name with `ndots` dots gets no suffixes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hsdns.wire.iana import Rcode, type_to_text
 
 MOST_ADDRESSES: Final = 48
 LINE_LEN: Final = 254  # octets of a line of resolv.conf that is read, without its end
-ROUNDING: Final = 0.002  # seconds that may lack at the end of the last interval
+ROUNDING: Final = 0.002  # seconds by which the last interval may be shorter
 NONAME: Final = "Name does not resolve"
 NODATA: Final = "Name has no usable address"
 AGAIN: Final = "Try again"
@@ -59,7 +59,7 @@ class Musl(Model):
     def _query(
         self, name: str, types: Sequence[int]
     ) -> Generator[float | None, Arrival | None, tuple[Result, bool]]:
-        """Ask for one name; the second value tells whether the next one is tried."""
+        """Query one name; the second value tells whether the next one is tried."""
         port = self.new_port("udp")
         qids = {rrtype: self.new_qid() for rrtype in types}
         end = self.now + self.conf.timeout

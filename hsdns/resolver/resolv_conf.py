@@ -32,7 +32,7 @@ class Reader(NamedTuple):
     """The differences between libraries: caps, known switches, and the longest line, without its end."""
 
     library: str
-    flags: Mapping[str, str]  # the option, and the one that it is the same as
+    flags: Mapping[str, str]  # each option with its synonym
     timeout: int = 5  # seconds
     attempts: int = 2
     most_servers: int = 3

@@ -1,11 +1,13 @@
-"""What the search list costs: the queries of a client that asked for a name with a search domain, in vain.
+"""The cost of the search list: the queries that a client sent in vain because a search domain was appended to a name.
 
 Path: cli/doctor_recording.py (queries, in their order) -> here.
-Rule 1: what a program looked up is not in its queries.  A denial of `NAME.DOMAIN`, where DOMAIN may be a search domain
-        of the cluster, counts as a try for NAME once the client asks for NAME as it is, or finds it with another one.
-Rule 2: a try that is followed by neither within WINDOW seconds counts for nothing: the name may have been meant.
-Rule 3: the domains are those that the kubelet writes for a pod.  Others, as of a node, count while tries for the same
-        name are under way.
+Rule 1: queries do not show which name the program looked up.  A denial of `NAME.DOMAIN`, where DOMAIN may be a search
+        domain of the cluster, counts as a try for NAME if the client then queries NAME without a domain, or finds it
+        with another one.
+Rule 2: a try that is followed by neither within WINDOW seconds is not counted, because the program may have meant the
+        queried name.
+Rule 3: the domains are those that the kubelet writes for a pod.  Other domains, such as a node's, count while tries for
+        the same name are in progress.
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ class SearchCosts:
                 del tries[next(iter(tries))]
 
     def _without_domain(self, asked: str) -> Iterator[str]:
-        """What may have been looked up where a name was asked for: it without each domain that may be searched."""
+        """The names that the program may have looked up: the queried name without each possible search domain."""
         for zone in self._zones:
             if not asked.endswith(zone):
                 continue

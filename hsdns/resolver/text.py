@@ -12,7 +12,7 @@ from typing import Final
 from hsdns.resolver.report import AnswerReport, LookupReport, QueryReport
 
 WIDTH: Final = 79  # columns
-MOST_ADDRESSES: Final = 2  # that are shown in a line
+MOST_ADDRESSES: Final = 2  # addresses that are shown in a line
 LONG: Final = 0.2  # seconds without a packet that are shown as a wait
 
 
@@ -58,7 +58,7 @@ def rows(lookups: Sequence[LookupReport]) -> Iterator[str]:
 
 
 def verdict(lookups: Sequence[LookupReport]) -> str:
-    """With which resolvers the name resolves."""
+    """The resolvers with which the name resolves."""
     good = [each.resolver for each in lookups if not each.error]
     bad = [each.resolver for each in lookups if each.error]
     if not bad:

@@ -157,7 +157,8 @@ class AnswerTableWriter:
         size = reply_size(query, reply)
         # Truncated for this client; the table stores the whole reply, and truncates it for each client.
         if out[2] << 8 & TC:
-            # A big reply of `cache` comes here at each query, and should not be encoded each time without being stored.
+            # A big reply of `cache` arrives here at each query, and should not be encoded each time without being
+            # stored.
             if size > (MAX_TCP_LEN if cached is None else MAX_STORED_LEN):
                 return False
             out = encode(query, reply, MAX_TCP_LEN)

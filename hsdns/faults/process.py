@@ -56,5 +56,5 @@ class Restart(Action):
 
 
 def due_at(selector: Selector) -> float:
-    """The age of its rule, in seconds, at which a Restart is due."""
+    """The age of the rule, in seconds, at which a Restart is due."""
     return selector.seconds if isinstance(selector, Period) else 0.0

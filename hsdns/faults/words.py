@@ -5,8 +5,8 @@ Path: plugins/fault.py and server/faults.py -> here -> action.py, selector.py, f
     ACTION [SELECTOR...] [OPTION...]
     drop name below shop.svc.cluster.local. type AAAA share 0.5 seed 7 for 10m named lossy
 
-Rule 1: selectors that follow each other must all match; `or` joins them weaker than that, `not` and brackets bind.
-Rule 2: an error is a sentence about one word, with the nearest one that is known.
+Rule 1: consecutive selectors must all match; `or` has the lowest precedence, `not` and brackets the highest.
+Rule 2: an error is a sentence about one word, with the nearest known one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ MAX_LIFETIME: Final = 7 * 24 * 3600.0  # seconds
 MAX_COUNT: Final = 1_000_000
 _MAX_TTL: Final = 2**31 - 1
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_PARENTHESIS: Final = re.compile(r"(\\.)|[()]")  # but not an escaped one, as a name may have it
+_PARENTHESIS: Final = re.compile(r"(\\.)|[()]")  # but not an escaped one, which a name may contain
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _DECIMAL: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?|\.[0-9]{1,9}")
 _FLOWS: Final = ("first", "second", "existing", "new")
@@ -215,7 +215,7 @@ class _Reader:
         return self.parsed(f"{what} from {low} to {high}", parse)
 
     def decimal(self, what: str, low: float, high: float) -> float:
-        """Take a number that is above `low`, and `high` at most."""
+        """Take a number above `low` and at most `high`."""
 
         def parse(word: str) -> float:
             if not _DECIMAL.fullmatch(word) or not low < float(word) <= high:
@@ -396,11 +396,11 @@ OPTIONS: Final[Mapping[str, tuple[str, Callable[[_Reader], object]]]] = {
 
 
 def _network(word: str) -> IPv4Network | IPv6Network:
-    return ip_network(word, strict=False)  # 10.1.2.3/8 is meant as 10.0.0.0/8, and shown so
+    return ip_network(word, strict=False)  # 10.1.2.3/8 means 10.0.0.0/8, and is shown as that
 
 
 def _rcode(word: str) -> int:
     found = rcode_from_text(word)
-    if found == Rcode.NOERROR or found > 15:  # those above need an OPT record
+    if found == Rcode.NOERROR or found > 15:  # the values above need an OPT record
         raise ValueError
     return found

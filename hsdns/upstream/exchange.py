@@ -99,7 +99,7 @@ class Upstream:
             max_ports=min(settings.max_idle or MAX_PORTS, MAX_PORTS),
         )
         self._count_udp = partial(self._count, UDP)
-        self._last = b"", Reply()  # the last datagram and what it says
+        self._last = b"", Reply()  # the last datagram and its decoded reply
         self._spawn = waiting.spawn
         self._name = str(target)
         self._clock = clock
@@ -129,7 +129,7 @@ class Upstream:
             ("proxy_name", "to", "proto"),
         )
         if target.transport == "https":
-            # Imported only for these upstreams: 18 ms.
+            # Imported only for these upstreams: the import takes 18 ms.
             from hsdns.upstream.https import HttpsPool  # noqa: PLC0415 - as said
 
             self.https = HttpsPool(
@@ -209,7 +209,7 @@ class Upstream:
         (self._reused if was_open else self._opened).inc((PROXY_NAME, self._name, proto))
 
     def _read_datagram(self, wire: bytes, query: Query, limit: int) -> Reply:
-        """Decode a reply over UDP, once for all that share it."""
+        """Decode a reply over UDP, once for all queries that share it."""
         if len(wire) > limit:
             return decode_header(wire)
         if self._last[0] is not wire:
@@ -294,7 +294,7 @@ class Upstream:
 
 
 async def _outcome(exchange: Coroutine[Any, Any, Reply]) -> Reply | Exception:
-    """What an upstream's fault raised is returned: what a task raises is logged as an error of this server."""
+    """Return the exception of an upstream's error: a raised one would be logged as an error of this server."""
     try:
         return await exchange
     except (OSError, BadReply) as error:

@@ -122,7 +122,7 @@ class Multiplexer:
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = False  # whether the timer is set for the next tick
         self._is_closed = False
-        self._loop: asyncio.AbstractEventLoop | None = None  # which to ask for costs a system call
+        self._loop: asyncio.AbstractEventLoop | None = None  # cached: a system call
 
     def __len__(self) -> int:
         """The number of askers that wait."""
@@ -219,7 +219,8 @@ class Multiplexer:
             pass  # lost, as it may be anywhere in the network
         except OSError as error:
             others = tuple(port.outstanding.values())
-            # The error is of this datagram, and comes again, or of earlier ones, and this datagram was not sent.
+            # The error either concerns this datagram, and would be repeated, or an earlier one, and this one was not
+            # sent.
             try:
                 send(message)
             except BlockingIOError:

@@ -2,9 +2,10 @@
 
 Path: upstream/multiplexer.py opens some for its upstream.
 Rule 1: the kernel chooses the source port at random, and drops datagrams from other addresses than the upstream's.
-Rule 2: the loop watches one selector for all sockets of an upstream: it costs less than watching each, and uvloop stops
-        watching a socket for good when the kernel reports an error of a datagram (ICMP), which is to be passed on.
-Rule 3: no more than BATCH_LEN datagrams of a socket are received in a turn of the loop, so that others have theirs.
+Rule 2: the loop watches one selector for all sockets of an upstream.  This costs less than watching each socket, and
+        uvloop would stop watching a socket for good when the kernel reports an error of a datagram (ICMP), which must
+        be passed on.
+Rule 3: one iteration of the loop receives no more than BATCH_LEN datagrams of a socket, so that other tasks run.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class UdpSockets:
     def __init__(self, target: Target, source: str | None) -> None:
         self._target = target
         self._source = source
-        self._selector: selectors.DefaultSelector | None = None  # while any is open
+        self._selector: selectors.DefaultSelector | None = None  # while any socket is open
 
     def open(self, receive: Callable[[bytes], None], fail: Callable[[OSError], None]) -> UdpSocket:
         """Open a socket; raise OSError.
@@ -90,7 +91,7 @@ class UdpSocket:
         """Receive what has arrived."""
         sock = self._sock
         for _ in range(BATCH_LEN):
-            if sock.fileno() < 0:  # it was open for the last reply, or another socket's
+            if sock.fileno() < 0:  # the last reply may have closed it, or another socket's
                 return
             try:
                 datagram = sock.recv(_MAX_LEN)

@@ -47,7 +47,7 @@ def _sockets(pid: int) -> Iterator[socket.socket]:
             fd = syscall(_SYS_PIDFD_GETFD, pidfd, int(entry.name), 0)
             if fd >= 0:
                 yield socket.socket(fileno=fd)
-    except OSError:  # the process has closed it or is gone
+    except OSError:  # the process has closed it or has ended
         return
     finally:
         os.close(pidfd)
@@ -60,7 +60,7 @@ def _port(sock: socket.socket) -> int | None:
 
 def _enlarge(sock: socket.socket) -> bool:
     for option in (socket.SO_RCVBUF, _SO_RCVBUFFORCE):
-        # The kernel doubles what is asked for, and says the double.
+        # The kernel doubles the requested size, and reports the doubled one.
         if sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= BUFFER_SIZE:
             break
         try:

@@ -15,7 +15,7 @@ from typing import Final
 from hsdns.wire.framing import FrameBuffer, frame
 
 WINDOW: Final = 100  # and less than 65,536 so that the ID tells queries apart
-_TIMEOUT = 0.5  # seconds without any reply until the queries under way are asked again
+_TIMEOUT = 0.5  # seconds without any reply until the queries in flight are sent again
 _ATTEMPTS = 4
 _RECEIVE_BUFFER = 4 << 20
 _MAX_MESSAGE_LEN = 65_535

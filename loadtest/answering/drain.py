@@ -62,8 +62,8 @@ class QuerySender:
             sock.close()
 
     def drain(self, process: MeasuredProcess, port: int, queries: Sequence[bytes]) -> DrainedBatch:
-        """Have the server answer these queries in one batch."""
-        self._collect()  # what came too late last time
+        """Make the server answer these queries in one batch."""
+        self._collect()  # late replies of the previous round
         messages = [index.to_bytes(2, "big") + query[2:] for index, query in enumerate(queries)]
         process.stop()
         try:
@@ -88,6 +88,6 @@ class QuerySender:
             try:
                 while sock.recv(65_535):
                     count += 1
-            except OSError:  # nothing more, or refused
+            except OSError:  # no more replies, or an ICMP error
                 continue
         return count

@@ -64,7 +64,7 @@ class Verdict(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The verdict in a word or two."""
+        """The verdict in one or two words."""
         return limits.verdict(self.ratio, self.goal.limit, self.goal.aim)
 
 

@@ -17,18 +17,18 @@ from loadtest.answering.cluster import CACHED_ZONE, SERVICES_ZONE, ZONE, Cluster
 HOT = 1_000  # names
 FEW_PORTS: Final = 20
 MANY_PORTS: Final = (
-    900  # more than any server takes at once; fewer than the files that a process may open
+    900  # more than any server reads at once; fewer than the open files that a process may have
 )
 CLUSTER_QUESTIONS = 50_000
-FRESH_FIRST: Final = 2_000  # questions of a fresh mix that warm a server up
-EXTERNAL = 100  # names that are not of the cluster and go through the search path
+FRESH_FIRST: Final = 2_000  # questions of a fresh mix for the warm-up of a server
+EXTERNAL = 100  # names outside the cluster that are looked up with the search path
 MOST_PODS = 100_000
 POD_NAMESPACE = "ns-0"  # the Namespace of the Pod whose search path is used
 DRAIN: Final = "drain"
 DNSPERF: Final = "dnsperf"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
-# Shares of the whole-cluster mix; what is left are names that do not exist.
+# Shares of the whole-cluster mix; the rest are names that do not exist.
 _SHARES = (("service", 0.30), ("pod", 0.20), ("port", 0.10), ("none6", 0.25))
 
 

@@ -17,7 +17,7 @@ from hsdns.wire.name import Name
 from loadtest.answering.cluster import Question
 from loadtest.answering.mixes import Mix
 
-PAYLOAD_SIZE: Final = 4096  # what dnsperf -e says
+PAYLOAD_SIZE: Final = 4096  # as in the queries of dnsperf -e
 _COOKIE = 10
 _TYPES = {"A": RRType.A, "AAAA": RRType.AAAA, "SRV": RRType.SRV}
 

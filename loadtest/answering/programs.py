@@ -25,7 +25,7 @@ _SEARCH: Final = os.pathsep.join(
 _TIMEOUT = 30.0
 _INSTALL_TIMEOUT = 300.0
 
-# What is called how: (key, title, program on PATH, words that make it say its version).
+# Names of the programs: (key, title, program on PATH, arguments that print its version).
 ECHO: Final = "echo"
 NATIVE: Final = "hsdns"
 PURE: Final = "hsdns-pure"

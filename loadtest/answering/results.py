@@ -36,7 +36,7 @@ class WarmUp(NamedTuple):
     server: str
     asked: int
     unanswered: int
-    different: int  # other rcode, or another count of records
+    different: int  # another rcode, or another number of records
     octets: float  # of a reply, mean
 
 

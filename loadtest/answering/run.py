@@ -38,11 +38,11 @@ from loadtest.answering.results import Results, Sample, WarmUp
 from loadtest.answering.servers import BACKENDS, RunSettings, Server
 from loadtest.process import BenchmarkError
 
-REPLAYING: Final = (ECHO, DICT)  # they repeat what another server said
+REPLAYING: Final = (ECHO, DICT)  # they repeat the replies of another server
 CHANGEABLE: Final = (NATIVE, PURE, COREDNS)  # their cluster may change, and they have a Corefile
 _WARM_UP_QUERIES = 200  # queries of the warm-up before a round
 _FRESH_QUESTIONS = 400_000  # questions of a fresh mix in a file for dnsperf
-_CATCH_UP_TIME = 1.0  # seconds that a server has for what changed while it stood still
+_CATCH_UP_TIME = 1.0  # seconds for a continued server to process the changes since it was stopped
 _SEED = 20_251_121
 _US = 1000  # nanoseconds
 
@@ -234,7 +234,7 @@ class Run:
     def _drain(self, sender: QuerySender, number: int, mix: Mix, server: Server) -> None:
         few, chosen = self._packets_of_round(mix, number)
         if server.program.key == DNSDIST and not mix.fresh:
-            ask_all(server.port, chosen)  # its cache forgets when the TTL is over
+            ask_all(server.port, chosen)  # its cache expires with the TTL
         sender.drain(server.process, server.port, few)
         done = sender.drain(server.process, server.port, chosen)
         if not done.answered:

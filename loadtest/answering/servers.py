@@ -51,7 +51,7 @@ _FOREGROUND = {
     UNBOUND: (peers.UNBOUND, ("-d", "-c")),
     DNSDIST: (peers.DNSDIST, ("--supervised", "--disable-syslog", "-C")),
 }
-BACKENDS = (KNOT, NSD, PURE, NATIVE)  # whom dnsdist asks: the first of these that runs
+BACKENDS = (KNOT, NSD, PURE, NATIVE)  # dnsdist uses the first of these that runs
 
 
 class RunSettings(NamedTuple):
@@ -61,9 +61,7 @@ class RunSettings(NamedTuple):
     cluster: Cluster
     zone_file: Path
     core: int | None
-    wildcard: bool = (
-        False  # hsdns and CoreDNS listen on all addresses, as kubeadm's Corefile has it
-    )
+    wildcard: bool = False  # hsdns and CoreDNS listen on all addresses, as in kubeadm's Corefile
 
 
 class Server:

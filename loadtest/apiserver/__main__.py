@@ -1,4 +1,4 @@
-"""`python -m loadtest.apiserver`: the fake API server as a process; control.py says what it understands.
+"""`python -m loadtest.apiserver`: the fake API server as a process; control.py describes its requests.
 
 Path: loadtest/watch/fake_api_process.py starts it.
 """

@@ -54,7 +54,7 @@ from loadtest.apiserver.watch_cache import Key
 from loadtest.pauses import avoid_pauses
 
 _CHANGED_AT: Final = re.compile(rb'(?<="%b":")[^"]*' % re.escape(CHANGE_TIME.encode()))
-TICK: Final = 0.001  # seconds between two batches of a stream at least
+TICK: Final = 0.001  # minimum of seconds between two batches of a stream
 
 
 class Changed(NamedTuple):

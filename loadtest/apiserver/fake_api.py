@@ -1,9 +1,9 @@
 """A Kubernetes API server in this process: lists, watches and streaming lists of the objects that tests apply.
 
-Path: client-go or our own client -> FakeApi (aiohttp on loopback) -> FakeCluster, which decides what is answered.
-Rule 1: faults of the cluster are methods of `cluster`; those of connections are in faults.py, or cut_connections()
-        and stop().
-Rule 2: the lines that are due go out together, so that 5,000 changes a second are some hundred writes.
+Path: client-go or our own client -> FakeApi (aiohttp on loopback) -> FakeCluster, which computes the responses.
+Rule 1: faults of the cluster are methods of `cluster`; those of connections are in faults.py, or cut_connections() and
+        stop().
+Rule 2: all lines that are due are sent in one write, so that 5,000 changes a second need only some hundred writes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from loadtest.apiserver.watch_stream import INITIAL_EVENTS_END, Watch
 
 __all__ = ["INITIAL_EVENTS_END", "FakeApi"]
 
-TOGETHER: Final = 256  # lines in one write at most: 700 KB of average slices
+TOGETHER: Final = 256  # maximum of lines in one write: 700 KB of average slices
 
 
 class FakeApi:
-    """The server; use it as `async with FakeApi() as api:` and hand `api.url` to the client.
+    """The server; use it as `async with FakeApi() as api:` and give `api.url` to the client.
 
-    With `tls` it speaks HTTPS.  `streaming` is that of FakeCluster, where no `cluster` is given.
+    With `tls` it speaks HTTPS.  `streaming` is that of FakeCluster, if no `cluster` is given.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class FakeApi:
         self._tls = tls
         self._host, self._port = host, port
         self._released = asyncio.Event()
-        self._requests: dict[int, web.Request] = {}  # with a response in progress
+        self._requests: dict[int, web.Request] = {}  # connections with a response in progress
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> FakeApi:
@@ -56,7 +56,7 @@ class FakeApi:
         await self.stop()
 
     async def start(self, *routes: web.AbstractRouteDef) -> None:
-        """Listen, after a stop on the same port as before.  `routes` are served beside the API."""
+        """Listen, after a stop on the same port as before.  `routes` are served in addition to the API."""
         app = web.Application()
         app.add_routes([*routes, web.get("/{path:.*}", self._answer)])
         self._runner = web.AppRunner(
@@ -104,7 +104,7 @@ class FakeApi:
         self.cluster.delete(manifest)
 
     def drop_watches(self) -> None:
-        """End every watch that is open, as a restarted server would."""
+        """End every open watch, as a restarted server would."""
         self.cluster.drop_watches()
 
     def compact(self) -> None:
@@ -116,7 +116,7 @@ class FakeApi:
         self.cluster.hold_sync()
 
     def release_sync(self) -> None:
-        """End what hold_sync() began."""
+        """End the effect of hold_sync()."""
         self.cluster.release_sync()
         self._released.set()
 
@@ -169,7 +169,7 @@ class FakeApi:
                     await changed.wait()
             await answer.write_eof()
         except ConnectionError:
-            pass  # the client closed, or was cut off
+            pass  # the client closed the connection, or it was cut
         finally:
             if isinstance(body, Watch):
                 body.close()

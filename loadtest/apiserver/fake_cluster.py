@@ -43,11 +43,11 @@ class Response(NamedTuple):
 
 
 class FakeCluster:
-    """The objects, their history, and who may read them.
+    """The objects, their history, and the permissions to read them.
 
-    `streaming` False refuses streaming lists (422), "ignored" overlooks that one was asked for, as servers before 1.27
-    do.  `expired_as_event` chooses how a watch from a forgotten version is told so: as ERROR event or as status 410.
-    With `protobuf` requests that accept it get it, for all but custom resources.
+    `streaming` False refuses streaming lists (422), "ignored" ignores the request for one, as servers before 1.27 do.
+    `expired_as_event` chooses how a watch from an expired version gets its error: as ERROR event or as status 410.
+    With `protobuf`, requests that accept protobuf get it, except for custom resources.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class FakeCluster:
 
     @property
     def watches(self) -> list[Watch]:
-        """The watches that are open."""
+        """The open watches."""
         return list(self._watches)
 
     # Faults and variations.
@@ -122,7 +122,7 @@ class FakeCluster:
         self._faults.clear()
 
     def drop_watches(self) -> None:
-        """End every open watch at once, as a server does that restarts."""
+        """End every open watch at once, as a restarting server does."""
         for watch in self.watches:
             watch.close()
 
@@ -160,7 +160,7 @@ class FakeCluster:
                 watch.add(line)
 
     def end_watches(self) -> None:
-        """End every watch after what is due, as when its time is up."""
+        """End every watch after the lines that are due, as at its timeout."""
         for watch in self.watches:
             watch.add(None)
 
@@ -176,12 +176,12 @@ class FakeCluster:
         self.held = True
 
     def release_sync(self) -> None:
-        """End what hold_sync() began."""
+        """End the effect of hold_sync()."""
         self.held = False
         self.wake()
 
     def revoke(self, plural: str, *verbs: str) -> None:
-        """Forbid to list and watch a resource, or only one of them; open watches go on, as in a real server."""
+        """Forbid to list and watch a resource, or only one of them; open watches continue, as in a real server."""
         for verb in verbs or VERBS:
             self._grants[verb, plural] = set()
 
@@ -205,7 +205,7 @@ class FakeCluster:
             body.encode = write_frame
             return response._replace(headers={"Content-Type": f"{PROTOBUF};stream=watch"})
         if response.fault.status or response.fault.refused:
-            return response  # a proxy's, or none
+            return response  # a proxy's error response, or none
         is_watch = response.status == 200 and query.get("watch") in ("true", "1")
         octets = write_frame(body) if is_watch else write_body(body)
         return response._replace(headers={"Content-Type": PROTOBUF}, body=octets)
@@ -245,7 +245,7 @@ class FakeCluster:
     def open_watch(
         self, path: str, query: Mapping[str, str]
     ) -> tuple[int, Mapping[str, str], Watch | bytes]:
-        """Answer a watch with a Watch, or with a body where it is refused; faults of the connection are left out."""
+        """Answer a watch with a Watch, or with a body if it is refused; faults of the connection are left out."""
         response = self.answer(path, {**query, "watch": "true"})
         return response.status, response.headers, response.body
 

@@ -21,7 +21,7 @@ PAGE: Final = b"<html><head><title>503 Service Temporarily Unavailable</title></
 class Fault(NamedTuple):
     """A fault of one request; octets are those of the body."""
 
-    status: int = 0  # 0: that of the true response
+    status: int = 0  # 0: the status of the true response
     headers: Mapping[str, str] = JSON
     body: bytes = b""
     refused: bool = False  # the connection ends before a response
@@ -105,22 +105,22 @@ def refused() -> Fault:
 
 
 def cut(at: int = 0) -> Fault:
-    """Cut the connection after so many octets of the body."""
+    """Cut the connection after this many octets of the body."""
     return Fault(cut_at=at)
 
 
 def ended(at: int = 0) -> Fault:
-    """End the body after so many octets, in order but inside a line."""
+    """End the body in an orderly way after this many octets, but inside a line."""
     return Fault(ends_at=at)
 
 
 def silent(at: int = 0) -> Fault:
-    """Fall silent after so many octets, and keep the connection."""
+    """Send nothing after this many octets, and keep the connection open."""
     return Fault(silent_at=at)
 
 
 def slowly(piece: int = 1) -> Fault:
-    """Send the body in pieces of so many octets."""
+    """Send the body in pieces of this many octets."""
     return Fault(piece=piece)
 
 
@@ -146,7 +146,7 @@ class FaultInjector:
             self.outcome = self._then
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take octets that are due, return the pieces to send."""
+        """Accept octets that are due, return the pieces to send."""
         if self._left is not None:
             data = data[: self._left]
             self._left -= len(data)

@@ -125,7 +125,7 @@ def _endpoint(index: int, number: int, endpoints: int) -> Manifest:
 
 
 def trigger_time(moment: float) -> str:
-    """What the controller writes on a slice that is changed at a time, which is in seconds since the epoch."""
+    """The controller's annotation on a slice that was changed at `moment`, which is in seconds since the epoch."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

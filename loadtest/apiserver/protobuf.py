@@ -1,9 +1,9 @@
-"""Writes objects of the fake API server as protobuf: its own JSON in, the octets of a real server out.
+"""Writes objects of the fake API server as protobuf, as a real server would encode the same JSON.
 
-Path: fake_cluster.py, where a request accepts protobuf -> here.
-Rule 1: the fields are those that tests use; as Go's generated code does, it writes fields in the order of their
-        numbers, and those that are no pointers also if they are empty.
-Rule 2: what is no JSON of an object is passed on as it is: a test wants the client to see it.
+Path: fake_cluster.py, if a request accepts protobuf -> here.
+Rule 1: it has the fields that tests use.  As in Go's generated code, fields are written in the order of their numbers,
+        and those that are not pointers also if they are empty.
+Rule 2: a body that is not the JSON of an object is passed on unchanged, because a test wants the client to see it.
 Source: generated.proto of k8s.io/api core/v1 and discovery/v1, and of k8s.io/apimachinery meta/v1 and runtime.
 """
 
@@ -56,12 +56,12 @@ _TABLE: Final = {
 
 
 def accepts_protobuf(accept: str) -> bool:
-    """Whether an Accept header has protobuf."""
+    """Whether an Accept header contains protobuf."""
     return PROTOBUF in accept
 
 
 def write_object(found: Mapping[str, Any]) -> bytes:
-    """Write an object, or a list of objects, as a body has it."""
+    """Encode an object, or a list of objects, as the body of a response."""
     kind = found["kind"]
     if kind.endswith("List"):
         items = (_field(2, _message(kind[:-4], each)) for each in found["items"] or ())
@@ -73,12 +73,12 @@ def write_object(found: Mapping[str, Any]) -> bytes:
 
 
 def write_body(body: bytes) -> bytes:
-    """Write a body that is JSON as protobuf."""
+    """Encode a JSON body as protobuf."""
     return write_object(json.loads(body))
 
 
 def write_frame(line: bytes) -> bytes:
-    """Write the line of a watch as its frame."""
+    """Encode the line of a watch as its frame."""
     try:
         event = json.loads(line)
         frame = _field(1, event["type"].encode()) + _field(

@@ -19,7 +19,9 @@ import msgspec
 Manifest = dict[str, Any]
 Key = tuple[str, str]  # namespace and name; a kind without namespaces has "default" there
 
-HISTORY: Final = 50_000  # changes in the history at least, and at most twice as many; kube-apiserver keeps as many
+HISTORY: Final = (
+    50_000  # minimum of changes in the history, at most twice as many; kube-apiserver keeps as many
+)
 
 
 class Kind(NamedTuple):

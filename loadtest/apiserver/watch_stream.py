@@ -1,7 +1,7 @@
-"""One open watch of the fake API server: which lines are due.
+"""One open watch of the fake API server: computes the lines that are due.
 
-Path: FakeCluster.answer -> Watch -> the face that sends its lines.
-Rule 1: the lines that are due are computed when they are taken; a watch has a position in the history, no queue.
+Path: FakeCluster.answer -> Watch -> fake_api.py or memory_api.py, which sends its lines.
+Rule 1: lines are computed when they are taken; a watch has a position in the history, no queue.
 Rule 2: a watch whose position is no longer in the history gets 410 as ERROR event, and ends.
 """
 

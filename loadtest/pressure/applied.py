@@ -20,18 +20,18 @@ METRIC: Final = "coredns_kubernetes_dns_programming_duration_seconds"
 OLDEST: Final = 60.0  # seconds
 _TIMEOUT: Final = 10.0
 
-Buckets = Mapping[float, float]  # upper bound in seconds -> changes that took at most so long
+Buckets = Mapping[float, float]  # upper bound in seconds -> changes that took at most as long
 
 
 class Scraped(NamedTuple):
-    """The buckets of a server at one time, or why it does not say them."""
+    """The buckets of a server at one time, or why they are unknown."""
 
     buckets: Buckets
     failure: str = ""
 
 
 class Applied(NamedTuple):
-    """How many changes there were, and bounds in seconds; `unknown` says why there are none."""
+    """The number of changes, and bounds in seconds; `unknown` says why there are none."""
 
     changes: int
     p99: float | None
@@ -40,7 +40,7 @@ class Applied(NamedTuple):
 
 
 def scrape(port: int) -> Scraped:
-    """Ask a server on this machine."""
+    """Read the metric of a server on this machine."""
     address = f"http://127.0.0.1:{port}/metrics"
     try:
         with urllib.request.urlopen(address, timeout=_TIMEOUT) as reply:
@@ -62,7 +62,7 @@ def read(text: str) -> dict[float, float]:
 
 
 def between(before: Scraped, after: Scraped) -> Applied:
-    """What was applied between two scrapes."""
+    """The changes that were applied between two scrapes."""
     failure = before.failure or after.failure
     counts = {
         bound: count - before.buckets.get(bound, 0.0)

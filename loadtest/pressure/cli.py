@@ -47,7 +47,7 @@ from loadtest.watch.fake_api_process import FakeApiProcess
 PAGE = ROOT / "docs/performance.md"
 SERVERS = (NATIVE, PURE, COREDNS)
 ENDPOINTS = 10
-_LEAST_SERVICES = 500  # 400 change in a soak
+_LEAST_SERVICES = 500  # 400 of them change in a soak
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -130,7 +130,7 @@ def _write(asked: argparse.Namespace, written: object) -> None:
 
 
 def _missing(found: FoundPrograms) -> list[str]:
-    """What is missing here; dnsperf is not needed."""
+    """The programs that are missing here; dnsperf is not needed."""
     return [each for each in found.missing if not each.startswith("dnsperf")]
 
 

@@ -1,4 +1,4 @@
-"""What presses and what asks honestly: processes that print one line of JSON when they have ended.
+"""Attackers and honest clients: processes that print one line of JSON when they have ended.
 
 Path: rows.py (which) -> run.py, soak.py -> here -> asker.c, doh_attack.py, silent.py, `hsdns load`.
 """
@@ -21,14 +21,14 @@ from loadtest.process import BenchmarkError
 from loadtest.steady import counts_of, load_words, write_names
 from loadtest.watch.dns import service_name
 
-HEAVY: Final = "127.0.0.2"  # the address of what presses
+HEAVY: Final = "127.0.0.2"  # the address of the attackers
 HONEST: Final = "127.0.0.1"
 DOH_CLIENTS: Final = 4
 SILENT_MOST: Final = 12_000  # silent connections that are open at once
 _COMPILE_TIMEOUT = 60.0
 _GRACE = 15.0
 A: Final = 1
-BIG: Final = "BIG"  # in a name: the Service with BIG_ENDPOINTS
+BIG: Final = "BIG"  # stands in a name for the Service with BIG_ENDPOINTS
 BIG_ENDPOINTS: Final = 1_000
 
 
@@ -64,9 +64,9 @@ def compile_tools(folder: Path, big: str) -> Tools:
 
 
 class Counts(NamedTuple):
-    """What a client says at its end; microseconds from query to reply.
+    """The counts of a client at its end; microseconds from query to reply.
 
-    `all_p99_us` is that of all queries: one without a reply counts as its time-out of a second.
+    `all_p99_us` is that of all queries: one without a reply counts with its timeout of a second.
     """
 
     offered: int
@@ -81,22 +81,22 @@ class Counts(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of what was sent that was answered, and not with a failure."""
+        """The share of the sent queries that were answered without a failure."""
         return (self.answered - self.failed) / self.sent if self.sent else 0.0
 
 
 class Presser(Protocol):
-    """Something that presses a server; `scaled` makes a weaker one."""
+    """An attacker; `scaled` makes a weaker one."""
 
     def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
-        """The command that presses for some seconds."""
+        """The command that attacks for some seconds."""
 
     def scaled(self, share: float) -> Presser:
-        """The same at a share of its rate."""
+        """The same attacker at a share of its rate."""
 
 
 class Flood(NamedTuple):
-    """Queries over UDP; in names `*` and `#` stand for what differs in each query (asker.c)."""
+    """Queries over UDP; in names `*` and `#` stand for the parts that differ in each query (asker.c)."""
 
     key: str
     names: tuple[str, ...]
@@ -112,7 +112,7 @@ class Flood(NamedTuple):
         )
 
     def scaled(self, share: float) -> Flood:
-        """The same at a share of its rate."""
+        """The same attacker at a share of its rate."""
         return self._replace(rate=self.rate * share)
 
 
@@ -130,7 +130,7 @@ class DohAttack(NamedTuple):
         return (*_module("doh_attack"), self.kind, *map(str, numbers), name)
 
     def scaled(self, share: float) -> DohAttack:
-        """The same at a share of its rate."""
+        """The same attacker at a share of its rate."""
         return self._replace(share=self.share * share)
 
 
@@ -145,7 +145,7 @@ class Silent(NamedTuple):
         return (*_module("silent"), *map(str, (ports.health, self.rate, seconds, SILENT_MOST)))
 
     def scaled(self, share: float) -> Silent:
-        """The same at a share of its rate."""
+        """The same attacker at a share of its rate."""
         return self._replace(rate=self.rate * share)
 
 
@@ -157,7 +157,7 @@ class OverTcp(NamedTuple):
 
     def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
         """The command."""
-        # Names that no run before has asked for.
+        # Names that no earlier run has queried.
         first, count = time.time_ns(), ceil(self.rate * seconds)
         names = (f"n{number}.{self.suffix}" for number in range(first, first + count))
         path = write_names(tools.folder / "over-tcp.names", names)
@@ -165,7 +165,7 @@ class OverTcp(NamedTuple):
         return load_words(ports.dns, path, self.rate, seconds, *over)
 
     def scaled(self, share: float) -> OverTcp:
-        """The same at a share of its rate."""
+        """The same attacker at a share of its rate."""
         return self._replace(rate=self.rate * share)
 
 
@@ -174,7 +174,7 @@ def _module(name: str) -> tuple[str, ...]:
 
 
 class Client:
-    """A client that runs; a context manager that ends it.  `honest`: it has priority over what presses."""
+    """A running client; a context manager that ends it.  `honest`: it has priority over attackers."""
 
     def __init__(self, words: Sequence[str], seconds: float, *, honest: bool = False) -> None:
         self._what = " ".join(words[:4])

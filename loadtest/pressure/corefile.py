@@ -1,4 +1,4 @@
-"""The Corefile of a server under pressure: kubeadm's (loadtest/corefile.py), and what a row needs beside it.
+"""The Corefile of a server under pressure: kubeadm's (loadtest/corefile.py), with additions for a row.
 
 Path: server.py -> here; soak.py and run.py write it again while the server runs.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from loadtest.corefile import COREFILE
 
-ZONE_OCTETS = 473  # roughly, of one more server block
+ZONE_OCTETS = 473  # octets of another server block, roughly
 _HOSTS = 10  # lines in it
 
 
@@ -26,7 +26,7 @@ class Ports(NamedTuple):
 
 
 class Variation(NamedTuple):
-    """What differs from kubeadm's Corefile.
+    """The differences from kubeadm's Corefile.
 
     `bulk`: octets of server blocks for other zones; `interval`: of `reload`.
     """
@@ -50,7 +50,7 @@ class CertificateFiles(NamedTuple):
 def corefile(
     ports: Ports, access: str, variation: Variation, files: CertificateFiles, serial: int = 0
 ) -> str:
-    """Write the Corefile; each serial makes another configuration."""
+    """Write the Corefile; each serial gives another configuration."""
     text = COREFILE.format(
         port=ports.dns,
         bind="bind 127.0.0.1",

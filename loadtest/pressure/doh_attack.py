@@ -3,11 +3,11 @@
     python -m loadtest.pressure.doh_attack KIND PORT SECONDS CLIENTS SHARE NAME
 
 Path: clients.py starts it -> http2.py (frames) -> the server under test.
-Rule 1: KIND is one of http2.ATTACKS; SHARE scales its frames a second.  A write has what is due since the last one, and
-        of `requests` exactly 50.
-Rule 2: a client that is sent away connects again after 50 ms.
-Prints one line of JSON: what was sent (in units of the attack), replies (HEADERS frames), and how often clients were
-sent away.
+Rule 1: KIND is one of http2.ATTACKS; SHARE scales its frames a second.  Each write contains the frames that are due
+        since the last one; for `requests` it contains exactly 50.
+Rule 2: a client whose connection the server closes connects again after 50 ms.
+Prints one line of JSON: the number of sent units of the attack, of replies (HEADERS frames), and of connections that
+the server closed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from loadtest.answering.packets import query_of
 from loadtest.pressure.http2 import ATTACKS, GOAWAY, HEADERS, FrameScanner, dns_path, opening
 
 TURN: Final = 0.01  # seconds between two writes
-AT_ONCE: Final = 50  # requests a write
-AGAIN: Final = 0.05  # seconds until a client that was sent away comes back
+AT_ONCE: Final = 50  # requests in a write
+AGAIN: Final = 0.05  # seconds until a closed connection is opened again
 _TIMEOUT = 1.0
 _LAST_STREAM = (1 << 31) - 1
 
@@ -50,7 +50,7 @@ class Attacker(threading.Thread):
         self._context.set_alpn_protocols(["h2"])
 
     def run(self) -> None:
-        """Attack until it is over."""
+        """Attack until the time is over."""
         while time.monotonic() < self._until:
             try:
                 self._connect()
@@ -69,7 +69,7 @@ class Attacker(threading.Thread):
             while (now := time.monotonic()) < self._until and stream < _LAST_STREAM:
                 due = int((now - began) * self._rate) - done
                 due -= due % self._at_once
-                # What could not be sent in time is left out.
+                # Frames that could not be sent in time are left out.
                 count = min(due, max(self._at_once, int(self._rate * 10 * TURN)))
                 if count:
                     sock.settimeout(_TIMEOUT)

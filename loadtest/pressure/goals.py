@@ -2,9 +2,9 @@
 
 Path: results.py -> here -> report.py, cli.py.
 Rule 1: a limit is a number, or a multiple of CoreDNS's figure in the same run.
-Rule 2: a figure that could not be measured fails: a server that ended, or no CoreDNS to compare with.  What was not
-        selected is not judged.
-Rule 3: the limits for events, memory and wrong answers hold in every row that presses a server.
+Rule 2: a figure that could not be measured fails, because a server ended, or because there was no CoreDNS to compare
+        with.  Rows that were not selected are not judged.
+Rule 3: the limits for events, memory and wrong answers apply to every row with a server under attack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from loadtest.pressure.results import Outcome
 from loadtest.pressure.rows import ROWS
 
 HIGHEST, LOWEST = "at most", "at least"
-KUBEADM_MB: Final = 178  # 170 MiB, the limit of memory in kubeadm's manifest
+KUBEADM_MB: Final = 178  # 170 MiB, the memory limit in kubeadm's manifest
 _OURS = (NATIVE, PURE)
 _UNALIKE = ("corefile", "yaml")  # not the stock Corefile
 
@@ -52,7 +52,7 @@ GOALS: Final = (
     Goal("existing", "honest answered", LOWEST, 0.99),
     Goal("new-4k", "answered", LOWEST, 0.99),
     Goal("new-4k", "CPU µs an answer", HIGHEST, 1.5, peers=True),
-    # More than a core of a small machine has.  What is answered is as soon as by CoreDNS, and nobody else waits.
+    # More than a core of a small machine can answer.  Answers are as fast as CoreDNS's, and other clients do not wait.
     Goal("new-12k", "pressing p99, ms", HIGHEST, 2.0, peers=True),
     Goal("new-12k", "honest answered", LOWEST, 0.99),
     Goal("fair", "honest answered", LOWEST, 0.99),
@@ -97,7 +97,7 @@ class Verdict(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The verdict in a word or two."""
+        """The verdict in one or two words."""
         if self.value is None or self.limit is None:
             return "not measured"
         return "holds" if self.holds else "FAILS"

@@ -1,4 +1,4 @@
-"""What was true of each Service at which time, and what an answer at some time may have said; no clock and no socket.
+"""The true state of each Service at each time, and the answers that were allowed then; without clocks and sockets.
 
 Path: judge.py -> here <- the changes of the API server (loadtest/apiserver/control.py); hsdns/load/judge.py judges.
 Rule 1: a state is true from the write of its event at the API server until the write of the next one.
@@ -18,7 +18,7 @@ from hsdns.load.judge import Answer as Said
 
 MARGIN: Final = 0.1  # seconds
 FAILED: Final = "failed"
-_STATES = 200  # so many past states of a Service are remembered; older ones count as wrong
+_STATES = 200  # past states of a Service that are remembered; older ones count as wrong
 
 
 class Answer(NamedTuple):
@@ -37,16 +37,16 @@ class _State(NamedTuple):
 
 
 class History:
-    """The states of Services, from the addresses that each had at the beginning on.
+    """The states of Services, beginning with the addresses that each had at the start.
 
-    Only the changes of the Services in `timed` have delays; None: those of all.
+    Delays are measured for changes of the Services in `timed`; None: of all.
     """
 
     def __init__(
         self, before: Mapping[str, Iterable[str]], timed: Collection[str] | None = None
     ) -> None:
         self.counts: Counter[str] = Counter()
-        self.worst_age = 0.0  # seconds that the oldest stale answer was behind
+        self.worst_age = 0.0  # seconds by which the oldest stale answer was late
         self._states = {
             service: deque([_State(float("-inf"), frozenset(addresses), -1)], _STATES)
             for service, addresses in before.items()
@@ -66,7 +66,7 @@ class History:
         self._changes += 1
 
     def judge(self, answer: Answer) -> tuple[str, list[float]]:
-        """Say what an answer is, and the delays in seconds of the changes that it is the first to show.
+        """Judge an answer; return the verdict, and the delays in seconds of the changes that it is the first to show.
 
         All changes up to its arrival must be recorded.
         """
@@ -105,7 +105,7 @@ class History:
         return delays
 
     def unshown(self, since: float, now: float) -> list[float]:
-        """How long the changes from before `since` have been waiting that no answer has shown, in seconds."""
+        """For changes from before `since` that no answer has shown yet: the seconds since each of them."""
         return [
             now - time for waiting in self._unshown.values() for _, time in waiting if time < since
         ]

@@ -1,9 +1,9 @@
-"""Hostile manifests of 1 MB, and what it takes hsdns to read or refuse one.
+"""Hostile manifests of 1 MB, and the CPU time and memory that hsdns needs to read or refuse one.
 
     python -m loadtest.pressure.hostile_yaml NAME
 
 Path: run.py -> here, in a process for each file -> hsdns/sources/manifest_file.py.
-Rule 1: a file counts as answered if it was read or refused; anything else ends the process.
+Rule 1: a file counts as answered if it was read or refused; any other outcome ends the process.
 Prints one line of JSON: CPU seconds, and the largest resident memory of the process in octets.
 """
 
@@ -26,7 +26,7 @@ _HEAD = "apiVersion: v1\nkind: Service\n"
 
 
 def _aliases(value: str, more: Callable[[str], str]) -> bytes:
-    """A value that stands for 9 of the one before it, 11 times over (CVE-2019-11253)."""
+    """A value with anchors, each of which refers to the previous one 9 times, 11 levels deep (CVE-2019-11253)."""
     levels = "".join(
         f"b{level}: &a{level} {more(','.join([f'*a{level - 1}'] * 9))}\n" for level in range(1, 12)
     )
@@ -57,7 +57,7 @@ FILES: Final[dict[str, Callable[[], bytes]]] = {
 
 
 class Reading(NamedTuple):
-    """How a file was read: CPU seconds, octets; `ended` says why it was not."""
+    """The result of reading a file: CPU seconds, octets; `ended` says why it was not read."""
 
     name: str
     cpu: float = 0.0
@@ -81,7 +81,7 @@ def read(name: str) -> Reading:
 
 
 def main(name: str) -> None:
-    """Read a file, and print what it took."""
+    """Read a file, and print the cost."""
     content = FILES[name]()
     began = time.process_time()
     read_manifest_file(content, f"{name}.yaml")

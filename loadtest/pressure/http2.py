@@ -1,4 +1,4 @@
-"""HTTP/2 frames of a client that attacks, and a scanner of the frames that come back; no socket here.
+"""HTTP/2 frames of an attacking client, and a scanner of the frames from the server; without sockets.
 
 Path: doh_attack.py -> here.
 Source: RFC 9113 sections 3.4, 4.1, 5.1.1 and 6; RFC 7541 sections 5 and 6.2.2 and appendix A.
@@ -24,7 +24,7 @@ LONG_PATH: Final = 60_000  # octets
 
 
 class Frame(NamedTuple):
-    """A frame that has arrived."""
+    """A received frame."""
 
     kind: int
     flags: int
@@ -39,7 +39,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def opening() -> bytes:
-    """The octets with which a client begins: it takes any amount of replies."""
+    """The first octets of a connection: the client accepts any amount of replies."""
     window = _INITIAL_WINDOW_SIZE.to_bytes(2, "big") + _LARGEST_WINDOW.to_bytes(4, "big")
     more = (_LARGEST_WINDOW - _DEFAULT_WINDOW).to_bytes(4, "big")
     return PREFACE + frame(SETTINGS, 0, 0, window) + frame(WINDOW, 0, 0, more)
@@ -82,13 +82,13 @@ def _string(text: bytes) -> bytes:
 
 
 class FrameScanner:
-    """Finds the frames in what a server sends."""
+    """Finds the frames in the octets of a server."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield the frames that are complete now."""
+        """Yield the complete frames."""
         self._data += data
         while len(self._data) >= 9:
             length = int.from_bytes(self._data[:3], "big")
@@ -102,7 +102,7 @@ class FrameScanner:
 
 
 class Attack(NamedTuple):
-    """`units`: so many a second on each connection; `write`: the octets of so many from a stream number on."""
+    """`units` per second on each connection; `write` makes the octets of some units, from a stream number on."""
 
     units: int
     write: Callable[[int, int, str], bytes]
@@ -151,7 +151,7 @@ def _empty(first: int, count: int, path: str) -> bytes:
 
 def _continuations(first: int, count: int, path: str) -> bytes:
     del path
-    if first == 1:  # a block without end begins once
+    if first == 1:  # a header block without end begins only once
         return frame(HEADERS, END_STREAM, first, header_block("/")) + _more(count - 1)
     return _more(count)
 

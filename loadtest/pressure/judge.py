@@ -1,12 +1,14 @@
-"""Changes Services through the API server, asks for them over UDP and judges every answer.
+"""Changes Services through the API server, queries them over UDP and judges every answer.
 
 Path: run.py, soak.py -> here -> fake_api_process.py (changes), history.py (judgement), the server under test.
-Rule 1: changes go from Service to Service in turn, at a known rate: a Service is asked for from a little before its
-        change until an answer shows it, and any of them from time to time, to see one that goes back.
-Rule 2: one query a millisecond at most, from several ports, so that all workers of a server are asked.
-Rule 3: where more than TIMED Services a second change, every second, third ... Service is asked for so, and others are
-        only judged: else the delay would be that of the judge, which has too many to ask for.
-Rule 4: where the system allows it, this thread has priority over all that presses: a delay is the server's.
+Rule 1: changes go from Service to Service in turn, at a known rate.  The judge queries a Service from a little before
+        its change until an answer shows it, and any Service from time to time, to detect answers that return to an old
+        state.
+Rule 2: it sends at most one query a millisecond, from several ports, so that all workers of a server get queries.
+Rule 3: if more than TIMED Services change each second, it measures the delay of only every second, third ... Service,
+        and only judges the answers of the others: otherwise the delay would be its own, because it would have too many
+        Services to query.
+Rule 4: if the system allows it, this thread has priority over all attackers, so that delays are the server's.
 """
 
 from __future__ import annotations
@@ -31,20 +33,20 @@ from loadtest.watch.fake_api_process import FakeApiProcess
 
 ASK_EVERY: Final = 0.001  # seconds
 AMONG: Final = 100  # Services that are changed
-TIMED: Final = 40.0  # changes a second that are waited for
-_LEAD = 0.005  # seconds before a change from which its Service is asked for
-_GIVE_UP = 5.0  # seconds after which a change is no longer asked for
+TIMED: Final = 40.0  # changes a second whose delays are measured
+_LEAD = 0.005  # seconds before a change from which its Service is queried
+_GIVE_UP = 5.0  # seconds after which a Service is no longer queried for a change
 _POLL = 0.1  # seconds between two requests for the changes
 _SOCKETS = 8
-_STROLL = 10  # every so many queries, one for any of the Services
+_STROLL = 10  # one query in this number is for any of the Services
 _TAIL = 0.5  # seconds before the end in which a change need not be shown
 _SWITCH_INTERVAL = (
-    0.0005  # seconds for which another thread of this process may keep this one from a reply
+    0.0005  # seconds for which another thread of this process may delay the reception of a reply
 )
 
 
 def addresses_of(reply: bytes) -> frozenset[str] | None:
-    """The A records of a reply with one question; None if it failed, has none, or is not whole."""
+    """The A records of a reply with one question; None if it failed, has none, or is truncated."""
     count = reply[6] << 8 | reply[7]
     if reply[3] & 15 or reply[2] & 2 or not count:
         return None
@@ -70,7 +72,7 @@ class Judge(threading.Thread):
     """Judges a server for some seconds; a thread that is to be started and joined.
 
     `history`, `delays` (seconds from write to answer), `taken` (changes) and `asked` (queries) grow until the join;
-    `failure` says why it could not go on.
+    `failure` says why it stopped early.
     """
 
     def __init__(
@@ -106,12 +108,12 @@ class Judge(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Change, ask and judge until the time is over."""
+        """Change, query and judge until the time is over."""
         raise_priority()
         sys.setswitchinterval(_SWITCH_INTERVAL)
         try:
             self._run()
-        except BaseException as error:  # the thread that joins says it
+        except BaseException as error:  # spread() raises it in the thread that joins
             self.failure = error
 
     def spread(self) -> Spread | None:
@@ -159,13 +161,13 @@ class Judge(threading.Thread):
             index, due = next(iter(self._pending.items()))
             del self._pending[index]
             if now < due + _GIVE_UP:
-                self._pending[index] = due  # behind the others
+                self._pending[index] = due  # moved behind the others
         which, number = self.asked % _SOCKETS, self.asked // _SOCKETS & 0xFFFF
         self.asked += 1
         self._sent[which, number] = index, time.monotonic()
         try:
             socks[which].send(number.to_bytes(2, "big") + self._queries[index])
-        except OSError:  # not listening, or no room
+        except OSError:  # not listening, or no room in the buffer
             del self._sent[which, number]
 
     def _receive(self, socks: list[socket.socket], until: float) -> None:

@@ -1,10 +1,10 @@
-"""What the machine itself does: how late a process wakes up that does nothing else, and what a hypervisor took.
+"""The machine's own delays: how late an otherwise idle process wakes up, and the time that a hypervisor took.
 
     python -m loadtest.pressure.lateness CORES
 
 Path: soak.py -> Control -> this process, on the server's cores with the server's priority -> a line of JSON.
-Rule 1: it is due RATE times a second, as the events are, and notes how late each time was.  What is due while it
-        waits for a core is late too, and counts: no figure of a server on these cores can be better.
+Rule 1: it sets a timer RATE times a second, like the events, and records how late each one was.  Timers that expire
+        while it waits for a core are late too, and count: no figure of a server on these cores can be better.
 Rule 2: it ends when its standard input does, and so with the benchmark.
 Source: proc_stat(5), the first line; sched(7), autogroup.
 """
@@ -55,7 +55,7 @@ class Machine(NamedTuple):
 
 
 class Control:
-    """The process that does nothing else; a context manager that ends it."""
+    """The otherwise idle process; a context manager that ends it."""
 
     def __init__(self, cores: Sequence[int]) -> None:
         self._cores = ",".join(map(str, cores))
@@ -68,7 +68,7 @@ class Control:
             stdout=subprocess.PIPE,
             cwd=ROOT,
             text=True,
-            start_new_session=True,  # as the server has: Linux divides cores between sessions first
+            start_new_session=True,  # as for the server: Linux divides cores between sessions first
         )
         return self
 
@@ -78,7 +78,7 @@ class Control:
         self._process.communicate()
 
     def result(self) -> Machine:
-        """End it and return what it noted; raise BenchmarkError."""
+        """End it and return its results; raise BenchmarkError."""
         try:
             out, _ = self._process.communicate(timeout=_TIMEOUT)
             spread = Spread(*json.loads(out))
@@ -91,7 +91,7 @@ class Control:
 
 
 def lateness(wait: Callable[[float], bool], clock: Callable[[], float]) -> list[float]:
-    """How late each time was; `wait` waits for some seconds and tells whether it is over."""
+    """How late each timer was; `wait` waits for some seconds and tells whether it is over."""
     late = []
     due = clock() + 1 / RATE
     while not wait(max(0.0, due - clock())):
@@ -103,7 +103,7 @@ def lateness(wait: Callable[[float], bool], clock: Callable[[], float]) -> list[
 
 
 def main(words: Sequence[str]) -> None:
-    """Note it until standard input ends, and print it."""
+    """Measure until standard input ends, and print the result."""
     os.sched_setaffinity(0, map(int, words[0].split(",")))
 
     def wait(seconds: float) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 
 def main(words: Sequence[str]) -> None:
-    """Become the program."""
+    """Replace this process by the program."""
     cores, descriptors, output, *program = words
     if cores != "any":
         os.sched_setaffinity(0, map(int, cores.split(",")))

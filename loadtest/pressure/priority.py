@@ -1,8 +1,8 @@
-"""The priority of what measures over what presses, where the system allows it.
+"""Gives measuring processes and threads priority over attackers, if the system allows it.
 
 Path: judge.py, probes.py (threads), clients.py and run.py (processes) -> here.
-Rule 1: on two cores that are all taken, a client that waits for the CPU would count its own wait as the server's.
-Source: setpriority(2), which on Linux is about one thread.
+Rule 1: if two cores are fully used, a client that waits for a CPU would count its own wait as the server's.
+Source: setpriority(2), which on Linux applies to a single thread.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ NICE: Final = -10
 
 
 def raise_priority(pid: int | None = None) -> None:
-    """Raise the priority of a process that has one thread, or of this thread; without the right, do nothing."""
+    """Raise the priority of a process with one thread, or of this thread; without the permission, do nothing."""
     with contextlib.suppress(PermissionError, ProcessLookupError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id() if pid is None else pid, NICE)

@@ -1,4 +1,4 @@
-"""Probes that are repeated all the time: /health as kubelet asks for it, and one query over a new TCP connection.
+"""Probes that are repeated all the time: /health as requested by a kubelet, and one query over a new TCP connection.
 
 Path: run.py, soak.py -> here -> the server under test.
 Rule 1: 30 ms pass between connection and request, as with a kubelet on a busy node.  More than a second is a failure.
@@ -21,14 +21,14 @@ TIMEOUT: Final = 1.0
 
 
 class Probed(NamedTuple):
-    """How many there were, and how many were answered in time."""
+    """The number of probes, and of those that were answered in time."""
 
     sent: int
     answered: int
 
 
 class Probes:
-    """Probes of one kind, each as long as `probe` takes; a context manager that ends them."""
+    """Probes of one kind, one after the other; a context manager that ends them."""
 
     def __init__(self, probe: Callable[[], bool]) -> None:
         self._probe = probe
@@ -57,11 +57,11 @@ class Probes:
             except OSError:
                 answered = False
             self._answered += answered
-            self._sent += 1  # now, since the counts are read while a probe waits
+            self._sent += 1  # only now: the counts are read while a probe waits
 
 
 def health_probe(port: int) -> Callable[[], bool]:
-    """Ask for /health."""
+    """Request /health."""
 
     def probe() -> bool:
         began = time.monotonic()
@@ -75,7 +75,7 @@ def health_probe(port: int) -> Callable[[], bool]:
 
 
 def tcp_probe(port: int, query: bytes) -> Callable[[], bool]:
-    """Ask over TCP."""
+    """Send a query over TCP."""
 
     def probe() -> bool:
         began = time.monotonic()

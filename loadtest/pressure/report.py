@@ -1,8 +1,8 @@
 """The tables of a run: on the terminal, and in the section "Under pressure" of docs/performance.md.
 
 Path: cli.py -> here <- results.py, goals.py.
-Rule 1: both have the same cells.  On the page each figure has a line and each server a column, so that a telephone
-        shows them without scrolling; figures that no server has are left out.
+Rule 1: both have the same cells.  On the page each figure has a line and each server a column, so that a phone shows
+        them without scrolling; figures that no server has are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from loadtest.process import BenchmarkError
 
 BEGIN: Final = "<!-- bench-pressure: begin -->"
 END: Final = "<!-- bench-pressure: end -->"
-BUSY_US: Final = 5_000  # a p99 without pressure above this is not the server's
+BUSY_US: Final = 5_000  # a p99 without pressure above this is not caused by the server
 _HEAD = [
     "server",
     "answered",
@@ -70,7 +70,7 @@ def _row(it: Outcome) -> list[str]:
 
 
 def _compared(honest: Honest | None) -> str:
-    """The p99 without pressure and under it, and the share that was answered if it was not all."""
+    """The p99 without pressure and under it, and the share of answered queries unless all were."""
     if honest is None:
         return ""
     lost = "" if honest.pressed.share >= 0.9995 else f" ({honest.pressed.share:.0%})"

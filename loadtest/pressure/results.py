@@ -1,4 +1,4 @@
-"""What one server did under one kind of pressure.
+"""The result of one server under one kind of pressure.
 
 Path: run.py, soak.py -> here -> goals.py, report.py.
 """
@@ -13,7 +13,7 @@ from loadtest.pressure.clients import Counts
 from loadtest.pressure.probes import Probed
 
 MB = 1_000_000
-TIMEOUT_US = 1e6  # of an honest client: asker.c
+TIMEOUT_US = 1e6  # the timeout of an honest client (asker.c)
 
 
 class Honest(NamedTuple):
@@ -34,9 +34,9 @@ class Outcome(NamedTuple):
     row: str
     server: str
     pressing: Counts
-    cluster: Honest | None = None  # asks for a Service, from the answer table
-    external: Honest | None = None  # asks for a cached name
-    chained: Honest | None = None  # asks for another Pod each time, which no table has
+    cluster: Honest | None = None  # queries a Service, from the answer table
+    external: Honest | None = None  # queries a cached name
+    chained: Honest | None = None  # queries another Pod each time, which no table has
     health: Probed | None = None
     tcp: Probed | None = None
     events: Spread | None = None  # from the write to the API server to the first answer
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
 
     @property
     def honest(self) -> list[Honest]:
-        """The honest clients that there were."""
+        """The honest clients of the row."""
         return [each for each in (self.cluster, self.external, self.chained) if each is not None]
 
     def figure(self, name: str) -> float | None:
@@ -70,7 +70,7 @@ def _slowdown(outcome: Outcome) -> float | None:
 
 
 def _worst(outcome: Outcome) -> float | None:
-    """In milliseconds; a lost query takes as long as it was waited for."""
+    """In milliseconds; a lost query counts with its timeout."""
     found = [
         each.pressed.worst_us if each.pressed.answered == each.pressed.sent else TIMEOUT_US
         for each in outcome.honest

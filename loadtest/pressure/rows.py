@@ -1,8 +1,8 @@
-"""The kinds of pressure: who presses how, and what differs in the server's Corefile and process.
+"""The kinds of pressure: the attackers, and the differences in the server's Corefile and process.
 
 Path: cli.py -> run.py -> here.
-Rule 1: a row is the same for all servers; one that CoreDNS has nothing for says so (`peers`).
-Rule 2: all is bounded in time, number and rate, and stays on loopback.
+Rule 1: a row is the same for all servers; a row without an equivalent in CoreDNS says so (`peers`).
+Rule 2: everything is bounded in time, number and rate, and stays on loopback.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Row(NamedTuple):
     """A kind of pressure.
 
     `rewrite`: seconds between two changes of the Corefile, the first at once; 0 for none.  `files`: manifests of
-    hostile_yaml.py, each read by a process, instead of a server that is pressed.
+    hostile_yaml.py, each read by a process, instead of a server under attack.
     """
 
     key: str

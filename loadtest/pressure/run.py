@@ -1,9 +1,9 @@
 """Measures each row on each server in turn.
 
 Path: cli.py -> here -> server.py, clients.py, judge.py, probes.py -> results.Outcome.
-Rule 1: first without pressure, then the same clients under it, on the same server: an honest client is compared with
-        itself.
-Rule 2: CPU time is that from the first pressing query to the last.
+Rule 1: it measures first without pressure, then the same clients under it, on the same server: an honest client is
+        compared with itself.
+Rule 2: CPU time is that from the first query of the attackers to the last.
 Rule 3: a server that ends is an outcome, not an error of the benchmark.
 """
 
@@ -34,7 +34,7 @@ from loadtest.progress import Progress
 from loadtest.watch.dns import ZONE, service_name
 from loadtest.watch.fake_api_process import FakeApiProcess
 
-CHANGES: Final = 20.0  # a second
+CHANGES: Final = 20.0  # each second
 CACHED: Final = "www.cached.example"
 _HONEST_RATE = 100.0
 _LEAD = 0.5  # seconds of pressure before it is measured
@@ -51,7 +51,7 @@ QUICK: Final = Effort(1.5, 4.0)
 
 
 class Bench(NamedTuple):
-    """What all rows share."""
+    """Shared by all rows."""
 
     api: FakeApiProcess
     tools: Tools
@@ -114,7 +114,7 @@ def measure_one(bench: Bench, row: Row, program: Program) -> Outcome:
 
 
 def outcome_of_files(row: Row, program: Program, readings: Sequence[Reading]) -> Outcome:
-    """What the worst of the files takes; `answered` are those that were read or refused."""
+    """The highest cost of any file; `answered` are those that were read or refused."""
     faults = [each.ended for each in readings if each.ended]
     counts = Counts(len(readings), len(readings), len(readings) - len(faults))
     return Outcome(
@@ -128,7 +128,7 @@ def outcome_of_files(row: Row, program: Program, readings: Sequence[Reading]) ->
 
 
 class _Phase(NamedTuple):
-    """What the honest clients saw, with or without pressure."""
+    """The results of the honest clients, with or without pressure."""
 
     clients: dict[str, Counts]
     health: Probed
@@ -178,7 +178,7 @@ HONEST_NAMES: Final = {
 
 
 def honest_flood(key: str) -> Flood:
-    """An honest client; unlike what presses, it comes from 127.0.0.1."""
+    """An honest client; unlike the attackers, it uses the address 127.0.0.1."""
     return Flood(f"honest-{key}", HONEST_NAMES[key], _HONEST_RATE, HONEST)
 
 
@@ -199,7 +199,7 @@ def start(
 def run_phase(
     bench: Bench, server: ServerUnderPressure, floods: dict[str, Flood], seconds: float
 ) -> _Phase:
-    """Have the honest clients ask, and the judge judge, for some seconds."""
+    """Run the honest clients and the judge for some seconds."""
     query = b"\0\7" + query_of(Question(service_name("team-1", "web-151"), "A"), edns=False)[2:]
     with ExitStack() as stack:
         health = stack.enter_context(Probes(health_probe(server.ports.health)))

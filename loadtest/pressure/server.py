@@ -2,7 +2,7 @@
 
 Path: run.py, soak.py -> here -> launch.py (cores, limits, standard output) -> the program.
 Rule 1: all have the same Corefile (corefile.py) and watch the same API server.
-Rule 2: it runs on the first two cores.  What presses gets the others, or shares these two if there are no others.
+Rule 2: it runs on the first two cores.  The attackers get the others, or share these two if there are no others.
 Rule 3: it is ready when it answers for the cluster with records, over UDP and TCP.
 """
 
@@ -40,7 +40,7 @@ class Limits(NamedTuple):
 
 
 def server_cores() -> tuple[list[int], list[int]]:
-    """The cores of the servers, and those of everything else."""
+    """The cores of the servers, and those of all other processes."""
     usable = sorted(os.sched_getaffinity(0))
     return usable[:CORES], usable[CORES:] or usable
 

@@ -3,8 +3,9 @@
     python -m loadtest.pressure.silent PORT RATE SECONDS MOST
 
 Path: clients.py starts it -> the HTTP port of the server under test.
-Rule 1: at most MOST are open; then the oldest is reset.  They come from several addresses, for their ports do not last.
-Prints one line of JSON: connections begun, and how many of them were not refused.
+Rule 1: at most MOST are open; then the oldest is reset.  They use several local addresses, because one has too few
+        ports.
+Prints one line of JSON: the number of connections begun, and of those that were not refused.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Final
 
 SOURCES: Final = 8  # addresses from 127.0.0.11 on
 _TURN = 0.005
-_MOST_LATE = 0.05  # seconds after which what was due is left out
+_MOST_LATE = 0.05  # seconds after which overdue connections are left out
 _RESET = struct.pack("ii", 1, 0)
 
 

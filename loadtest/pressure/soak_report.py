@@ -1,8 +1,8 @@
 """The table of a soak: on the terminal, and in docs/performance.md.
 
 Path: cli.py -> here <- soak_result.py.
-Rule 1: what the machine itself did is beside what the server did: a delay that the control has too is not the
-        server's alone.
+Rule 1: the table shows the machine's own delays beside the server's: a delay that the control process has, too, is not
+        the server's alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MACHINE: Final = (
 
 
 def rows(results: Sequence[Soak]) -> Rows:
-    """A line for each figure, with its limit, and a column for each server; what does not hold says so."""
+    """A line for each figure, with its limit, and a column for each server; a figure beyond its limit is marked."""
     found = [["figure", "limit", *(TITLES[each.server] for each in results)]]
     whole = [each for each in results if not each.ended]
     for number, check in enumerate(whole[0].checks if whole else ()):

@@ -1,12 +1,12 @@
-"""What a soak has found, and whether it is within the limits.
+"""The result of a soak, and whether it is within the limits.
 
 Path: soak.py -> here -> soak_report.py, cli.py.
-Rule 1: memory is flat if the line through the second half of its samples rises by at most FLAT octets an hour, or by
-        at most NOISE octets over the half: a short soak has too few samples for an hour's slope.
+Rule 1: memory is flat if the line through the second half of its samples rises by at most FLAT octets an hour, or by at
+        most NOISE octets over the half: a short soak has too few samples for an hour's slope.
 Rule 2: events and /health have the limits of the rows (goals.py), and at least JUDGED answers a second must have been
-        judged: a server that is silent is not right.  An event is applied when the answers with it may be given
+        judged, because a silent server is not right.  An event is applied when the server can answer with it
         (applied.py), and shown by the first answer that a client gets.
-Rule 3: it is quiet again if QUIET_AFTER seconds after the end an honest client's p99 is at most 3 times the one before.
+Rule 3: after the soak, an honest client's p99 QUIET_AFTER seconds after the end must be at most 3 times the one before.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SLOWER: Final = 3.0  # times
 JUDGED: Final = 100  # answers a second
 FLAT: Final = 10 * MB  # octets an hour
 NOISE: Final = 5 * MB
-_FIRST: Final = 60.0  # seconds after the start: most of what a server keeps is there
+_FIRST: Final = 60.0  # seconds after the start: most of a server's memory is in use
 
 
 class Check(NamedTuple):
-    """A figure and its limit in words, whether it holds, and the sentence for where it does not."""
+    """A figure and its limit in words, whether it holds, and the sentence for a violation."""
 
     figure: str
     measured: str
@@ -80,7 +80,7 @@ class Soak(NamedTuple):
 
     @property
     def checks(self) -> list[Check]:
-        """All figures that have a limit; none of a server that ended."""
+        """All figures with a limit; none for a server that ended."""
         if self.ended:
             return []
         return [
@@ -95,13 +95,13 @@ class Soak(NamedTuple):
 
     @property
     def faults(self) -> list[str]:
-        """What does not hold, as sentences."""
+        """The violated limits, as sentences."""
         if self.ended:
             return [self.ended]
         return [check.sentence for check in self.checks if not check.holds]
 
     def to_json(self) -> dict[str, Any]:
-        """The result with what follows from it."""
+        """The result as JSON data, with the derived figures."""
         machine = None if self.machine is None else self.machine._asdict()
         found = {"applied": self.applied._asdict(), "machine": machine}
         return self._asdict() | found | {"slope": self.slope, "faults": self.faults}

@@ -31,7 +31,7 @@ class Answers(asyncio.DatagramProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport."""
-        # uvloop's transport is no asyncio.DatagramTransport by class.
+        # uvloop's transport is not a subclass of asyncio.DatagramTransport.
         self._send = cast(asyncio.DatagramTransport, transport).sendto
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:

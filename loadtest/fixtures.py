@@ -1,13 +1,13 @@
-"""What the pytest fixture `hsdns_cluster` costs: the time until it serves, and what many of them leave behind.
+"""The cost of the pytest fixture `hsdns_cluster`: the time until it serves, and what many of them leave behind.
 
     python -m loadtest.fixtures [COUNT]
 
 Path: a run of pytest with COUNT tests of the fixture, and one with COUNT tests without -> a table on standard output.
-Rule 1: each test uses what tests use: a Service, a fault, a lookup by getaddrinfo, and an open TCP connection.
-Rule 2: what is left is counted from test number SETTLED on: until then, the first uses load what they load.
-Rule 3: pytest keeps a report of each test (here without what was logged), so memory is compared with the run without
-        the fixture.  It is counted in blocks of Python's allocator: what the process has from the kernel depends on
-        where the reports lie.  Objects of the package hsdns are counted apart, and there must be none more.
+Rule 1: each test does what typical tests do: a Service, a fault, a lookup by getaddrinfo, and an open TCP connection.
+Rule 2: leaks are counted from test number SETTLED on, because the first tests load modules and fill caches.
+Rule 3: pytest keeps a report of each test (here without its log), so memory is compared with the run without the
+        fixture.  It is counted in blocks of Python's allocator, because the memory from the kernel depends on where the
+        reports are.  Objects of the package hsdns are counted separately, and their number must not grow.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def pytest_sessionfinish():
 
 
 class Found(NamedTuple):
-    """Seconds until each fixture served, and how much more there is after COUNT tests than after SETTLED."""
+    """Seconds until each fixture served, and the growth from the end of test SETTLED to that of test COUNT."""
 
     times: list[float]
     files: int
@@ -84,7 +84,7 @@ class Found(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Found:
-        """Read what a run of pytest has written."""
+        """Read the results of a run of pytest."""
         found: dict[str, Any] = json.loads(text)
         first, last = found["left"]
         more = {name: last[name] - first[name] for name in first}
@@ -92,7 +92,7 @@ class Found(NamedTuple):
 
 
 def run(test: str, count: int) -> Found:
-    """Run `count` tests of a name; raise subprocess.CalledProcessError where one fails."""
+    """Run `count` tests of a name; raise subprocess.CalledProcessError if one fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "test_many.py").write_text(TESTS.format(count=count))
@@ -120,7 +120,7 @@ def lines(count: int, used: Found, bare: Found) -> list[str]:
 
 
 def main() -> int:
-    """Run both, and show the table; the status is 1 if something is left."""
+    """Run both, and print the table; the status is 1 if something is left behind."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
     used, bare = run("test_use", count), run("test_without", count)
     sys.stdout.write(

@@ -1,4 +1,4 @@
-"""Whether a figure keeps its limit and reaches its aim, in words.
+"""Judges whether a figure is within its limit and reaches its aim, in words.
 
 Path: answering/goals.py, watch/goals.py -> here.
 """
@@ -12,7 +12,7 @@ def holds(value: float | None, limit: float | None) -> bool:
 
 
 def verdict(value: float | None, limit: float | None, aim: float | None) -> str:
-    """The verdict in a word or two."""
+    """The verdict in one or two words."""
     if value is None:
         return "not measured"
     if not holds(value, limit):

@@ -75,7 +75,7 @@ def reserve() -> PortRange:
         mark = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             mark.bind((_HOST, start))
-            mark.listen()  # a socket that only is bound may share its port with another that sets SO_REUSEADDR
+            mark.listen()  # a merely bound socket may share its port with one that sets SO_REUSEADDR
         except OSError:
             mark.close()
             continue

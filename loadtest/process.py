@@ -150,7 +150,7 @@ def _cpu_ticks(pid: int) -> int:
 
 def cpu_ticks_of(stat: str) -> int:
     """Read user and system time, waited-for children's included, from the text of /proc/PID/stat."""
-    fields = stat.rpartition(")")[2].split()  # the name before it may hold anything
+    fields = stat.rpartition(")")[2].split()  # the name before it may contain any characters
     return sum(int(field) for field in fields[11:15])
 
 

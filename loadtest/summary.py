@@ -3,9 +3,9 @@
     make pictures
 
 Path: answering/cli.py, watch/report.py -> here -> docs/performance.md, docs/performance.svg.
-Rule 1: no figure comes from elsewhere, so the beginning is never newer or older than the tables.
+Rule 1: every figure is from the tables, so the beginning is never newer or older than these.
 Rule 2: the axis of the plot is linear and begins at 0, and no bar is cut.
-Rule 3: the sentences only put figures side by side, so they stay true whichever server needs less.
+Rule 3: the sentences only compare figures, so they stay true whichever server needs less.
 Rule 4: as in docs/pictures/architecture.py, the picture is 480 units wide and has its own background.
 """
 
@@ -54,7 +54,7 @@ _KINDS: Final = {
 
 
 class Figures(NamedTuple):
-    """Figures as the tables have them.  `cpu`: µs for an answer, by server; `watch`: of hsdns and CoreDNS, by row."""
+    """Figures as in the tables.  `cpu`: µs for an answer, by server; `watch`: of hsdns and CoreDNS, by row."""
 
     cpu: dict[str, str]
     watch: dict[tuple[str, str], tuple[str, str]]
@@ -93,7 +93,7 @@ def _missing(what: str) -> BenchmarkError:
 
 
 def sentences(found: Figures) -> str:
-    """What the tables say, in three sentences."""
+    """Three sentences that compare figures of the tables."""
     median, late = (
         found.watched(f"write to answer, {SERVICES}", f"{each}, ms") for each in ("median", "p99")
     )
@@ -168,7 +168,7 @@ def _axis(longest: float) -> tuple[float, int]:
 
 
 def refreshed(page: str) -> str:
-    """The page with its beginning made anew; raise BenchmarkError if the marks or a figure are missing."""
+    """The page with a new beginning; raise BenchmarkError if the marks or a figure are missing."""
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
         raise BenchmarkError(
             f"the page must have the lines {BEGIN} and {END} once each, in this order"

@@ -1,12 +1,12 @@
-"""What a hit of the answer table costs while its tap is closed, and while it takes queries.
+"""The cost of a hit of the answer table while its tap is closed, and while it takes queries.
 
     python -m loadtest.tap
 
 Path: datagrams over loopback -> Batch.serve() of both twins -> a table on standard output.
-Rule 1: in turns: each round measures every state of the tap, in another order, so that what else the machine does
-        meets all of them.  The figure is the median of the rounds, the ratio that of the medians.
-Rule 2: what is measured is the CPU time of the thread in serve(): receiving, looking up and sending batches of 64.
-Rule 3: an open tap is emptied every TAKE batches, outside of what is measured.
+Rule 1: each round measures every state of the tap, in another order, so that other work of the machine affects all of
+        them.  The figure is the median of the rounds, the ratio that of the medians.
+Rule 2: the figure is the CPU time of the thread in serve(): receiving, looking up and sending batches of 64.
+Rule 3: an open tap is emptied every TAKE batches, outside of the measured time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STATES: Final = {
 BATCH_LEN: Final = 64
 TAKE: Final = 100
 ROUNDS: Final = 150
-BATCHES: Final = 200  # in a round
+BATCHES: Final = 200  # batches in a round
 
 
 class Bench:
@@ -67,7 +67,7 @@ class Bench:
         self._batch = twin.Batch(self._server.fileno(), False)
 
     def measure(self, state: str, batches: int) -> float:
-        """Nanoseconds of CPU time for a hit, on average of so many batches."""
+        """Nanoseconds of CPU time for a hit, averaged over this many batches."""
         table, tap, spent = self._tables[state], self._taps[state], 0
         for number in range(batches):
             for _ in range(BATCH_LEN):
@@ -110,7 +110,7 @@ def lines(name: str, costs: dict[str, float]) -> Sequence[str]:
 
 
 def main() -> None:
-    """Measure the twins that there are."""
+    """Measure the available twins."""
     print("| fast path | tap | ns a hit | ratio |\n| --- | --- | --- | --- |")
     for module in TWINS:
         if find_spec(module) is None:

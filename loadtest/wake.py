@@ -1,10 +1,10 @@
-"""How long a thread waits for its processor beside one that works in pieces, with the kernel's slice and a short one.
+"""How long a thread waits for a CPU beside one that works in pieces, with the kernel's default slice and a short one.
 
     python -m loadtest.wake
 
 Path: here -> wake.c, once for each case and slice -> a table on standard output.
-Rule: in turns: each round measures every case with both slices, so that what else the machine does meets all of them.
-      The figures are the medians of the rounds.
+Rule: each round measures every case with both slices, so that other work of the machine affects all of them.  The
+      figures are the medians of the rounds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Measure = Callable[[int, int, int], Waits]
 
 
 def compiled(folder: Path) -> Measure:
-    """What measures a slice beside pieces with rests, all in microseconds; raise BenchmarkError."""
+    """The command that measures a slice beside pieces with rests, all in microseconds; raise BenchmarkError."""
     compiler, program = which("cc"), folder / "wake"
     if compiler is None:
         raise BenchmarkError("there is no C compiler (cc), which wake.c is compiled with")

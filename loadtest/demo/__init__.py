@@ -1,4 +1,4 @@
-"""A demonstration of `hsdns load`: servers under a cluster that changes, side by side in one report.
+"""A demonstration of `hsdns load`: servers of a changing cluster, side by side in one report.
 
-`make load-demo` runs it in half a minute; with a CoreDNS binary that HSDNS_PEER names it shows that beside hsdns.
+`make load-demo` runs it in half a minute; if HSDNS_PEER names a CoreDNS binary, it is included.
 """

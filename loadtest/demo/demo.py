@@ -1,9 +1,9 @@
 """Loads hsdns, hsdns with a frozen state, and CoreDNS without and with `cache 30`, all in one run.
 
-Path: __main__.py -> here -> `hsdns load`, which makes the cluster up and serves it to the servers under test.
+Path: __main__.py -> here -> `hsdns load`, which generates the cluster and serves it to the servers under test.
 Rule 1: the servers get the same queries at the same times, under the same changes, and share one report.
-Rule 2: hsdns must have no answer that is not right, and what is frozen or cached must be found, with its age: else the
-        exit status is 1.
+Rule 2: every answer of hsdns must be right, and the report must show the stale answers of frozen or caching servers
+        with their age; otherwise the exit status is 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from loadtest.process import Process
 
 HSDNS: Final = (sys.executable, "-m", "hsdns")
 MARGIN: Final = (
-    3.0  # seconds: the stalest answer of a run may be that much younger than the run is long
+    3.0  # seconds by which the age of the stalest answer may be lower than the duration of the run
 )
 BAD: Final = ("stale", "early", "missing", "extra", "wrong")
 
@@ -33,7 +33,7 @@ BAD: Final = ("stale", "early", "missing", "extra", "wrong")
 class Subject(NamedTuple):
     """A server under test; `directives` are added to its Corefile.
 
-    `stale` is how old its stalest answer becomes at last, in seconds; None if none may be stale.
+    `stale` is the expected age of its stalest answer at the end, in seconds; None if no answer may be stale.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Subject(NamedTuple):
 
 
 def subjects(coredns: str | None) -> list[Subject]:
-    """The servers, as far as their programs are there."""
+    """The servers whose programs are installed."""
     found = [
         Subject("hsdns", "hsdns", HSDNS),
         Subject("frozen", "hsdns with fault freeze", HSDNS, ("fault freeze",), float("inf")),
@@ -58,7 +58,7 @@ def subjects(coredns: str | None) -> list[Subject]:
 
 
 def corefile(port: int, api: int, directives: Sequence[str]) -> str:
-    """The Corefile of a server on a port, over the API on another one."""
+    """The Corefile of a server on a port, with the API server on another port."""
     lines = [
         f"cluster.local:{port} in-addr.arpa:{port} {{",
         "    bind 127.0.0.1",
@@ -105,7 +105,7 @@ def load_words(
 
 
 def judged(subject: Subject, report: dict[str, Any]) -> tuple[str, bool]:
-    """A line about the report of a server, and whether it is what is expected of it."""
+    """A line about the report of a server, and whether the result is as expected."""
     verdicts = report["verdicts"]
     counts: dict[str, int] = verdicts["counts"]
     stalest = next((each["us"] for each in verdicts["stale_age"] if each["name"] == "max"), None)
@@ -124,7 +124,7 @@ def judged(subject: Subject, report: dict[str, Any]) -> tuple[str, bool]:
 
 
 def run(folder: Path, options: argparse.Namespace) -> list[tuple[str, bool]]:
-    """Load the servers; return a line about each, and whether it is what is expected."""
+    """Load the servers; return a line about each, and whether its result is as expected."""
     servers = subjects(os.environ.get("HSDNS_PEER") or which("coredns"))
     ports, api = [free_port() for _ in servers], free_port()
     with tempfile.TemporaryDirectory(prefix="load-demo-") as logs, ExitStack() as stack:

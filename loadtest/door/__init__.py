@@ -1,4 +1,4 @@
-"""What the control door costs: a hit with it and without, and other clients while it explains.
+"""The cost of the control door: a hit with it and without, and the latency of other clients while it explains.
 
 measure -> the command line, the table
 """

@@ -1,11 +1,12 @@
-"""Asks two servers in turns, one with a control door and one without, and then the first while it explains.
+"""Compares two servers in turns, one with a control door and one without, and then the first while it explains.
 
 Path: `python -m loadtest.door` -> here -> pressure/asker.c, and the servers under test.
 Rule 1: everything is on loopback and bounded in time: about SECONDS for each of 5 rounds of a turn.
-Rule 2: a round with is compared with the rounds without beside it; the ratio that counts is the median of the turns.
-Rule 3: the p99 of one round says little on a machine with other work.  So the limit is judged by a sign test: how many
-        turns of all were within it.  Where that could as well be chance (CHANCE), nothing can be told.
-Rule 4: all queries are answered from the answer table, for names of other Services than the one that is explained.
+Rule 2: a round with explanations is compared with the rounds before and after it; the result is the median of the
+        turns' ratios.
+Rule 3: the p99 of one round says little on a machine with other work.  So the limit is judged by a sign test: the
+        number of turns that were within it.  If that number could be chance (CHANCE), there is no verdict.
+Rule 4: all queries are answered from the answer table, for names of other Services than the explained one.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ TURNS: Final = 40
 EVERY: Final = 0.5  # seconds between two explanations
 START: Final = 60.0  # seconds for a server to start
 SERVICES: Final = 10_000
-MOST_P99: Final = 1.2  # times that without explanations
+MOST_P99: Final = 1.2  # the ratio to the p99 without explanations
 CHANCE: Final = (
-    0.05  # that so many turns are on one side of the limit if the median is on the other
+    0.05  # the probability of so many turns on one side of the limit, if the median is on the other
 )
 EXPLAINED: Final = ("svc-5.ns-0.svc.cluster.local", "svc-55x.ns-0.svc.cluster.local")
 COREFILE: Final = """\
@@ -65,19 +66,19 @@ class Explained(NamedTuple):
 
     @property
     def quiet(self) -> float:
-        """That without explanations, as far as it can be told."""
+        """The p99 without explanations: the geometric mean of both rounds."""
         return sqrt(self.before * self.after)
 
     @property
     def ratio(self) -> float:
-        """How many times the p99 without explanations that with them is."""
+        """The ratio of the p99 with explanations to that without."""
         return self.during / self.quiet
 
 
 class Figures(NamedTuple):
     """Medians: CPU microseconds of a hit, p99 microseconds of a query, milliseconds of an explanation; and ratios.
 
-    `within` of the `turns` had a ratio of the p99 of at most MOST_P99.
+    `within` is the number of `turns` with a ratio of the p99 of at most MOST_P99.
     """
 
     hit_closed: float
@@ -93,7 +94,7 @@ class Figures(NamedTuple):
 
     @property
     def holds(self) -> bool | None:
-        """Whether the median of the ratios is within the limit; None if that cannot be told."""
+        """Whether the median of the ratios is within the limit; None without a verdict."""
         if chance(self.within, self.turns) <= CHANCE:
             return True
         return False if chance(self.turns - self.within, self.turns) <= CHANCE else None
@@ -155,7 +156,7 @@ class Server:
 
 
 class Explaining:
-    """Asks for an explanation every EVERY seconds, in a thread; a context manager."""
+    """Requests an explanation every EVERY seconds, in a thread; a context manager."""
 
     def __init__(self, control: str) -> None:
         self.took: list[float] = []  # seconds
@@ -180,7 +181,7 @@ class Explaining:
 
 
 def explain(control: str, name: str) -> bytes:
-    """The response with an explanation.  It is not read further: what a client does is not the server's cost."""
+    """Read the response with an explanation, but do not parse it: the client's work is not the server's cost."""
     request = (
         f"GET /v1/explain?name={name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     )
@@ -209,7 +210,7 @@ def measure(folder: Path, turns: int, seconds: float) -> Figures:
         closed = stack.enter_context(Server(folder, "closed", ""))
         opened = stack.enter_context(Server(folder, "open", str(folder / "c.sock")))
         for server in (closed, opened):
-            server.asked(tools.asker, names, seconds)  # which fills the answer table
+            server.asked(tools.asker, names, seconds)  # fills the answer table
         explain(opened.control, EXPLAINED[0])
         for turn in range(turns):
             for place in order(turn):
@@ -226,7 +227,7 @@ def measure(folder: Path, turns: int, seconds: float) -> Figures:
 
 
 def order(turn: int) -> tuple[int, int]:
-    """Without and with, each first in every other turn."""
+    """Measure without and with a control door, each first in every other turn."""
     return (1, 0) if turn % 2 else (0, 1)
 
 
@@ -249,12 +250,12 @@ def figures(
 
 
 def chance(heads: int, tosses: int) -> float:
-    """How likely so many heads, or more, are with a fair coin."""
+    """The probability of this many heads, or more, with a fair coin."""
     return sum(comb(tosses, number) for number in range(heads, tosses + 1)) / 2.0**tosses
 
 
 def main() -> int:
-    """Run the benchmark; return the exit status, 2 where nothing can be told."""
+    """Run the benchmark; return the exit status, 2 without a verdict."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.door", description=__doc__)
     parser.add_argument("--turns", type=int, default=TURNS, help=f"default: {TURNS}")
     parser.add_argument(

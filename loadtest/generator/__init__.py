@@ -1,4 +1,4 @@
-"""What `hsdns load` costs and how punctual it is, beside dnsperf.
+"""The cost and the punctuality of `hsdns load`, compared with dnsperf.
 
 measure -> figures of one run; report -> the table
 """

@@ -1,8 +1,8 @@
-"""Measures the load generator: what it costs and how late it is, over UDP, over connections, and its search for a knee.
+"""Measures the load generator: its cost and lateness, over UDP and over connections, and its search for a knee.
 
 Path: `python -m loadtest.generator` -> here -> measure.py, connections.py, knee.py; report.py has the tables.
-Rule 1: what has a limit says whether it holds; the exit status is 0 if all hold, 1 if one does not, 2 if nothing was
-        measured.  The limits are meant for a machine that does nothing else.
+Rule 1: each part with a limit reports whether it holds; the exit status is 0 if all hold, 1 if one does not, 2 if
+        nothing was measured.  The limits are for a machine that does nothing else.
 """
 
 from __future__ import annotations

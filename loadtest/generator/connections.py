@@ -1,8 +1,8 @@
-"""Loads hsdns over connections in turns with `hsdns load` and with dnsperf.
+"""Loads hsdns over connections, in turns with `hsdns load` and with dnsperf.
 
 Path: measure.py (`--connections`) -> here -> the generators; report.py has the table.
-Rule 1: rates are the same for both, and once dnsperf is as fast as it gets replies (FASTEST).
-Rule 2: as in measure.py: the server has the first processor, and the CPU time is that of the whole generator.
+Rule 1: both use the same rates, and once dnsperf's mode of sending as fast as replies arrive (FASTEST).
+Rule 2: as in measure.py: the server has the first CPU, and the CPU time is that of the whole generator.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from loadtest.process import BenchmarkError
 
 TRANSPORTS: Final = {"tcp": "TCP", "dot": "DNS over TLS"}
 RATES: Final = {"tcp": (3_000, 20_000, 40_000), "dot": (3_000, 10_000, 20_000)}
-FASTEST: Final = 0  # in place of a rate
+FASTEST: Final = 0  # stands for a rate
 OURS: Final = "hsdns load"
 START: Final = 60.0  # seconds for the server to start
 _UNDER_WAY: Final = (
@@ -87,7 +87,7 @@ def measure(
 
 
 def _place(item: tuple[tuple[str, int, str], list[Row]]) -> tuple[int, float]:
-    """Where rows stand: by transport, then by rate, the fastest last."""
+    """The order of rows: by transport, then by rate, the fastest last."""
     transport, rate, _ = item[0]
     return list(TRANSPORTS).index(transport), rate or float("inf")
 

@@ -1,9 +1,9 @@
-"""Has `hsdns load -find-knee` find the knee of a server whose capacity is known.
+"""Lets `hsdns load -find-knee` find the knee of a server whose capacity is known.
 
 Path: measure.py (`--knee`) -> here -> paced.c, and `hsdns load`.
-Rule 1: the server answers RATE queries a second and not one more, so the knee is there: up to it nobody waits, and
-        above it the queue grows by what is too much.
-Rule 2: each of RUNS searches has to be within WITHIN of the capacity; a search that finds none is a failure as well.
+Rule 1: the server answers exactly RATE queries a second, so the knee is there: at lower rates no query waits, and at
+        higher ones the queue grows by the difference.
+Rule 2: each of RUNS searches must be within WITHIN of the capacity; a search without a result is a failure, too.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _SEARCH_TIMEOUT: Final = 540.0
 
 
 class Search(NamedTuple):
-    """What a search said, and the knee in queries a second; None if it found none."""
+    """The output of a search, and the knee in queries a second; None if it found none."""
 
     said: str
     knee: float | None
 
     def is_within(self, rate: float) -> bool:
-        """Whether it found what is there."""
+        """Whether the result is right."""
         return self.knee is not None and abs(self.knee - rate) <= WITHIN * rate
 
 
@@ -86,7 +86,7 @@ def _search(port: int, names: Path, rate: int, limits: str, number: int) -> Sear
 
 
 def told(searches: list[Search], rate: int = RATE) -> tuple[list[str], bool]:
-    """Lines about the searches, and whether all have found what is there."""
+    """Lines about the searches, and whether all results are right."""
     good = sum(each.is_within(rate) for each in searches)
     lines = [
         f"{'found' if each.is_within(rate) else 'NOT FOUND'}: {each.said}" for each in searches

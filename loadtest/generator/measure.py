@@ -2,11 +2,11 @@
 
 Path: cli.py -> here -> answering/servers.py, and the generators; report.py has the table.
 Rule 1: everything is on loopback and bounded in time: SECONDS for each generator, rate, server and turn.
-Rule 2: the server has the first processor; a generator may use all, as it would for a user.  dnsperf gets the second.
-Rule 3: the CPU time is that of the generator with all its processes, from its start to its end, so that making the
-        schedule and counting are in it.
-Rule 4: beside the generators, a loop that only reads the clock is late too, by what the machine does besides.
-Rule 5: dnsperf tells no percentiles; they are those of a second run, in which it prints each query.
+Rule 2: the server has the first CPU; `hsdns load` may use all, as it would for a user.  dnsperf gets the second.
+Rule 3: the CPU time is that of the generator with all its processes, from its start to its end, so it includes making
+        the schedule and counting.
+Rule 4: for comparison, a loop that only reads the clock shows the lateness that other work of the machine causes.
+Rule 5: dnsperf prints no percentiles; they are those of a second run, in which it prints each query.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ COMPILED: Final = "hsdns load, compiled"
 PYTHON: Final = "hsdns load, Python"
 CLOCK: Final = "the clock alone"
 _GRACE: Final = 60.0
-_BUFFER: Final = str(BUFFER >> 10)  # KiB of the sockets of dnsperf, as those of `hsdns load`
+_BUFFER: Final = str(BUFFER >> 10)  # KiB for the sockets of dnsperf, as for those of `hsdns load`
 _UNLIMITED: Final = (
     10_000  # outstanding queries of dnsperf, so that it does not wait for replies at these rates
 )
 
 
 class Measured(NamedTuple):
-    """What a generator printed, and its CPU time in seconds."""
+    """The output of a generator, and its CPU time in seconds."""
 
     printed: str
     cpu: float
@@ -89,7 +89,7 @@ def run_generator(
 
 
 def clock_alone(server: Server, rate: int, seconds: float) -> Row:
-    """How late a loop is that does nothing but look whether it is time."""
+    """The lateness of a loop that only checks whether the next time is due."""
     gap, late = round(1e9 / rate), []
     begin = due = time.monotonic_ns()
     spent = time.process_time()
@@ -165,7 +165,7 @@ def dnsperf(
 
 
 def cores_apart() -> list[int | None]:
-    """The first two processors, for the server and dnsperf; with a single one, no choice."""
+    """The first two CPUs, for the server and dnsperf; with a single CPU, both share it."""
     cores: list[int | None] = [*sorted(os.sched_getaffinity(0))[:2]]
     return cores if len(cores) == 2 else [None, None]
 
@@ -198,7 +198,7 @@ def measure(folder: Path, names: Sequence[str], turns: int, seconds: float) -> l
 def _start(
     stack: ExitStack, settings: RunSettings, programs: Sequence[Program], questions: list[Question]
 ) -> list[Server]:
-    """Start the servers; the echo sends as much as the first of the others."""
+    """Start the servers; the echo server sends replies of the same size as the first of the others."""
     queries = [query_of(each, edns=False) for each in questions]
     servers: list[Server] = []
     known: list[tuple[bytes, bytes]] = []
@@ -214,7 +214,7 @@ def _start(
 def _turn(
     turn: int, server: Server, names: Path, program: str, core: int | None, seconds: float
 ) -> list[Row]:
-    """All generators against a server, the first ones last in every other turn."""
+    """All generators against a server, in reverse order in every other turn."""
     runs = [
         *((COMPILED, rate) for rate in RATES),
         *((PYTHON, rate) for rate in PYTHON_RATES),

@@ -16,7 +16,7 @@ _COLUMNS = (
 
 
 class Row(NamedTuple):
-    """One generator against one server at one rate, in one turn; times in microseconds, None: not told."""
+    """One generator against one server at one rate, in one turn; times in microseconds, None if unknown."""
 
     server: str
     generator: str
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 def combined(turns: Sequence[Row]) -> Row:
-    """The median of each figure over some turns; one that a turn does not tell is not told."""
+    """The median of each figure over some turns; a figure that is unknown in a turn is unknown."""
     first = turns[0]
 
     def of(values: Sequence[float | None]) -> float | None:
@@ -80,7 +80,8 @@ def lateness_told(
 ) -> tuple[list[str], bool]:
     """Lines about the limits of the p99.9 of the lateness, by generator and rate, and whether all hold.
 
-    A generator is late by what the machine does besides, whoever answers: the server where it was least late counts.
+    Other work of the machine makes a generator late, whichever server answers; so the server with the least lateness
+    counts.
     """
     lines, all_hold = [], True
     for (generator, rate), limit in limits.items():

@@ -77,7 +77,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Nothing lost, nothing reset, no probe refused, a clean end, and only the broken reload failed."""
+        """Nothing lost, nothing reset, no probe refused, a clean end, and only the invalid reload failed."""
         bad = (self.lost, self.resets, self.refused_probes, self.status)
         return not any(bad) and self.log.count("Restart failed") == 1 and self.sent > 0
 

@@ -252,8 +252,8 @@ class LoadSender:
     """Sends the queries of a load test: hsdns/load/sender.py, compiled; times in nanoseconds.
 
     `queries` have no IDs.  With `kinds`, one for each query, outcomes are counted (results.py), and told only if
-    `replies` are wanted.  There are as many sockets as `first_ids`, and `window` queries may wait at once (0: as many as
-    there are IDs).
+    `replies` are wanted.  There are as many sockets as `first_ids`, and `window` queries may wait at once (0: as many
+    as there are IDs).
     """
 
     def __new__(

@@ -1,13 +1,13 @@
-//! One bound UDP socket: receives a batch, answers the hits of the table, keeps the misses.
+//! One bound UDP socket: receives a batch of queries, sends the hits of the table, and keeps the misses.
 //!
-//! Rule 1: one recvmmsg and one sendmmsg a batch.  The table is locked between them only.  The clock is read before the
-//!         first look-up and after the last one, for the time that sending takes is the network's.
-//! Rule 2: a reply leaves from the address that was asked (RFC 2181 section 4.1): a wildcard socket receives
-//!         IP_PKTINFO or IPV6_PKTINFO with each query, and sends it with the reply without the interface, so that
-//!         routing chooses one; a link-local address keeps its interface, without which it means nothing.
-//! Rule 3: replies are one after another in one buffer; equally long ones to one client leave together
-//!         (segmentation.rs); one that cannot be sent is counted and dropped.
-//! Rule 4: what is to be logged is recorded after the replies were sent (log.rs), and so is what a tap takes (tap.rs).
+//! Rule 1: each batch takes one recvmmsg and one sendmmsg.  The table is locked only between them.  The clock is read
+//!         before the first lookup and after the last one, because the time for sending is not the table's.
+//! Rule 2: a reply is sent from the address that the query was sent to (RFC 2181 section 4.1): a wildcard socket
+//!         receives IP_PKTINFO or IPV6_PKTINFO with each query, and sends it with the reply without the interface, so
+//!         that routing chooses one; a link-local address keeps its interface, without which it is ambiguous.
+//! Rule 3: replies are stored one after another in one buffer; replies of equal length to one client are sent together
+//!         (segmentation.rs); a reply that cannot be sent is counted and dropped.
+//! Rule 4: hits are added to the log ring (log.rs) and to the tap (tap.rs) after their replies were sent.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -45,11 +45,11 @@ pub struct Statistics {
     pub received: u64,
     /// Datagrams sent.
     pub sent: u64,
-    /// Calls that received any.
+    /// Calls that received any datagram.
     pub batches: u64,
     /// Replies that could not be sent, by errno.
     pub send_errors: BTreeMap<i32, u64>,
-    /// Calls that failed, but for those that found no datagram, by errno.
+    /// Calls that failed, except those that found no datagram, by errno.
     pub receive_errors: BTreeMap<i32, u64>,
     /// Panics of the worker.
     pub panics: u64,
@@ -104,7 +104,7 @@ pub struct Batch {
     replies: Vec<u8>,
     hits: Vec<Hit>,
     missed: Vec<usize>,
-    /// Those of the missed that are for names of Services.
+    /// The missed queries for names of Services.
     listed: Vec<usize>,
     logged: Vec<Logged>,
 }
@@ -143,7 +143,7 @@ impl Batch {
     /// datagram.
     ///
     /// # Errors
-    /// The kernel's error; that nothing had arrived is none.
+    /// The kernel's error; an empty receive buffer is no error.
     pub fn serve(&mut self, table: Option<&AnswerTable>, wait: bool) -> io::Result<()> {
         let received = self.receive(wait)?;
         self.answer(table, received);
@@ -153,7 +153,7 @@ impl Batch {
     /// Receive a batch, in place of the last one; with `wait` wait for the first datagram.  Return their number.
     ///
     /// # Errors
-    /// The kernel's error; that nothing had arrived is none.
+    /// The kernel's error; an empty receive buffer is no error.
     pub fn receive(&mut self, wait: bool) -> io::Result<usize> {
         self.replies.clear();
         self.hits.clear();
@@ -166,7 +166,7 @@ impl Batch {
         }
     }
 
-    /// Answer the hits of the table in the batch that was received.
+    /// Answer the hits of the table in the received batch.
     pub fn answer(&mut self, table: Option<&AnswerTable>, received: usize) {
         if received == 0 {
             return;
@@ -207,7 +207,7 @@ impl Batch {
         self.missed.iter().map(|&index| self.receiver.packet(index))
     }
 
-    /// Those of them that are for names of Services that exist, and the others.
+    /// Those of them for names of existing Services, and the others.
     #[must_use]
     pub fn missed_apart(&self) -> [Vec<Packet<'_>>; 2] {
         let (listed, others) = self
@@ -221,7 +221,7 @@ impl Batch {
         })
     }
 
-    /// Discard a batch that a panic interrupted.
+    /// Discard a batch that was interrupted by a panic.
     pub fn reset(&mut self) {
         self.counts = BatchCounts::default();
         self.missed.clear();
@@ -242,7 +242,7 @@ impl Batch {
         elapsed
     }
 
-    /// Look up in three passes, so that the memory of one entry is fetched while others are looked for: with 100,000
+    /// Look up in three passes, so that the memory of one entry is fetched while others are looked up: with 100,000
     /// names that saves 0.2 us of the 0.5 us of a query (examples/lookup.rs).
     fn look_some_up(&mut self, reading: &Reading<'_>, datagrams: Range<usize>, now: u64) {
         let mut queries = [None; AT_ONCE];
@@ -287,7 +287,7 @@ impl Batch {
         }
     }
 
-    /// Tell whether any of the missed is for the name of a Service.
+    /// Return whether any missed query is for the name of a Service.
     #[must_use]
     pub fn has_listed(&self) -> bool {
         !self.listed.is_empty()
@@ -330,13 +330,13 @@ impl Batch {
     }
 }
 
-/// Tell whether an error means that there is no socket; others are about datagrams sent before, or temporary.
+/// Return whether an error means that there is no socket; others concern earlier datagrams, or are temporary.
 #[must_use]
 pub fn is_final(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK))
 }
 
-/// Tell whether a receive call found nothing to receive.
+/// Return whether a receive call found nothing to receive.
 fn is_nothing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -344,7 +344,7 @@ fn is_nothing(error: &io::Error) -> bool {
     )
 }
 
-/// Tell whether a socket address is an IPv6 one that is not IPv4-mapped.
+/// Return whether a socket address is an IPv6 one that is not IPv4-mapped.
 #[must_use]
 pub fn is_ipv6(address: &[u8]) -> bool {
     const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF];
@@ -365,7 +365,7 @@ const LEVEL: Range<usize> = WORD_LEN..WORD_LEN + 4;
 const KIND: Range<usize> = WORD_LEN + 4..WORD_LEN + 8;
 const MAX_CONTROL_LEN: usize = CMSG_HEADER_LEN + 24;
 
-/// The control message that makes a reply leave from the address that was asked.
+/// The control message that gives a reply the destination address of its query as source address.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyControl {
     octets: [u8; MAX_CONTROL_LEN],
@@ -395,7 +395,7 @@ impl ReplyControl {
             let [level, kind] =
                 [LEVEL, KIND].map(|part| header[part].try_into().map_or(0, i32::from_ne_bytes));
             match (level, kind, data.len()) {
-                // in_pktinfo: interface, address to send from, address that was asked
+                // in_pktinfo: interface, address to send from, destination address of the query
                 (libc::IPPROTO_IP, libc::IP_PKTINFO, 12) => {
                     control.set(header, [&[0; 4], &data[4..8], &[0; 4]]);
                 }

@@ -1,13 +1,13 @@
-//! One stored reply: its records, what they were computed from, and how often it was used.
+//! One stored reply: its records, the counters that they were computed from, and its use count.
 //!
-//! Rule 1: dependencies, key and records are one run of octets, for each other place in memory costs a cache miss.  The
-//!         question is not stored: it is taken from each query.
+//! Rule 1: dependencies, key and records are one block of octets, because each further place in memory costs a cache
+//!         miss. The question is not stored: it is copied from each query.
 //! Rule 2: owners may point into the question, which has the same length for every query of the key; RDATA never does
 //!         (hsdns/wire/encode.py, rule 2).
 //! Rule 3: a timed reply is one that `cache` has stored.  All its records have one TTL, the seconds left, which is
 //!         written for each hit.
-//! Rule 4: what a hit changes is atomic and relaxed, for the table is only locked for reading; a lost update does no
-//!         harm.
+//! Rule 4: fields that a hit changes are atomic and relaxed, because the table is only locked for reading; a lost
+//!         update does no harm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -21,10 +21,10 @@ use crate::system::prefetch;
 use crate::timing::{NANOSECONDS, Timing};
 use crate::versions::{Dependency, Versions};
 
-/// How often an entry counts as used at most (S3-FIFO keeps two bits).
+/// The maximum of an entry's use count (S3-FIFO keeps two bits).
 pub const MAX_FREQUENCY: u8 = 3;
 
-/// The memory of an allocation beside its contents.
+/// The overhead of an allocation.
 const ALLOCATION_LEN: usize = 16;
 /// The memory of index, queue and ghost for each entry.
 const LINKS_LEN: usize = 24;
@@ -39,7 +39,7 @@ pub struct Entry {
     validated: AtomicU64, // the number of changes when it was last found valid
     turns: AtomicU32,
     mark_ttl: i32,
-    /// Which row of counters its hits go to.
+    /// The row of counters for its hits.
     pub group: u32,
     /// Larger payload sizes of queries are lowered to this.
     pub max_payload: u16,
@@ -57,20 +57,20 @@ pub struct Entry {
     log: bool,
 }
 
-/// What is stored with a reply.
+/// The data stored with a reply.
 #[derive(Clone)]
 pub struct Terms {
     /// The counters it depends on, with their values before it was computed.
     pub dependencies: Box<[Dependency]>,
-    /// Which row of counters its hits go to.
+    /// The row of counters for its hits.
     pub group: u32,
     /// Octets of the reply without compression and without OPT.
     pub size: u32,
-    /// Whether its addresses take rotation.
+    /// Whether its addresses rotate.
     pub rotate: bool,
-    /// What has the serial of its SOA records.
+    /// The names with the serial of its SOA records.
     pub names: Option<Arc<ClusterNames>>,
-    /// 0: a hit counts as miss of `cache`; above: as hit of it for so many seconds after a mark; -1: as neither.
+    /// 0: a hit counts as miss of `cache`; above: as hit for this many seconds after a mark; -1: as neither.
     pub mark_ttl: i32,
     /// Whether its hits are logged.
     pub log: bool,
@@ -129,7 +129,7 @@ impl Entry {
         }
     }
 
-    /// Tell whether this is the entry of a key.
+    /// Return whether this is the entry of a key.
     #[must_use]
     pub fn is_of(&self, key: &[u8]) -> bool {
         *self.key() == *key
@@ -150,7 +150,7 @@ impl Entry {
         &self.octets[start..start + usize::from(self.key_len)]
     }
 
-    /// Tell whether none of the counters that it depends on has moved.
+    /// Return whether none of its counters has changed.
     #[must_use]
     pub fn is_valid(&self, versions: &Versions) -> bool {
         // Read before the counters: a change in between is seen by the next call.
@@ -168,7 +168,7 @@ impl Entry {
         holds
     }
 
-    /// Tell whether it depends on counters of a store; the first one of a timed reply is that of `cache`.
+    /// Return whether it depends on counters of a store; the first one of a timed reply is that of `cache`.
     #[must_use]
     pub fn needs_lease(&self) -> bool {
         let own = if self.timing.is_some() {
@@ -197,7 +197,7 @@ impl Entry {
         self.timing
     }
 
-    /// What is written into its records now: the SOA serial or the seconds left; None if a timed reply has expired.
+    /// The value to write into its records now: the SOA serial or the seconds left; None if a timed reply has expired.
     #[must_use]
     pub fn number(&self, now: u64) -> Option<u32> {
         match self.timing {
@@ -221,7 +221,7 @@ impl Entry {
             let (last, first) = addresses.split_at(len * turn as usize);
             [before, first, last, rest]
         };
-        // AD of a timed reply is for clients that ask for it (RFC 6840 section 5.7).
+        // AD of a timed reply is only for clients that ask for it (RFC 6840 section 5.7).
         let hidden = if self.timing.is_some() && !query.asks_for_ad() {
             AD
         } else {
@@ -238,12 +238,12 @@ impl Entry {
         .write(query, limit, out);
     }
 
-    /// Have the first hit count as a miss of `cache`, as nobody has asked for it yet.
+    /// Let the first hit count as a miss of `cache`, because no client has queried it yet.
     pub fn unmark(&mut self) {
         *self.marked_until.get_mut() = 0;
     }
 
-    /// Tell whether a hit counts as hit of `cache`, or as miss, which marks the entry again; None: neither.
+    /// Return whether a hit counts as hit of `cache`, or as miss, which marks the entry again; None: neither.
     pub fn cache_outcome(&self, now: u64) -> Option<bool> {
         if self.timing.is_some() {
             return Some(true);
@@ -268,7 +268,7 @@ impl Entry {
         }
     }
 
-    /// What is counted and logged of its reply.
+    /// The counted and logged properties of its reply.
     #[must_use]
     pub fn summary(&self) -> ReplySummary {
         ReplySummary {
@@ -286,20 +286,21 @@ impl Entry {
         }
     }
 
-    /// How often it was used of late.
+    /// Its recent use count.
     #[must_use]
     pub fn frequency(&self) -> u8 {
         self.frequency.load(Ordering::Relaxed)
     }
 
-    /// Set how often it was used of late.
+    /// Set its recent use count.
     pub fn set_frequency(&self, frequency: u8) {
         self.frequency.store(frequency, Ordering::Relaxed);
     }
 
-    /// Take mark, rotation, frequency and queue from the entry of the same key that this one replaces.
+    /// Copy mark, rotation, frequency and queue from the entry of the same key that this one replaces.
     ///
-    /// The frequency is below the highest one then, so that a use can be seen; a `renewed` one takes an ended mark too.
+    /// The frequency is then below the maximum, so that a use can be detected; a `renewed` entry also copies an ended
+    /// mark.
     pub fn inherit(&mut self, old: &Self, renewed: bool, now: u64) {
         let until = old.marked_until.load(Ordering::Relaxed);
         if self.mark_ttl > 0 && old.mark_ttl > 0 && (renewed || until > now) {

@@ -1,13 +1,13 @@
-//! Hit counts: each worker counts for itself, and adds its counts to the table's once a batch.
+//! Hit counts: each worker counts on its own, and adds its counts to the table's once per batch.
 //!
-//! Rule 1: a group is a row of cells; Python decides what it stands for (server, zone, type, rcode ...).
-//! Rule 2: a hit costs plain additions to memory of one thread; the shared rows are locked once a batch.
-//! Rule 3: size and time classes are those of hsdns/metrics.py: a value belongs to the first bound that is not below
+//! Rule 1: a group is a row of cells; Python decides what it represents (server, zone, type, rcode ...).
+//! Rule 2: a hit costs plain additions to memory of one thread; the shared rows are locked once per batch.
+//! Rule 3: size and time buckets are those of hsdns/metrics.py: a value belongs to the first bound that is not below
 //!         it.
 
 use std::collections::BTreeMap;
 
-/// How many cells a row has.
+/// The number of cells in a row.
 pub const CELLS: usize = 55;
 /// The cells of a group, in this order (hsdns/fastpath/hit_counts.py names them too).
 pub type Cells = [u64; CELLS];
@@ -30,12 +30,12 @@ const SIZE_BOUNDS: [u64; 14] = [
 const FIRST_TIME_BOUND: u64 = 250_000; // nanoseconds; each further bound is twice the one before
 const TIME_BOUNDS: usize = 16;
 
-/// What is counted of a hit.
+/// The counted properties of a hit.
 #[derive(Clone, Copy)]
 pub struct Hit {
     /// The number of the row.
     pub group: u32,
-    /// Whether the query came over IPv6; an IPv4-mapped address is IPv4.
+    /// Whether the query was received over IPv6; an IPv4-mapped address is IPv4.
     pub is_ipv6: bool,
     /// Whether the query has DO.
     pub dnssec_ok: bool,
@@ -56,7 +56,7 @@ pub struct Totals {
     pub misses: u64,
     /// Queries answered by a negative zone.
     pub negative_hits: u64,
-    /// Entries found whose versions had moved.
+    /// Entries found whose versions had changed.
     pub stale: u64,
     /// Queries that were not looked up.
     pub not_plain: u64,
@@ -103,7 +103,7 @@ pub struct HitCounter {
 }
 
 impl HitCounter {
-    /// Add the counts of a batch, each of whose hits has this duration, and empty them.
+    /// Add the counts of a batch, with this duration for each of its hits, and clear them.
     pub fn absorb(&mut self, counts: &mut BatchCounts, is_tcp: bool, nanoseconds: u64) {
         let batch = std::mem::take(&mut counts.totals);
         let totals = &mut self.totals;
@@ -127,7 +127,7 @@ impl HitCounter {
         }
     }
 
-    /// Take all rows: group, whether over TCP, cells.
+    /// Return and reset all rows: group, whether over TCP, cells.
     pub fn take_counts(&mut self) -> Vec<(u32, bool, Box<Cells>)> {
         std::mem::take(&mut self.rows)
             .into_iter()

@@ -1,9 +1,9 @@
-//! The index: hashes of keys to the numbers of entries.
+//! The index: from hashes of keys to the numbers of entries.
 //!
-//! Rule 1: it is in parts that grow one by one: growing moves all numbers of a part while the table is locked, and a
-//!         part is small.
-//! Rule 2: it is no larger than its contents.  With memory for all that the table could hold, each look-up would read
-//!         other pages than those before it: that costs 0.2 us of the 0.4 us that a query takes here.
+//! Rule 1: it consists of parts that grow separately: growing moves all numbers of a part while the table is locked,
+//!         and a part is small.
+//! Rule 2: it is no larger than its contents.  With memory for all entries that the table could have, each lookup would
+//!         read other pages than those before it, which costs 0.2 us of the 0.4 us of a query here.
 
 use hashbrown::HashTable;
 
@@ -25,19 +25,19 @@ impl Index {
         }
     }
 
-    /// How many numbers there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.iter().map(HashTable::len).sum()
     }
 
-    /// Tell whether there are none.
+    /// Return whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Find a number with this hash that is the wanted one.
+    /// Find the number of the entry with this hash for which `is_wanted` is true.
     pub fn find(&self, hash: u64, is_wanted: impl FnMut(&u32) -> bool) -> Option<u32> {
         self.parts[part(hash)].find(hash, is_wanted).copied()
     }
@@ -74,7 +74,7 @@ fn part(hash: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Spreads over all parts, and gives each hash twice.
+    /// Distributes hashes over all parts, and gives each hash twice.
     fn hash_of(number: &u32) -> u64 {
         u64::from(number / 2).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }

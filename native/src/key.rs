@@ -1,21 +1,22 @@
-//! Which queries are looked up, and under which key.  Its twin is hsdns/fastpath/key.py.
+//! Decides which queries are looked up, and under which key.  Its twin is hsdns/fastpath/key.py.
 //!
-//! A query is plain if all of this holds; any other one is a miss and is left to the chain:
+//! A query is plain if all of the following holds; any other one is a miss and goes to the chain:
 //!
 //! Rule 1: it has 17 to 512 octets.
-//! Rule 2: its opcode is QUERY, and of the flags only RD, CD and AD may be set; the decoder judges the others.
+//! Rule 2: its opcode is QUERY, and of the flags only RD, CD and AD may be set; the decoder judges other queries.
 //! Rule 3: it has one question, in class IN, with a name of 1 to 127 labels, without pointers, of at most 255 octets
 //!         (RFC 1035 section 2.3.4), and no other record but at most one OPT.
-//! Rule 4: the OPT has the root as owner, version 0, extended RCODE 0, no flag but DO, and at most 16 whole options
-//!         that fill it to the end of the message (RFC 6891 section 6.1.2).
+//! Rule 4: the OPT has the root as owner, version 0, extended RCODE 0, no flag but DO, and at most 16 complete options
+//!         that end with the message (RFC 6891 section 6.1.2).
 //! Rule 5: nothing follows the last record.
 //!
 //! The key is the lower-cased QNAME, QTYPE, and one octet of flags:
 //!
-//! Rule 6: only ASCII letters are lower-cased (RFC 4343).  A label's length is below 64 and so no letter.
-//! Rule 7: DO (1), CD (2) and whether there is an OPT (4) are in the key, for the chain may answer them differently.
+//! Rule 6: only ASCII letters are lower-cased (RFC 4343).  A label's length is below 64 and so is not a letter.
+//! Rule 7: DO (1), CD (2) and the presence of an OPT (4) are in the key, because the chain may answer these queries
+//!         differently.
 //! Rule 8: ID, RD, AD, case, payload size and options (cookies, padding) are not in the key.  They are copied, used as
-//!         limit or ignored when the reply is written, so that clients that vary them still hit.  The class is always
+//!         a limit or ignored when the reply is written, so that clients that vary them still hit.  The class is always
 //!         IN.  A payload size above `max_payload` of the entry or negative zone is lowered first.
 
 use std::ops::Range;
@@ -43,9 +44,9 @@ const MAX_LABELS: usize = 127;
 const MAX_OPTIONS: usize = 16;
 const CLASS_IN: u16 = 1;
 const DO: u16 = 0x8000;
-/// What every client accepts over UDP.
+/// The reply size that every client accepts over UDP.
 pub const MIN_UDP_LEN: usize = 512;
-/// What fits in an IPv4 datagram.
+/// The largest payload of an IPv4 datagram.
 pub const MAX_UDP_LEN: usize = 65_507;
 
 const KEY_DO: u8 = 1;
@@ -64,20 +65,20 @@ pub struct Query<'a> {
     pub edns: Option<Edns<'a>>,
     /// Lower-cased QNAME, QTYPE, flags.
     key: &'a [u8],
-    /// Where in the QNAME each label starts.
+    /// The offset of each label in the QNAME.
     labels: &'a [u8],
 }
 
 /// The OPT record of a query.
 #[derive(Clone, Copy, Debug)]
 pub struct Edns<'a> {
-    /// How many octets the client accepts over UDP.
+    /// The octets that the client accepts over UDP.
     pub payload_size: u16,
     /// DNSSEC OK.
     pub dnssec_ok: bool,
     /// All options, well-formed.
     pub options: &'a [u8],
-    /// How many octets of options are echoed.
+    /// The octets of echoed options.
     pub echoed_len: usize,
 }
 
@@ -94,7 +95,7 @@ impl<'a> Query<'a> {
         &self.key[..self.key.len() - 3]
     }
 
-    /// The type asked for.
+    /// The QTYPE.
     #[must_use]
     pub fn qtype(&self) -> u16 {
         u16_at(self.key, self.key.len() - 3)
@@ -106,13 +107,13 @@ impl<'a> Query<'a> {
         &self.wire[HEADER_LEN..HEADER_LEN + self.key.len() + 1]
     }
 
-    /// How many labels the QNAME has, its root label not counted.
+    /// The number of labels of the QNAME, without its root label.
     #[must_use]
     pub fn label_count(&self) -> usize {
         self.labels.len()
     }
 
-    /// Where a label stands in the QNAME, with its length octet; the first is 0.
+    /// The offset of a label in the QNAME, at its length octet; the first is 0.
     #[must_use]
     pub fn label(&self, index: usize) -> Range<usize> {
         let start = usize::from(self.labels[index]);
@@ -127,7 +128,7 @@ impl<'a> Query<'a> {
         &qname[start.unwrap_or(qname.len() - 1)..]
     }
 
-    /// How many labels the QNAME has more than a zone; 0 at its apex, None if it is not at or below the zone.
+    /// The number of labels that the QNAME has more than a zone; 0 at the apex, None if it is not at or below the zone.
     #[must_use]
     pub fn labels_left_of(&self, zone: &[u8]) -> Option<usize> {
         let qname = self.qname();
@@ -141,7 +142,7 @@ impl<'a> Query<'a> {
         self.labels.binary_search(&u8::try_from(at).ok()?).ok()
     }
 
-    /// How many octets of reply the client accepts over UDP (RFC 6891 section 6.2.3).
+    /// The octets of a reply that the client accepts over UDP (RFC 6891 section 6.2.3).
     #[must_use]
     pub fn udp_limit(&self) -> usize {
         self.edns.map_or(MIN_UDP_LEN, |edns| {
@@ -155,7 +156,7 @@ impl<'a> Query<'a> {
         self.edns.map_or(0, |edns| edns.payload_size)
     }
 
-    /// The same query with a payload size of at most so many octets.
+    /// The same query with a payload size of at most this many octets.
     #[must_use]
     pub fn lowered(&self, most: u16) -> Self {
         let lower = |edns: Edns<'a>| Edns {
@@ -168,13 +169,13 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Tell whether the client wants to know that the data are authentic (RFC 6840 section 5.7).
+    /// Return whether the client wants to know that the data are authentic (RFC 6840 section 5.7).
     #[must_use]
     pub fn asks_for_ad(&self) -> bool {
         self.flags & AD != 0 || self.dnssec_ok()
     }
 
-    /// Tell whether the client set DO.
+    /// Return whether the client set DO.
     #[must_use]
     pub fn dnssec_ok(&self) -> bool {
         self.edns.is_some_and(|edns| edns.dnssec_ok)
@@ -182,7 +183,7 @@ impl<'a> Query<'a> {
 }
 
 impl<'a> Edns<'a> {
-    /// Call `echo` for each option that replies echo (NSID, EXPIRE, COOKIE, KEEPALIVE, PADDING).
+    /// Call `echo` for each option that replies repeat (NSID, EXPIRE, COOKIE, KEEPALIVE, PADDING).
     pub fn for_each_echoed(&self, mut echo: impl FnMut(&'a [u8])) {
         let mut rest = self.options;
         while let Some((option, after)) = split_option(rest) {
@@ -194,7 +195,7 @@ impl<'a> Edns<'a> {
     }
 }
 
-/// Reads queries; holds the memory of a key, so that one is enough for many queries.
+/// Parses queries; holds the memory of a key, so that one parser serves many queries.
 pub struct Reader {
     key: [u8; KEY_LEN],
     labels: [u8; MAX_LABELS],
@@ -210,7 +211,7 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Take a query apart; None if it is not plain.
+    /// Parse a query; None if it is not plain.
     pub fn read<'a>(&'a mut self, wire: &'a [u8]) -> Option<Query<'a>> {
         if !(MIN_PLAIN_LEN..=MAX_PLAIN_LEN).contains(&wire.len()) {
             return None;
@@ -248,7 +249,7 @@ impl Reader {
         })
     }
 
-    /// Store where the labels of a name start; return their number.
+    /// Store the offsets of the labels of a name; return their number.
     fn read_labels(&mut self, name: &[u8]) -> Option<usize> {
         let (mut at, mut count) = (0, 0);
         loop {
@@ -266,7 +267,7 @@ impl Reader {
     }
 }
 
-/// Read the rest of a query, which must be an OPT record.
+/// Parse the rest of a query, which must be an OPT record.
 fn read_opt(record: &[u8]) -> Option<Edns<'_>> {
     if record.len() < OPT_FIXED_LEN
         || record[0] != 0
@@ -306,7 +307,7 @@ fn split_option(options: &[u8]) -> Option<(&[u8], &[u8])> {
     options.split_at_checked(4 + usize::from(u16_at(options, 2)))
 }
 
-/// Tell whether replies echo this option; hsdns/wire/edns.py says why.
+/// Return whether replies repeat this option; hsdns/wire/edns.py gives the reasons.
 fn is_echoed(code: u16) -> bool {
     matches!(code, 3 | 9 | 10 | 11 | 12)
 }

@@ -1,6 +1,6 @@
 //! Locks that stay usable after a panic.
 //!
-//! A worker that panicked is counted and goes on (worker.rs), and so must what it shares with others.
+//! A worker that panicked is counted and continues (worker.rs), and so must the data that it shares with others.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

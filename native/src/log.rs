@@ -1,8 +1,8 @@
 //! The log ring: hits of logging blocks, which the event loop writes to the log.
 //!
-//! Rule 1: it is bounded, in records and in octets; what does not fit is counted and dropped, for a late reader must
+//! Rule 1: it is bounded, in records and in octets; further records are counted and dropped, because a slow reader must
 //!         neither cost memory nor delay a worker.
-//! Rule 2: it is filled under one lock a batch, over UDP after the replies were sent; over TCP each hit is a batch.
+//! Rule 2: it is locked once per batch, over UDP after the replies were sent; over TCP each hit is a batch.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lock::lock;
 
-/// How many records it holds.
+/// The maximum number of records.
 pub const MOST_RECORDS: usize = 65_536;
-/// How many octets of queries it holds.
+/// The maximum of octets of queries.
 pub const MOST_OCTETS: usize = 16 << 20;
 
-/// What is counted and logged of a reply.
+/// The counted and logged properties of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplySummary {
     /// Whether it is to be logged.
     pub log: bool,
     /// Octets of the reply without compression and without OPT.
     pub size: u32,
-    /// Records of the answer section before any were cut.
+    /// Records of the answer section before truncation.
     pub answers: u16,
 }
 
@@ -33,13 +33,13 @@ pub struct Line<'a> {
     pub query: &'a [u8],
     /// The client's socket address.
     pub address: &'a [u8],
-    /// Whether it came over TCP.
+    /// Whether it was received over TCP.
     pub is_tcp: bool,
     /// The second 16 bits of the header of the reply as sent.
     pub flags: u16,
-    /// What is counted and logged of the reply.
+    /// The counted and logged properties of the reply.
     pub summary: ReplySummary,
-    /// The duration that is counted, in nanoseconds.
+    /// The counted duration, in nanoseconds.
     pub elapsed: u64,
 }
 
@@ -47,13 +47,13 @@ pub struct Line<'a> {
 pub struct Record {
     octets: Box<[u8]>,
     address_at: usize,
-    /// Whether it came over TCP.
+    /// Whether it was received over TCP.
     pub is_tcp: bool,
     /// The second 16 bits of the header of the reply as sent.
     pub flags: u16,
-    /// What is counted and logged of the reply.
+    /// The counted and logged properties of the reply.
     pub summary: ReplySummary,
-    /// The duration that is counted, in nanoseconds.
+    /// The counted duration, in nanoseconds.
     pub elapsed: u64,
 }
 
@@ -99,7 +99,7 @@ impl Log {
     /// Add the hits of a batch.
     pub fn push<'a>(&self, lines: impl IntoIterator<Item = Line<'a>>) {
         let mut inner = lock(&self.inner);
-        // All at once, so that it never grows under the lock; the kernel provides memory when it is used.
+        // All at once, so that it never grows under the lock; the kernel provides the memory on first use.
         if inner.waiting.capacity() < MOST_RECORDS {
             inner.waiting.reserve_exact(MOST_RECORDS);
         }
@@ -116,7 +116,7 @@ impl Log {
         self.dropped.fetch_add(dropped, Ordering::Relaxed);
     }
 
-    /// Take the oldest records, at most so many.
+    /// Remove and return the oldest records, at most this many.
     pub fn take(&self, most: usize) -> Vec<Record> {
         let mut inner = lock(&self.inner);
         let count = most.min(inner.waiting.len());
@@ -128,7 +128,7 @@ impl Log {
         taken
     }
 
-    /// Empty it, and return how many records there were; its memory goes back too.
+    /// Empty it, free its memory, and return the number of its records.
     pub fn discard(&self) -> usize {
         let mut inner = lock(&self.inner);
         inner.octets = 0;
@@ -137,7 +137,7 @@ impl Log {
         discarded.len()
     }
 
-    /// How many records did not fit.
+    /// The number of dropped records.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)

@@ -1,12 +1,12 @@
-//! The names of a cluster that exist, by which a name is found absent: namespaces, Services, and labels below these.
+//! The existing names of a cluster: namespaces, Services, and labels below these.
 //!
-//! Rule 1: absence means NXDOMAIN only while `open` is set, that is once everything was listed.
+//! Rule 1: an unlisted name is NXDOMAIN only while `open` is set, that is after everything was listed.
 //! Rule 2: a Service's key is the wire form of its labels, `len name len namespace`, as in a lower-cased QNAME: a
-//!         look-up copies nothing.
-//! Rule 3: keys are hashed with SipHash and a random seed, for clients choose what is looked up.
-//! Rule 4: of the labels below a Service only hashes are stored, sorted, one for each time that a label was added.  If
-//!         two are equal, a name that does not exist is left to the chain; a name that exists is never denied.
-//! Rule 5: a look-up holds the lock once, so that it sees one state.
+//!         lookup copies nothing.
+//! Rule 3: keys are hashed with SipHash and a random seed, because clients choose the names that are looked up.
+//! Rule 4: for the labels below a Service only hashes are stored, sorted, one for each time that a label was added.  If
+//!         two are equal, a query for a name that does not exist goes to the chain; a name that exists is never denied.
+//! Rule 5: a lookup holds the lock once, so that it sees one state.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::lock::{read, write};
 
-/// Names with three or more labels below a Service exist only below this label, where it is listed.
+/// Names with three or more labels below a Service exist only below this label, if it is listed.
 const TOPOLOGY: &[u8] = b"\x05_zone";
 
 /// The names of one store; shared by every table that answers from it.
@@ -27,7 +27,7 @@ pub struct ClusterNames {
     listed: RwLock<Listed>,
 }
 
-/// The labels of a name that are left of a Service, each in wire form.
+/// The labels of a name to the left of a Service, each in wire form.
 #[derive(Clone, Copy, Debug)]
 pub enum Below<'a> {
     /// None: the Service itself.
@@ -36,7 +36,7 @@ pub enum Below<'a> {
     Endpoint(&'a [u8]),
     /// A port and a protocol; the first underscore of each does not count.
     Port(&'a [u8], &'a [u8]),
-    /// Three or more, with the one that is right below the Service.
+    /// Three or more, with the one directly below the Service.
     Deeper(&'a [u8]),
 }
 
@@ -48,13 +48,13 @@ struct Listed {
 }
 
 impl ClusterNames {
-    /// Tell whether the absence of a name means NXDOMAIN.
+    /// Return whether an unlisted name is NXDOMAIN.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Set whether absence means NXDOMAIN.
+    /// Set whether an unlisted name is NXDOMAIN.
     pub fn set_open(&self, open: bool) {
         self.open.store(open, Ordering::Release);
     }
@@ -129,7 +129,7 @@ impl ClusterNames {
         });
     }
 
-    /// Tell whether a name that is left of a namespace may exist: its Service is listed, and the labels below.
+    /// Return whether a name to the left of a namespace may exist: its Service is listed, and the labels below.
     #[must_use]
     pub fn may_exist(&self, service: &[u8], below: Below<'_>) -> bool {
         let listed = read(&self.listed);
@@ -162,13 +162,13 @@ impl ClusterNames {
         }
     }
 
-    /// Tell whether there is such a namespace.
+    /// Return whether there is such a namespace.
     #[must_use]
     pub fn has_namespace(&self, label: &[u8]) -> bool {
         self.has_namespace_wire(&key(&[label]))
     }
 
-    /// Tell whether there is such a Service.
+    /// Return whether there is such a Service.
     #[must_use]
     pub fn has_service(&self, namespace: &[u8], name: &[u8]) -> bool {
         self.has_service_wire(&key(&[name, namespace]))

@@ -1,15 +1,15 @@
-//! Negative zones: zones of which all names are known, so that names that do not exist need no entry each.
+//! Negative zones: zones in which all existing names are known, so that all other names need no entry.
 //!
-//! Rule 1: a negative zone is a forward zone of a `kubernetes` block whose absent names no other plugin answers; its
-//!         template is one real NXDOMAIN reply of that block.  Python decides about its exclusions (names that other
-//!         handlers may answer).
-//! Rule 2: only a name strictly below the zone, of a type that has a group, is judged, while absence means NXDOMAIN.
-//! Rule 3: the labels left of the zone are judged from the right (Kubernetes DNS specification 1.1.0): `dns` and
-//!         `dns-version` are left to the chain, and any other label but `svc` and `pod` does not exist.  Below these, a
-//!         namespace that is not listed does not exist.  Below `svc`, neither do a Service and labels below a Service
-//!         that are not listed (names.rs), and below `pod` neither does what is no address.  A name that may exist is
-//!         left to the chain.
-//!         With `no_edns`, so are queries that have an OPT record.
+//! Rule 1: a negative zone is a forward zone of a `kubernetes` block for whose nonexistent names no other plugin
+//!         answers; its template is one real NXDOMAIN reply of that block.  Python decides about its exclusions (names
+//!         that other handlers may answer).
+//! Rule 2: it answers only for a name strictly below the zone, of a type that has a group, while an unlisted name is
+//!         NXDOMAIN.
+//! Rule 3: the labels to the left of the zone are checked from the right (Kubernetes DNS specification 1.1.0): queries
+//!         for `dns` and `dns-version` go to the chain, and any other label but `svc` and `pod` does not exist.  Below
+//!         these, a namespace that is not listed does not exist.  Below `svc`, Services and labels below a Service that
+//!         are not listed do not exist (names.rs); below `pod`, labels that are not addresses do not exist.  A query
+//!         for a name that may exist goes to the chain, and with `no_edns` also a query with an OPT record.
 //! Rule 4: the SOA's owner points at the zone within each question, and pointers within its RDATA move with the
 //!         question's length.
 
@@ -28,7 +28,7 @@ const POINTER: u16 = 0xC000;
 /// The longest SOA record: owner pointer and fixed part, two names and five numbers.
 const MAX_RECORD_LEN: usize = 600;
 const CLASS_IN: u16 = 1;
-/// Labels right below the zone whose subtrees are not listed in `ClusterNames`.
+/// Labels directly below the zone whose subtrees are not listed in `ClusterNames`.
 const UNLISTED: [&[u8]; 2] = [b"\x03dns", b"\x0bdns-version"];
 const PODS: &[u8] = b"\x03pod";
 
@@ -46,7 +46,7 @@ pub struct NegativeZone {
     template: Option<Template>,
 }
 
-/// The SOA record of a reply of the chain, and what is changed in it.
+/// The SOA record of a reply of the chain, and the offsets of its parts that differ between replies.
 struct Template {
     flags: u16,
     record: Box<[u8]>,
@@ -57,11 +57,11 @@ struct Template {
     size_beside_question: u32,
 }
 
-/// What is counted of a reply of a negative zone.
+/// The counted properties of a reply of a negative zone.
 pub struct NegativeHit {
-    /// Which row of counters its hits go to.
+    /// The row of counters for its hits.
     pub group: u32,
-    /// What is counted and logged of the reply.
+    /// The counted and logged properties of the reply.
     pub summary: ReplySummary,
     /// Whether it counts as hit or miss of `cache`; None: as neither.
     pub cache: Option<bool>,
@@ -105,7 +105,7 @@ impl NegativeZone {
         }
     }
 
-    /// Leave queries with an OPT record to the chain, whose replies to them say why the name does not exist.
+    /// Let the chain answer queries with an OPT record, because its replies say why the name does not exist.
     #[must_use]
     pub fn without_edns(self, no_edns: bool) -> Self {
         Self { no_edns, ..self }
@@ -120,7 +120,7 @@ impl NegativeZone {
         }
     }
 
-    /// Make a template of a reply of the chain; tell whether it is one.
+    /// Make a template from a reply of the chain; return whether that is possible.
     pub fn set_template(&mut self, query: &Query<'_>, reply: &[u8], size: usize) -> bool {
         let template = self.template_of(query, reply, size);
         let is_taken = template.is_some();
@@ -171,7 +171,7 @@ impl NegativeZone {
         })
     }
 
-    /// Append the NXDOMAIN reply to a query whose name is below the zone; None if it is left to the chain.
+    /// Append the NXDOMAIN reply to a query whose name is below the zone; None if the chain must answer.
     pub fn answer(
         &self,
         query: &Query<'_>,
@@ -199,7 +199,7 @@ impl NegativeZone {
         })
     }
 
-    /// Tell whether a query is for a Service that exists, or for an endpoint of one.
+    /// Return whether a query is for an existing Service, or for an endpoint of one.
     #[must_use]
     pub fn is_listed(&self, query: &Query<'_>) -> bool {
         query.labels_left_of(&self.zone).is_some_and(|left| {
@@ -276,7 +276,7 @@ impl Template {
     }
 }
 
-/// Tell whether a label may be an address, or one with dashes; false for those that certainly are none.
+/// Return whether a label may be an address, or one with dashes; false for labels that certainly are none.
 fn may_be_address(label: &[u8]) -> bool {
     let dashes = label.iter().filter(|&&octet| octet == b'-').count();
     (dashes > 1 || label.contains(&b'.'))

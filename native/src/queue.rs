@@ -1,16 +1,16 @@
 //! The queue of misses, from the workers to the event loop: fair between clients.  Its twin is
 //! hsdns/fastpath/miss_queue.py.
 //!
-//! Rule 1: a client is an IPv4 address or an IPv6 prefix of 64 bits; each has a line of its own.
-//! Rule 2: the lines take turns, a miss each, so that a client waits for as many misses as there are clients, however
-//!         many another one has sent.
-//! Rule 3: it is bounded, in number and in octets.  What does not fit costs the client with most misses its newest one,
-//!         and the client that asks its own if none has more.  It is counted and dropped, as the network would drop it.
-//!         So a client with less than its share, which is the capacity divided by the clients, loses nothing while the
-//!         octets fit.
-//! Rule 4: clients are hashed with SipHash and a random seed, for they can be made up.
+//! Rule 1: a client is an IPv4 address or an IPv6 prefix of 64 bits; each client has a queue of its own.
+//! Rule 2: the queues are served round robin, one miss each, so a client waits for as many misses as there are clients,
+//!         however many another client has sent.
+//! Rule 3: the total is bounded, in number and in octets.  If a new miss does not fit, the server drops the newest miss
+//!         of the client with the most misses, or the new one if no client has more than its sender.  It counts the
+//!         dropped miss; to the client this looks like a loss in the network.  So a client with less than its share,
+//!         which is the capacity divided by the number of clients, loses nothing while the octets fit.
+//! Rule 4: clients are hashed with SipHash and a random seed, because addresses can be chosen by an attacker.
 //! Rule 5: the capacity may change; hsdns/server/queue_bound.py lowers it under lasting overload.
-//! Rule 6: who has taken a miss that cost nothing gives its client the turn back.
+//! Rule 6: a caller that has taken a miss and answered it at no cost may give the client's turn back.
 //! Rule 7: its descriptor is readable exactly while the queue is not empty: it is set and cleared under the lock.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -23,7 +23,7 @@ use crate::batch::is_ipv6;
 use crate::lock::lock;
 use crate::system::{Event, Packet};
 
-/// How many octets there may be for each miss, on average.
+/// Average octets for each miss.
 const OCTETS_PER_MISS: usize = 512;
 
 /// A miss in the queue.
@@ -59,14 +59,14 @@ impl Waiting {
         &self.octets[self.address_at..self.control_at]
     }
 
-    /// The control messages that came with it.
+    /// The control messages received with it.
     #[must_use]
     pub fn control(&self) -> &[u8] {
         &self.octets[self.control_at..]
     }
 }
 
-/// An IPv4 address or the first half of an IPv6 address, and which of them.
+/// An IPv4 address or the first half of an IPv6 address, and which of both it is.
 type Client = (bool, [u8; 8]);
 
 /// The client of a socket address.
@@ -95,9 +95,9 @@ pub struct MissQueue {
 struct Inner {
     /// The misses of each client that has any, the oldest first.
     lines: HashMap<Client, VecDeque<Waiting>>,
-    /// The same clients, the one whose turn is next first.
+    /// The same clients, the next one to be served first.
     turns: VecDeque<Client>,
-    /// Whose miss was taken last.
+    /// The client whose miss was taken last.
     last: Option<Client>,
     /// The same clients by the number of their misses.
     by_length: BTreeSet<(usize, Client)>,
@@ -106,7 +106,7 @@ struct Inner {
 }
 
 impl MissQueue {
-    /// Make an empty queue for so many misses.
+    /// Make an empty queue for this many misses.
     ///
     /// # Errors
     /// The process has no file descriptor left.
@@ -125,25 +125,25 @@ impl MissQueue {
         self.event.fileno()
     }
 
-    /// How many misses were dropped.
+    /// The number of dropped misses.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// How many misses wait.
+    /// The number of waiting misses.
     #[must_use]
     pub fn len(&self) -> usize {
         lock(&self.inner).count
     }
 
-    /// Tell whether no miss waits.
+    /// Return whether no miss waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Change the capacity; the clients with most misses lose their newest ones, down to one each.
+    /// Change the capacity; drops the newest misses of the clients with the most, down to one each.
     pub fn set_capacity(&self, capacity: usize) {
         let mut inner = lock(&self.inner);
         self.capacity.store(capacity, Ordering::Relaxed);
@@ -184,7 +184,7 @@ impl MissQueue {
         }
     }
 
-    /// Take the next misses, at most so many.
+    /// Remove and return the next misses, at most this many.
     pub fn take(&self, most: usize) -> Vec<Waiting> {
         let mut inner = lock(&self.inner);
         let was_empty = inner.count == 0;
@@ -195,7 +195,7 @@ impl MissQueue {
         taken
     }
 
-    /// Give the client of the last miss its turn back, unless it has none left or another client has come since.
+    /// Serve the client of the last miss first again, unless it has no more or another client has joined since.
     pub fn give_turn_back(&self) {
         let mut inner = lock(&self.inner);
         if inner.last.is_some() && inner.turns.back() == inner.last.as_ref() {
@@ -236,9 +236,9 @@ impl Inner {
         Some(miss)
     }
 
-    /// Drop the newest miss of the client with most of them; False if none has more than `own`, which is 1 or more.
+    /// Drop the newest miss of the client with the most; False if none has more than `own`, which is 1 or more.
     ///
-    /// The line that loses one has two or more, so that no line becomes empty, and its turn stays.
+    /// That client has two misses or more, so that its queue does not become empty, and it keeps its place.
     fn drop_newest(&mut self, own: usize) -> bool {
         let Some(&(length, client)) = self.by_length.last() else {
             return false;

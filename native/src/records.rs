@@ -1,12 +1,12 @@
-//! The records of a reply that is to be stored: their offsets, and whether the reply can be stored.
+//! The records of a reply to be stored: their offsets, and whether the reply can be stored.
 //!
 //! Rule 1: a reply can be stored if it is complete: QR set, TC clear, NOERROR, NXDOMAIN, SERVFAIL or NOTIMP, the
 //!         question octet for octet, all records within the message, nothing after the last one.
-//! Rule 2: its OPT, if any, is the last record; it is removed, for each client gets an OPT of its own.
-//! Rule 3: names are stepped over, not followed; a pointer leads backward, to the question or to what follows it
-//!         (RFC 1035 section 4.1.4).
-//! Rule 4: the addresses of an answer can rotate if they are its last records, as long as each other, and their owner
-//!         is a pointer to what precedes them all: the question, or the target of a CNAME record.
+//! Rule 2: its OPT, if any, is the last record; it is removed, because each client gets an OPT of its own.
+//! Rule 3: names are skipped, not followed; a pointer points backward, to the question or to an earlier record (RFC
+//!         1035 section 4.1.4).
+//! Rule 4: the addresses of an answer can rotate if they are its last records, have equal lengths, and their owner is a
+//!         pointer to a name before all of them: the question, or the target of a CNAME record.
 
 use crate::key::{CD, HEADER_LEN, MAX_NAME_LEN, OPT, Query, RD, u16_at};
 
@@ -29,7 +29,7 @@ const FIXED_LEN: usize = 10; // type 2, class 2, ttl 4, rdlength 2
 const TTL_AT: usize = 4; // from the end of the owner
 const SOA_NUMBERS_LEN: usize = 20; // serial first
 
-/// Where a name ends.
+/// The end of a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Name {
     /// The offset after it.
@@ -64,7 +64,7 @@ pub struct Rotation {
     pub count: u16,
 }
 
-/// What the table stores of a reply.
+/// The stored parts of a reply.
 #[derive(Debug)]
 pub struct Outline {
     /// The header's second 16 bits, without RD and CD.
@@ -83,7 +83,7 @@ pub struct Outline {
     pub rotation: Option<Rotation>,
 }
 
-/// Step over a name.
+/// Skip a name.
 #[must_use]
 pub fn read_name(wire: &[u8], start: usize) -> Option<Name> {
     let mut at = start;
@@ -108,7 +108,7 @@ pub fn read_name(wire: &[u8], start: usize) -> Option<Name> {
     }
 }
 
-/// Step over a record.
+/// Skip a record.
 #[must_use]
 pub fn read_record(wire: &[u8], start: usize) -> Option<Record> {
     let owner = read_name(wire, start)?;
@@ -198,13 +198,13 @@ pub fn outline(query: &Query<'_>, reply: &[u8]) -> Option<Outline> {
     Some(outline)
 }
 
-/// Tell whether a name at `start` has no pointer or one that leads backward.
+/// Return whether a name at `start` has no pointer or one that points backward.
 fn is_backward(name: Name, start: usize) -> bool {
     name.pointer
         .is_none_or(|target| (HEADER_LEN..start).contains(&target))
 }
 
-/// Finds out whether the last records of an answer are addresses that can rotate.
+/// Determines whether the last records of an answer are addresses that can rotate.
 #[derive(Default)]
 struct Addresses {
     first: Option<Record>,

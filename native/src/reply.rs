@@ -1,13 +1,14 @@
 //! Writes a reply from stored records and from its query.
 //!
-//! Rule 1: taken from the query are the ID, RD, CD, the question as the client wrote it, and whether there is an OPT.
+//! Rule 1: the reply copies from the query the ID, RD, CD and the question in the client's letter case; it has an OPT
+//!         record if the query has one.
 //! Rule 2: the OPT repeats the client's payload size, DO, and those of its options that are echoed, in order; if these
-//!         leave no room, the OPT goes without options (as hsdns/wire/encode.py, byte for byte).
+//!         leave no room, the OPT has no options (as hsdns/wire/encode.py, byte for byte).
 //! Rule 3: records that do not fit are left out from the end, and TC is set.
-//! Rule 4: Extended DNS Errors follow the echoed options of an OPT record.  They are the first to go: without room for
+//! Rule 4: Extended DNS Errors follow the echoed options of an OPT record.  They are left out first: without room for
 //!         them beside all records, they are left out and TC is set (RFC 8914 section 3).
-//! Rule 5: the SOA serial is the current one wherever it occurs: it moves with every event, while the records stay.  A
-//!         timed reply has the TTL of now in each record.
+//! Rule 5: the SOA serial is the current one wherever it occurs: it changes with every event, while the rest of the
+//!         records stays.  A timed reply has the current TTL in each record.
 
 use crate::key::{CD, Edns, HEADER_LEN, OPT, OPT_FIXED_LEN, Query, RD};
 use crate::records::read_record;
@@ -18,7 +19,7 @@ pub const MAX_TCP_LEN: usize = 65_535;
 const TC: u16 = 0x0200;
 const DO_OCTET: u8 = 0x80;
 
-/// What a reply has that does not depend on its query.
+/// The parts of a reply that do not depend on its query.
 pub struct Draft<'a> {
     /// The header's second 16 bits, without RD and CD.
     pub flags: u16,
@@ -26,7 +27,7 @@ pub struct Draft<'a> {
     pub counts: [u16; 3],
     /// The records, in up to four pieces of whole records.
     pub records: [&'a [u8]; 4],
-    /// Where a number of now is written, from the first record: the SOA serial, or the TTL that is left.
+    /// The offsets of the current number, from the first record: the SOA serial, or the TTL that is left.
     pub numbers: &'a [u16],
     /// That number.
     pub number: u32,
@@ -94,7 +95,7 @@ impl Draft<'_> {
     }
 }
 
-/// Find where the last whole record ends, and lower the counts accordingly.
+/// Find the end of the last complete record that fits, and lower the counts accordingly.
 fn cut(records: &[u8], counts: &mut [u16; 3]) -> usize {
     let mut end = 0;
     let mut is_full = false;

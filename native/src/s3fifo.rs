@@ -1,39 +1,39 @@
-//! Eviction: which entry is dropped if memory is short, by S3-FIFO (Yang et al., SOSP 2023).
+//! Eviction: chooses the entry to drop if memory is short, by S3-FIFO (Yang et al., SOSP 2023).
 //!
 //! S3-FIFO was chosen because a hit costs one relaxed store and reorders no list, so readers share the table, and
-//! because a flood of names that are asked for once passes through the small queue only.
+//! because names that are queried only once pass through the small queue only.
 //!
-//! Rule 1: a new entry goes to the small queue (a tenth of the memory), or to the main queue if it left the small queue
-//!         not long ago: the ghosts record that by hash.
-//! Rule 2: an entry at the end of the small queue goes to the main queue if it was used more than once, else it is
-//!         evicted.
-//! Rule 3: an entry at the end of the main queue goes round once more for each use, else it is evicted.
-//! Rule 4: an entry whose versions moved is evicted when it comes to the end of a queue, used or not.
-//! Rule 5: the work for one eviction is bounded: the table is locked meanwhile.
+//! Rule 1: a new entry goes to the small queue (a tenth of the memory), or to the main queue if it was evicted from the
+//!         small queue a short time ago: the ghosts record this by hash.
+//! Rule 2: an entry at the end of the small queue moves to the main queue if it was used more than once; otherwise it
+//!         is evicted.
+//! Rule 3: an entry at the end of the main queue returns to its beginning once for each use; otherwise it is evicted.
+//! Rule 4: an entry whose versions have changed is evicted when it reaches the end of a queue, used or not.
+//! Rule 5: the work for one eviction is bounded, because the table is locked meanwhile.
 
 use std::collections::VecDeque;
 
-/// What the queues need of the entries.
+/// The interface of entries to the queues.
 pub trait Entries {
     /// The memory of an entry in octets.
     fn memory_len(&self, slot: u32) -> usize;
     /// The hash of its key.
     fn hash(&self, slot: u32) -> u64;
-    /// How often it was used of late.
+    /// Its recent use count.
     fn frequency(&self, slot: u32) -> u8;
-    /// Set how often it was used of late.
+    /// Set its recent use count.
     fn set_frequency(&mut self, slot: u32, frequency: u8);
     /// Record that it is in the main queue now.
     fn move_to_main(&mut self, slot: u32);
-    /// Tell whether it can never be a hit again.
+    /// Return whether it can never be a hit again.
     fn is_stale(&self, slot: u32) -> bool;
 }
 
-/// How often an entry must be used in the small queue to stay.
+/// The number of uses in the small queue that moves an entry to the main queue.
 const USES_TO_STAY: u8 = 2;
-/// How many entries may go round or change queues for one eviction.
+/// The number of entries that may be moved for one eviction.
 const MAX_ROUNDS: usize = 64;
-/// Octets of the table's capacity for each ghost: an entry is hardly smaller.
+/// Octets of the table's capacity for each ghost: entries are rarely smaller.
 const OCTETS_PER_GHOST: usize = 256;
 const MAX_GHOSTS: usize = 1 << 20;
 
@@ -48,7 +48,7 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// Make empty queues for a table of so many octets.
+    /// Make empty queues for a table of this many octets.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Queues {
         self.small_octets + self.main_octets
     }
 
-    /// Add a new entry; tell whether it went to the main queue.
+    /// Add a new entry; return whether it went to the main queue.
     pub fn push(&mut self, slot: u32, hash: u64, octets: usize) -> bool {
         let is_back = self.ghosts.take(hash, self.main.len() + self.small.len());
         if is_back {
@@ -80,7 +80,7 @@ impl Queues {
         is_back
     }
 
-    /// Count the memory of an entry that replaced another one of its key.
+    /// Count the memory of an entry that replaced another one with its key.
     pub fn resize(&mut self, is_in_main: bool, before: usize, after: usize) {
         let octets = if is_in_main {
             &mut self.main_octets
@@ -125,7 +125,7 @@ impl Queues {
         None
     }
 
-    /// Remove all.
+    /// Remove all entries.
     pub fn clear(&mut self) {
         self.small.clear();
         self.main.clear();
@@ -135,7 +135,7 @@ impl Queues {
     }
 }
 
-/// Hashes of keys that were evicted from the small queue, each at the place that its hash gives, with its time.
+/// Hashes of keys evicted from the small queue, each at an index given by the hash, with its eviction time.
 struct Ghosts {
     places: Box<[(u32, u32)]>, // upper half of the hash; 1 + the number of hashes added before, modulo 2^32
     count: u32,
@@ -163,7 +163,7 @@ impl Ghosts {
         *place = (half, count);
     }
 
-    /// Tell whether a hash is among the last `window` that were added, and remove it.
+    /// Return whether a hash is among the last `window` added ones, and remove it.
     fn take(&mut self, hash: u64, window: usize) -> bool {
         let now = self.count;
         let (place, half) = self.place(hash);
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn the_main_queue_goes_round_for_each_use() {
         let (mut queues, mut uses) = filled(&[2, 2, 2]);
-        // Two go over with no uses left; the third stays alone in its share of the small queue.
+        // Two entries move to the main queue with no uses left; the third stays alone in its share of the small queue.
         assert_eq!(queues.evict(&mut uses), Some(0));
         assert_eq!(uses.in_main, [0, 1]);
         uses.frequency[1] = 3;

@@ -1,22 +1,22 @@
-//! UDP segmentation (UDP_SEGMENT, "GSO"): replies of one batch that go to one client and are equally long are passed to
-//! the kernel as one message, which it cuts into datagrams, so that the way through its layers is paid once for all.
+//! UDP segmentation (UDP_SEGMENT, "GSO"): replies of one batch to one client with equal lengths are passed to the
+//! kernel as one message, which it splits into datagrams, so that the cost of its network layers is paid only once.
 //!
 //! Rule 1: all segments of a message are as long as the first, but the last one may be shorter.
 //! Rule 2: replies to one client stay in order; those to several clients may overtake each other.
-//! Rule 3: the cost of finding a client's message does not grow with the batch.  Two clients that share a place end
-//!         each other's messages, which costs time, but loses no reply.
+//! Rule 3: the cost of finding a client's message does not grow with the batch.  Two clients with the same table index
+//!         end each other's messages, which costs time, but loses no reply.
 //! Source: udp(7), UDP_SEGMENT, since Linux 4.18.
 
 use crate::system::{BATCH_LEN, Message};
 
-/// The longest segment: with its headers it fits into 1,280 octets, the least MTU of IPv6, so that hardly any path
+/// The longest segment: with its headers it fits into 1,280 octets, the minimum MTU of IPv6, so that hardly any path
 /// refuses it.
 pub const MAX_SEGMENT_LEN: usize = 1232;
-/// A message must fit into one IP packet, although the kernel cuts it.
+/// A message must fit into one IP packet, although the kernel splits it.
 const MAX_MESSAGE_LEN: usize = 65_000;
 const PLACES: usize = 128;
 
-/// The replies that leave as one message, as its segments.
+/// The replies that are sent as one message, as its segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Segments {
     first: u8,
@@ -63,9 +63,9 @@ impl Segments {
 /// The messages of a batch, in the order of their first replies.
 pub struct Segmentation {
     messages: Vec<Segments>,
-    /// By a reply's index: that of the next one of its message.
+    /// By a reply's index: the index of the next reply in its message.
     following: [Option<u8>; BATCH_LEN],
-    /// By a client's place: its newest message.
+    /// By a client's table index: its newest message.
     newest: [Option<u8>; PLACES],
 }
 
@@ -80,8 +80,8 @@ impl Default for Segmentation {
 }
 
 impl Segmentation {
-    /// Distribute so many replies to messages, `BATCH_LEN` at most; one of more than `longest` octets is a message
-    /// alone.
+    /// Distribute this many replies, at most `BATCH_LEN`, to messages; one of more than `longest` octets gets a message
+    /// of its own.
     pub fn distribute<'a>(
         &mut self,
         count: usize,
@@ -121,7 +121,8 @@ impl Segmentation {
     }
 }
 
-/// The place of a client's newest message: its port and, for IPv4, the end of its address tell most clients apart.
+/// The table index of a client's newest message: its port and, for IPv4, the end of its address differ between most
+/// clients.
 fn place(address: &[u8]) -> usize {
     let octet = |at: usize| usize::from(address.get(at).copied().unwrap_or(0));
     (octet(3) ^ octet(2).rotate_left(3) ^ octet(7)) % PLACES

@@ -23,11 +23,11 @@ pub mod slice;
 #[cfg(not(target_os = "linux"))]
 compile_error!("recvmmsg and sendmmsg are Linux calls; elsewhere hsdns uses its Python twin");
 
-/// How many datagrams a call takes; more gain nothing, for the time per datagram is the kernel's.
+/// The maximum of datagrams in a call; more gain nothing, because the time per datagram is the kernel's.
 pub const BATCH_LEN: usize = 64;
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE_LEN: usize = 64;
-/// Ten addresses with their dependencies and key; the processor itself prefetches what follows.
+/// Ten addresses with their dependencies and key; the CPU itself prefetches the rest.
 #[cfg(target_arch = "x86_64")]
 const MOST_PREFETCHED: usize = 5 * CACHE_LINE_LEN;
 
@@ -43,7 +43,7 @@ pub fn monotonic() -> u64 {
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// Load a value, or its start, into the processor's cache.
+/// Load a value, or its start, into the CPU's cache.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]

@@ -1,13 +1,13 @@
-//! The answer table: keys to entries, then negative zones.
+//! The answer table: from keys to entries, then negative zones.
 //!
-//! Rule 1: an entry answers only while all of its versions are unchanged and it has not expired; a stale one counts as absent, and stays until
-//!         its memory is needed or its key is stored again.
+//! Rule 1: an entry answers only while all of its versions are unchanged and it has not expired; a stale one counts as
+//!         missing, and stays until its memory is needed or its key is stored again.
 //! Rule 2: an entry takes precedence over a negative zone.
-//! Rule 3: readers lock once a batch; the writer (Python, which stores) holds the lock for one entry at a time.  Memory
-//!         for entries is reserved at the start, so that growing never copies all of them under the lock.
+//! Rule 3: readers lock once per batch; the writer (Python, which stores) holds the lock for one entry at a time.
+//!         Memory for entries is reserved at the start, so that growing never copies all of them under the lock.
 //! Rule 4: a reply is stored under the question that it answers, and only if none of its dependencies has changed since
 //!         it was computed: versions are compared under the lock that the readers use.
-//! Rule 5: each hit of a logging block has a record in the log ring (log.rs), over UDP and over TCP.
+//! Rule 5: each hit of a logging block adds a record to the log ring (log.rs), over UDP and over TCP.
 //! Rule 6: larger payload sizes of queries are lowered to `max_payload` of the entry or negative zone before the reply
 //!         is written.
 
@@ -33,7 +33,7 @@ use crate::versions::Versions;
 pub const MAX_DEPENDENCIES: usize = 8;
 /// The most octets of Extended DNS Errors that an entry can have.
 pub const MAX_ERRORS_LEN: usize = 1024;
-/// No entry is smaller.  Memory for so many is reserved at the start, and the kernel provides it when it is used.
+/// No entry is smaller.  Memory for this many is reserved at the start, and the kernel provides it on first use.
 const SMALLEST_ENTRY_LEN: usize = 256;
 const MOST_ENTRIES: usize = 1 << 20;
 
@@ -77,7 +77,7 @@ struct Changes {
     evicted: u64,
 }
 
-/// What a table holds and what it has done so far.
+/// The contents of a table, and its counts so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// Entries now.
@@ -94,7 +94,7 @@ pub struct Statistics {
     pub evicted: u64,
 }
 
-/// What would be a hit: an entry, or a negative zone.
+/// A hit found by peek(): an entry, or a negative zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Peeked {
     /// Whether it is an entry.
@@ -103,12 +103,12 @@ pub struct Peeked {
     pub timing: Option<Timing>,
 }
 
-/// What replies and counts depend on of a client.
+/// The properties of a client that replies and counts depend on.
 #[derive(Clone, Copy)]
 pub struct Client {
-    /// Whether the query came over IPv6; an IPv4-mapped address is IPv4.
+    /// Whether the query was received over IPv6; an IPv4-mapped address is IPv4.
     pub is_ipv6: bool,
-    /// Whether the query came over TCP.
+    /// Whether the query was received over TCP.
     pub is_tcp: bool,
     /// Nanoseconds of the monotonic clock.
     pub now: u64,
@@ -142,14 +142,14 @@ impl AnswerTable {
         }
     }
 
-    /// Have a tap take its hits, as those of a source.
+    /// Report its hits to a tap, as those of a source.
     #[must_use]
     pub fn with_tap(mut self, tap: Option<Arc<Tap>>, source: u32) -> Self {
         self.tap = tap.map(|tap| (tap, source));
         self
     }
 
-    /// The tap that takes its hits, with the source that they count for; none while it is closed.
+    /// The tap for its hits, with the source; none while it is closed.
     #[must_use]
     pub fn open_tap(&self) -> Option<(&Tap, u32)> {
         let (tap, source) = self.tap.as_ref()?;
@@ -164,12 +164,12 @@ impl AnswerTable {
         }
     }
 
-    /// Store a reply; tell whether it was.
+    /// Store a reply; return whether it was stored.
     pub fn store(&self, query: &[u8], reply: &[u8], terms: Terms) -> bool {
         self.put(query, reply, terms, false)
     }
 
-    /// Store a reply that nobody has asked for; tell whether it was.
+    /// Store a reply that no client has queried; return whether it was stored.
     pub fn renew(&self, query: &[u8], reply: &[u8], terms: Terms) -> bool {
         self.put(query, reply, terms, true)
     }
@@ -222,7 +222,7 @@ impl AnswerTable {
         Some((true, inner.put(entry, hash, room, renewed, now)))
     }
 
-    /// How often the entry of a query was used of late, valid or not; None if there is no entry.
+    /// The recent use count of a query's entry, valid or not; None if there is no entry.
     #[must_use]
     pub fn uses(&self, query: &[u8]) -> Option<u8> {
         let mut reader = Reader::default();
@@ -239,7 +239,7 @@ impl AnswerTable {
         inner.negative_zones.len() - 1
     }
 
-    /// Make a template of a reply; tell whether it is one, None if there is no such negative zone.
+    /// Make a template from a reply; return whether that is possible, None if there is no such negative zone.
     pub fn set_template(
         &self,
         negative_zone: usize,
@@ -312,8 +312,8 @@ impl AnswerTable {
         Some(out)
     }
 
-    /// What lookup() would find for a query at `now`, in nanoseconds of the monotonic clock; None for a miss.  Nothing is
-    /// counted or changed.
+    /// The result that lookup() would have for a query at `now`, in nanoseconds of the monotonic clock; None for a
+    /// miss.  Nothing is counted or changed.
     #[must_use]
     pub fn peek(&self, query: &[u8], now: u64) -> Option<Peeked> {
         let mut reader = Reader::default();
@@ -321,7 +321,7 @@ impl AnswerTable {
         self.open().peek(&query, now)
     }
 
-    /// Tell whether a query is for the name of a Service that exists in a negative zone, or of an endpoint of one.
+    /// Return whether a query is for the name of an existing Service in a negative zone, or of one of its endpoints.
     #[must_use]
     pub fn is_listed(&self, query: &[u8]) -> bool {
         let mut reader = Reader::default();
@@ -330,12 +330,12 @@ impl AnswerTable {
             .is_some_and(|query| self.open().is_listed(&query))
     }
 
-    /// Add the counts of a batch, each of whose hits has this duration.
+    /// Add the counts of a batch, with this duration for each of its hits.
     pub fn count(&self, counts: &mut BatchCounts, is_tcp: bool, nanoseconds: u64) {
         lock(&self.hit_counts).absorb(counts, is_tcp, nanoseconds);
     }
 
-    /// Let entries take at most so many octets, from the next one on that is stored.
+    /// Limit the octets of entries, beginning with the next one that is stored.
     pub fn set_capacity(&self, octets: usize) {
         self.capacity.store(octets, Ordering::Relaxed);
     }
@@ -361,7 +361,7 @@ impl AnswerTable {
         lock(&self.hit_counts).take_counts()
     }
 
-    /// What the table holds and what it has done so far.
+    /// The contents of the table, and its counts so far.
     pub fn statistics(&self) -> Statistics {
         let (entries, octets) = {
             let inner = read(&self.inner);
@@ -385,7 +385,7 @@ pub struct Reading<'a> {
     inner: RwLockReadGuard<'a, Inner>,
 }
 
-/// Where the entry of a query may be; found before it is needed, so that the memory of many is fetched at once.
+/// The possible location of a query's entry, found before it is needed, so that the memory of many is fetched at once.
 #[derive(Clone, Copy)]
 pub struct Place {
     hash: u64,
@@ -393,7 +393,7 @@ pub struct Place {
 }
 
 impl Reading<'_> {
-    /// Find where the entry of a query may be, and prefetch it.
+    /// Find the possible location of a query's entry, and prefetch it.
     #[must_use]
     pub fn locate(&self, query: &Query<'_>) -> Place {
         let hash = self.table.hasher.hash_one(query.key());
@@ -404,7 +404,7 @@ impl Reading<'_> {
         Place { hash, slot }
     }
 
-    /// Prefetch the memory that the entry at a place refers to.
+    /// Prefetch the memory that the entry at a location refers to.
     pub fn prefetch(&self, place: Place) {
         if let Some(entry) = place.slot.and_then(|slot| self.inner.slots.entry(slot)) {
             entry.prefetch(&self.table.versions);
@@ -541,7 +541,7 @@ fn nearest(negative_zones: &[NegativeZone], query: &Query<'_>) -> Option<usize> 
 }
 
 impl Inner {
-    /// Put an entry in place of another one of its key, or add it; return how many others were evicted.
+    /// Replace the entry with the same key, or add the entry; return how many others were evicted.
     fn put(
         &mut self,
         mut entry: Entry,

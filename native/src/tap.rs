@@ -1,34 +1,35 @@
-//! The tap: the last queries, or a fair share of those that came since it was emptied, for who looks into the server.
+//! The tap: the last queries, or a fair sample of those since it was emptied, for inspecting the server.
 //!
-//! Rule 1: closed it costs one relaxed load a batch.  Open it is filled under one lock a batch, after the replies were
-//!         sent, and never waits for its reader: what is taken is exchanged for an empty buffer under that lock.
+//! Rule 1: while closed, it costs one relaxed load per batch.  While open, it is locked once per batch, after the
+//!         replies were sent, and never waits for its reader: the reader exchanges the contents for an empty buffer
+//!         under that lock.
 //! Rule 2: memory is bounded: `LAST` or `SAMPLE` queries of fixed size, reserved when it is opened.
-//! Rule 3: a sample is a reservoir (algorithm R): of all queries since it was emptied each is in it with the same
-//!         probability, however they came, and the number of all of them is exact.
+//! Rule 3: a sample is a reservoir (algorithm R): each query since it was emptied is in it with the same probability,
+//!         in whatever order they arrived, and the total number of queries is exact.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::lock::lock;
 
-/// How many of the last queries it holds.
+/// The number of last queries.
 pub const LAST: usize = 1024;
-/// How many queries it takes of those since it was emptied.
+/// The size of the sample of the queries since it was emptied.
 pub const SAMPLE: usize = 256;
-/// Header, name, type and class: what is held of a query.
+/// Header, name, type and class: the stored part of a query.
 pub const MAX_QUERY_LEN: usize = 12 + 255 + 4;
 const MAX_ADDRESS_LEN: usize = 28;
 
-/// What it takes.
+/// The modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
     /// Nothing.
     #[default]
     Closed = 0,
-    /// The last queries; the oldest make room.
+    /// The last queries; new ones replace the oldest.
     Last = 1,
-    /// A fair share.
+    /// A fair sample.
     Sample = 2,
 }
 
@@ -50,16 +51,16 @@ impl Mode {
     }
 }
 
-/// A query that was answered.
+/// An answered query.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered<'a> {
     /// The query as received.
     pub query: &'a [u8],
     /// The client's socket address.
     pub address: &'a [u8],
-    /// Which listener it came to, as its owner counts them.
+    /// The number of its listener.
     pub source: u32,
-    /// Whether it came over TCP.
+    /// Whether it was received over TCP.
     pub is_tcp: bool,
     /// Whether the answer table had the reply.
     pub is_hit: bool,
@@ -67,9 +68,9 @@ pub struct Answered<'a> {
     pub flags: Option<u16>,
     /// Octets of the reply as sent.
     pub size: usize,
-    /// How long it took, in nanoseconds.
+    /// The time to the answer, in nanoseconds.
     pub elapsed: u64,
-    /// When it was answered, in nanoseconds of the monotonic clock.
+    /// The time of the answer, in nanoseconds of the monotonic clock.
     pub at: u64,
 }
 
@@ -79,9 +80,9 @@ pub struct Record {
     octets: [u8; MAX_QUERY_LEN + MAX_ADDRESS_LEN],
     query_len: u16,
     address_len: u16,
-    /// Which listener it came to.
+    /// The number of its listener.
     pub source: u32,
-    /// Whether it came over TCP.
+    /// Whether it was received over TCP.
     pub is_tcp: bool,
     /// Whether the answer table had the reply.
     pub is_hit: bool,
@@ -89,9 +90,9 @@ pub struct Record {
     pub flags: Option<u16>,
     /// Octets of the reply as sent.
     pub size: usize,
-    /// How long it took, in nanoseconds.
+    /// The time to the answer, in nanoseconds.
     pub elapsed: u64,
-    /// When it was answered, in nanoseconds of the monotonic clock.
+    /// The time of the answer, in nanoseconds of the monotonic clock.
     pub at: u64,
 }
 
@@ -144,7 +145,7 @@ impl Record {
 pub struct Tap {
     mode: AtomicU8,
     filling: Mutex<Buffer>,
-    /// What take() reads, and gives the workers in place of what it takes next.
+    /// The buffer that take() reads, and exchanges for the one that workers fill next.
     spare: Mutex<Vec<Record>>,
 }
 
@@ -157,19 +158,19 @@ struct Buffer {
 }
 
 impl Tap {
-    /// Tell whether it takes anything.
+    /// Return whether it is open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.mode.load(Ordering::Relaxed) != Mode::Closed as u8
     }
 
-    /// What it takes.
+    /// The mode.
     #[must_use]
     pub fn mode(&self) -> Mode {
         Mode::of(self.mode.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// Take something else from now on; what it holds is dropped, so that the caller takes it before.
+    /// Set the mode; the contents are dropped, so the caller takes them before.
     pub fn set_mode(&self, mode: Mode) {
         let records = vec![Record::EMPTY; mode.room()];
         let mut spare = lock(&self.spare); // before the other one, as in take()
@@ -184,7 +185,7 @@ impl Tap {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
-    /// Add the answers of a batch.
+    /// Add the queries of a batch.
     pub fn push<'a>(&self, answers: impl IntoIterator<Item = Answered<'a>>) {
         let mut buffer = lock(&self.filling);
         for each in answers {
@@ -192,7 +193,7 @@ impl Tap {
         }
     }
 
-    /// Take what it holds, oldest first, with the number of all queries since the last call.
+    /// Remove and return the contents, oldest first, with the number of all queries since the last call.
     pub fn take<T>(&self, convert: impl FnMut(&Record) -> T) -> (u64, Vec<T>) {
         let mut spare = lock(&self.spare);
         let (seen, mode) = {

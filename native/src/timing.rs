@@ -1,25 +1,25 @@
-//! The time of a timed reply: one that `cache` has stored, whose TTL is counted down.
+//! The times of a timed reply: one that `cache` has stored, and whose TTL decreases.
 //!
-//! Rule 1: the TTL and its end are those of hsdns/plugins/cache/store.py at the same time, so that a reply of the table
-//!         is the one that the chain would send.
+//! Rule 1: the TTL and its end are those of hsdns/plugins/cache/store.py at the same time, so that the table's reply
+//!         equals that of the chain.
 
-/// In a second.
+/// Nanoseconds in a second.
 pub const NANOSECONDS: u64 = 1_000_000_000;
 
-/// When a reply was stored by `cache`, its TTL then, and from when on it is no hit; nanoseconds of the monotonic clock.
-/// A TTL of 0 stands for records whose TTLs stay as they are.
+/// When `cache` has stored a reply, its TTL then, and when it expires; nanoseconds of the monotonic clock. A TTL of 0
+/// means that the TTLs of the records do not change.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
     /// When it was stored.
     pub stored: u64,
     /// The TTL that it had then, in seconds.
     pub ttl: u32,
-    /// From when on it is no hit.
+    /// When it expires.
     pub expires: u64,
 }
 
 impl Timing {
-    /// The seconds that are left, None if the reply has expired; 0 where TTLs stay.
+    /// The remaining seconds, None if the reply has expired; 0 if TTLs do not change.
     #[must_use]
     pub fn left(&self, now: u64) -> Option<u32> {
         if now >= self.expires {

@@ -1,20 +1,20 @@
-//! Version counters, by which a stored reply is found stale.
+//! Version counters, which show whether a stored reply is stale.
 //!
-//! Rule 1: an event bumps the counters of all that it touches, after the data changed and before any reply is computed
-//!         from them.
+//! Rule 1: an event increments the counters of all data that it changes, after the change and before any reply is
+//!         computed from the new data.
 //! Rule 2: an entry has the values of its counters that were read before its data, and is a hit only while all are the
 //!         same.  So a reply that is stored late cannot be a hit after the event, and an event costs nothing per name.
 //! Rule 3: an entry that is found valid stores the number of all changes so far: until the next change its counters,
 //!         which are spread over memory, need not be read.
-//! Rule 4: counters speak for a store only while its writer follows the cluster, which it shows by renewing a lease.
-//!         What depends on counters is a miss once the lease has ended.
-//! Rule 5: an index is a hash and stands for many things; a collision costs a miss, never a stale answer.
+//! Rule 4: counters are valid for a store only while its writer follows the cluster, which it shows by renewing a
+//!         lease.  Replies that depend on counters are misses after the lease has ended.
+//! Rule 5: an index is a hash and represents many things; a collision costs a miss, never a stale answer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::system::prefetch;
 
-/// How many counters there are: 512 KiB, and few collisions among some thousand Services.
+/// The number of counters: 512 KiB, and few collisions among some thousand Services.
 pub const SIZE: usize = 65_536;
 
 /// Counters shared by all tables and workers of a process.
@@ -72,7 +72,7 @@ impl Versions {
         }
     }
 
-    /// Make stale what depends on a counter.
+    /// Invalidate the replies that depend on a counter.
     pub fn bump(&self, index: u16) {
         self.counters[usize::from(index)].fetch_add(1, Ordering::Release);
         // After the counter: a thread that sees the new number also sees the counter.
@@ -91,18 +91,18 @@ impl Versions {
         self.counters[usize::from(index)].load(Ordering::Acquire)
     }
 
-    /// Tell whether a counter has not moved.
+    /// Return whether a counter has not changed.
     #[must_use]
     pub fn is_unchanged(&self, dependency: Dependency) -> bool {
         self.read(dependency.index) == dependency.value
     }
 
-    /// Let what depends on counters count until `end`, in nanoseconds of the monotonic clock.
+    /// Let replies that depend on counters be valid until `end`, in nanoseconds of the monotonic clock.
     pub fn renew_lease(&self, end: u64) {
         self.lease_end.store(end, Ordering::Release);
     }
 
-    /// Tell whether what depends on counters counts; always without a lease.
+    /// Return whether replies that depend on counters are valid; always without a lease.
     #[must_use]
     pub fn is_leased(&self, now: u64) -> bool {
         now < self.lease_end.load(Ordering::Relaxed)

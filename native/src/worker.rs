@@ -1,11 +1,11 @@
 //! A thread around a batch: it waits in recvmmsg, and runs no Python.
 //!
-//! Rule 1: the socket outlives configurations: a datagram received after the table was exchanged is answered from the
+//! Rule 1: the socket outlives configurations: a datagram received after the table was replaced is answered from the
 //!         new one.
-//! Rule 2: a worker ends with stop() or when its socket is closed, and otherwise never.  A panic is counted, its batch
-//!         is lost, and the loop goes on; a worker that had ended would lose a share of the port's traffic.
-//! Rule 3: it checks for stop() at most every `PATIENCE`, for nothing else wakes a thread in recvmmsg without harm to
-//!         the socket.
+//! Rule 2: a worker ends only with stop() or when its socket is closed.  A panic is counted, its batch is lost, and the
+//!         loop continues, because without the worker a share of the port's traffic would be lost.
+//! Rule 3: it checks for stop() at most every `PATIENCE`, because nothing else wakes a thread in recvmmsg without harm
+//!         to the socket.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -31,7 +31,7 @@ pub struct Worker {
     wildcard: bool,
     index: usize,
     queue: Arc<MissQueue>,
-    /// For names of Services that exist, which are not many; without it they wait with the others.
+    /// For names of existing Services, which are not many; without it they wait with the others.
     first: Option<Arc<MissQueue>>,
     table: Mutex<Option<Arc<AnswerTable>>>,
     stopped: AtomicBool,
@@ -56,7 +56,7 @@ impl Worker {
         }
     }
 
-    /// Have names of Services that exist wait in a queue of their own.
+    /// Let names of existing Services wait in a queue of their own.
     #[must_use]
     pub fn with_first(self, first: Option<Arc<MissQueue>>) -> Self {
         Self { first, ..self }
@@ -108,7 +108,7 @@ impl Worker {
     fn serve(&self, batch: &mut Batch) -> io::Result<()> {
         match batch.receive(true) {
             Ok(received) => {
-                // Read after the wait: the table may have been exchanged meanwhile.
+                // Read after the wait: the table may have been replaced meanwhile.
                 let table = lock(&self.table).clone();
                 batch.answer(table.as_deref(), received);
                 match &self.first {
@@ -127,7 +127,7 @@ impl Worker {
     }
 }
 
-/// Send replies with the control messages of their queries, made into those of replies.
+/// Send replies, with control messages made from those of their queries.
 pub fn send_replies<'a>(
     meter: &Meter,
     sender: &mut Sender,

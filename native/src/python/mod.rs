@@ -1,8 +1,8 @@
 //! The classes of the extension module; hsdns/fastpath/_native.pyi documents their parameters and results.
 //!
 //! Rule 1: nothing is decided here; arguments and results are converted.
-//! Rule 2: only Worker.run(), LoadSender (run() and feed(), which wait) and what reads many events of an API server
-//!         release the GIL: all else takes less time than acquiring it again might.
+//! Rule 2: only Worker.run(), LoadSender (run() and feed(), which wait) and the parsers of many events of an API server
+//!         release the GIL: everything else takes less time than acquiring it again might.
 
 mod labels;
 mod load;
@@ -160,7 +160,7 @@ impl<'py> FromPyObject<'_, 'py> for Index {
     }
 }
 
-/// HitCounts that events bump and entries depend on.
+/// HitCounts that events increment and entries depend on.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
 struct Versions {
     inner: Arc<versions::Versions>,
@@ -179,7 +179,7 @@ impl Versions {
         }
     }
 
-    /// Make stale what depends on a counter.
+    /// Invalidate the replies that depend on a counter.
     fn bump(&self, index: Index) {
         self.inner.bump(index.0);
     }
@@ -189,7 +189,7 @@ impl Versions {
         self.inner.read(index.0)
     }
 
-    /// Let what depends on counters count until `end`, in monotonic seconds.
+    /// Let replies that depend on counters be valid until `end`, in monotonic seconds.
     fn renew_lease(&self, end: f64) {
         self.inner.renew_lease((end * 1e9) as u64); // saturates
     }
@@ -210,7 +210,7 @@ impl ClusterNames {
         }
     }
 
-    /// Whether absence means NXDOMAIN.
+    /// Whether an unlisted name is NXDOMAIN.
     #[getter]
     fn open(&self) -> bool {
         self.inner.is_open()
@@ -264,12 +264,12 @@ impl ClusterNames {
         self.inner.remove_labels(namespace, name, labels);
     }
 
-    /// Tell whether there is such a namespace.
+    /// Return whether there is such a namespace.
     fn has_namespace(&self, label: &[u8]) -> bool {
         self.inner.has_namespace(label)
     }
 
-    /// Tell whether there is such a Service.
+    /// Return whether there is such a Service.
     fn has_service(&self, namespace: &[u8], name: &[u8]) -> bool {
         self.inner.has_service(namespace, name)
     }
@@ -303,7 +303,7 @@ fn nanoseconds(seconds: f64) -> u64 {
 
 //----- Tap -------------------------------------------------------------------
 
-/// The last queries, or a fair share of them.
+/// The last queries, or a fair sample of them.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
 struct Tap {
     inner: Arc<tap::Tap>,
@@ -318,7 +318,7 @@ impl Tap {
         }
     }
 
-    /// What it takes.
+    /// The mode.
     #[getter]
     fn mode(&self) -> u8 {
         self.inner.mode() as u8
@@ -332,7 +332,7 @@ impl Tap {
         Ok(())
     }
 
-    /// Add an answer of the chain.
+    /// Add a query that the chain has answered.
     #[pyo3(signature = (query, address, *, source, flags, size, seconds, at, is_tcp))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn push(
@@ -359,7 +359,7 @@ impl Tap {
         }]);
     }
 
-    /// Take what it holds, with the number of all since the last call.
+    /// Remove and return the contents, with the number of all queries since the last call.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<(u64, Bound<'py, PyList>)> {
         let taken = PyList::empty(py);
         let class = TAP_RECORD.class(py)?;
@@ -455,12 +455,12 @@ impl AnswerTable {
         })
     }
 
-    /// Tell whether a query is for the name of a Service that exists, or of an endpoint of one.
+    /// Return whether a query is for the name of an existing Service, or of one of its endpoints.
     fn is_listed(&self, query: &[u8]) -> bool {
         self.inner.is_listed(query)
     }
 
-    /// Return how often the entry of a query was used of late, None if there is no entry.
+    /// Return the recent use count of a query's entry, None if there is no entry.
     fn uses(&self, query: &[u8]) -> Option<u8> {
         self.inner.uses(query)
     }
@@ -500,7 +500,7 @@ impl AnswerTable {
         Ok(self.inner.add_negative_zone(negative_zone))
     }
 
-    /// Make a template of a reply; False if it cannot be one.
+    /// Make a template from a reply; False if it cannot be one.
     fn set_template(
         &self,
         negative_zone: usize,
@@ -533,7 +533,7 @@ impl AnswerTable {
         Some(PyBytes::new(py, &reply))
     }
 
-    /// Tell what lookup() would find, without counting or changing anything.
+    /// Return the result that lookup() would have, without counting or changing anything.
     #[pyo3(signature = (query, *, now))]
     fn peek<'py>(
         &self,
@@ -553,7 +553,7 @@ impl AnswerTable {
         Ok(Some(class.call1((found.is_entry, stored, expires))?))
     }
 
-    /// Let entries take at most so many octets, from the next one on that is stored.
+    /// Limit the octets of entries, beginning with the next one that is stored.
     fn set_capacity(&self, octets: usize) {
         self.inner.set_capacity(octets);
     }
@@ -570,7 +570,7 @@ impl AnswerTable {
             .collect()
     }
 
-    /// Take the oldest records out of the log ring, at most so many.
+    /// Remove and return the oldest records of the log ring, at most this many.
     fn take_log<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
         let taken = PyList::empty(py);
         let class = LOG_RECORD.class(py)?;
@@ -592,18 +592,18 @@ impl AnswerTable {
         Ok(taken)
     }
 
-    /// Empty the log ring, and return how many records there were.
+    /// Empty the log ring, and return the number of its records.
     fn discard_log(&self, py: Python<'_>) -> usize {
         py.detach(|| self.inner.log().discard())
     }
 
-    /// How many hits were not logged because the log ring was full.
+    /// The number of hits that were not logged because the log ring was full.
     #[getter]
     fn log_drops(&self) -> u64 {
         self.inner.log().dropped()
     }
 
-    /// What the table holds and what it has done so far.
+    /// The contents of the table, and its counts so far.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let now = self.inner.statistics();
         TABLE_STATISTICS.class(py)?.call1((

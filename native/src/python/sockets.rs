@@ -81,7 +81,7 @@ impl Batch {
         });
     }
 
-    /// What was received and sent so far.
+    /// The number of datagrams received and sent so far.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let now = self.meter.statistics();
         let counts = (now.received, now.sent, now.batches, now.send_errors);
@@ -135,7 +135,7 @@ impl Worker {
             .send(replies.len(), |index| message(&replies[index]));
     }
 
-    /// What was received and sent so far.
+    /// The number of datagrams received and sent so far.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let now = self.inner.statistics();
         WORKER_STATISTICS.class(py)?.call1((
@@ -170,7 +170,7 @@ impl MissQueue {
         self.inner.fileno()
     }
 
-    /// Change the capacity; the clients with most misses lose their newest ones, down to one each.
+    /// Change the capacity; drops the newest misses of the clients with the most, down to one each.
     fn set_capacity(&self, capacity: usize) {
         self.inner.set_capacity(capacity);
     }
@@ -186,7 +186,7 @@ impl MissQueue {
         self.inner.offer(worker, packets);
     }
 
-    /// Take the next misses, at most so many.
+    /// Remove and return the next misses, at most this many.
     fn take<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
         let taken = PyList::empty(py);
         for waiting in self.inner.take(most) {
@@ -197,7 +197,7 @@ impl MissQueue {
         Ok(taken)
     }
 
-    /// Give the client of the last miss its turn back, unless it has none left or another client has come since.
+    /// Serve the client of the last miss first again, unless it has no more or another client has joined since.
     fn give_turn_back(&self) {
         self.inner.give_turn_back();
     }
@@ -206,7 +206,7 @@ impl MissQueue {
         self.inner.len()
     }
 
-    /// How many misses were dropped.
+    /// The number of dropped misses.
     #[getter]
     fn dropped(&self) -> u64 {
         self.inner.dropped()

@@ -1,7 +1,7 @@
 //! recvmmsg: a batch of datagrams, each with its client's address and its control messages.
 //!
-//! Rule 1: what the kernel writes to is one allocation that does not move, reached through one pointer; how much of
-//!         it is read is bounded by the lengths that the kernel returned and by the buffers.
+//! Rule 1: the kernel writes to one allocation that does not move, reached through one pointer; reads are bounded by
+//!         the lengths that the kernel returned and by the buffers.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -12,9 +12,10 @@ use libc::{c_void, iovec, mmsghdr};
 
 use super::BATCH_LEN;
 
-/// How many octets of a query are received: one more than the longest that is answered.
+/// The received octets of a query: one more than the longest that is answered.
 pub const QUERY_LEN: usize = 4097;
-/// The distance of queries: whole cache lines, and not a power of two, or all would share the same sets of the cache.
+/// The distance between queries: whole cache lines, and not a power of two, or all would share the same sets of the
+/// cache.
 const STRIDE: usize = 65 * 64;
 const ADDRESS_LEN: usize = 32; // a sockaddr_in6 has 28
 const CONTROL_WORDS: usize = 16; // an IPV6_PKTINFO message has 40 octets
@@ -38,7 +39,7 @@ pub struct Receiver {
 // SAFETY: the pointers lead to an allocation that this value owns alone.
 unsafe impl Send for Receiver {}
 
-/// A datagram as the kernel gave it.
+/// A datagram as received from the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// Its octets, the first `QUERY_LEN` at most.
@@ -83,7 +84,7 @@ impl Receiver {
         }
     }
 
-    /// Receive what has arrived, return the number of datagrams; with `wait` wait for the first one.
+    /// Receive the waiting datagrams, and return their number; with `wait` wait for the first one.
     ///
     /// # Errors
     /// The kernel's error; the datagrams of the previous call are gone in any case.

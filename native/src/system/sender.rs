@@ -1,10 +1,11 @@
-//! sendmmsg: replies in batches, equally long ones to one client as one message (segmentation.rs).
+//! sendmmsg: replies in batches, those of equal length to one client as one message (segmentation.rs).
 //!
-//! Rule 1: what the kernel reads is borrowed for the length of the call.
-//! Rule 2: the replies of a message that the kernel refuses are sent one by one.  If that works, segments of that
-//!         length are not tried again on this socket: a device without checksum offload or a short path refuses them
-//!         (EIO, EINVAL, EMSGSIZE).
-//! Rule 3: a kernel without UDP_SEGMENT is given no segments: it would ignore the option and send one long datagram.
+//! Rule 1: memory that the kernel reads is borrowed for the length of the call.
+//! Rule 2: if the kernel refuses a message, its replies are sent one by one.  If that works, segments of that length
+//!         are not tried again on this socket: a device without checksum offload or a path with a small MTU refuses
+//!         them (EIO, EINVAL, EMSGSIZE).
+//! Rule 3: a kernel without UDP_SEGMENT is given no segments, because it would ignore the option and send one long
+//!         datagram.
 
 use std::io;
 use std::mem::zeroed;
@@ -19,7 +20,7 @@ use crate::lock::lock;
 use crate::segmentation::{MAX_SEGMENT_LEN, Segmentation};
 
 /// In a smaller batch each reply is a message: there is nothing to save, and a packet capture on this machine, which
-/// shows a message as one datagram, shows both replies to a resolver that asks for A and AAAA.
+/// shows a message as one datagram, shows both replies to a resolver that queries A and AAAA.
 const LEAST_TO_SEGMENT: usize = 16;
 const CMSG_HEADER_LEN: usize = size_of::<libc::cmsghdr>();
 const WORD_LEN: usize = size_of::<usize>();
@@ -37,7 +38,7 @@ pub struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Tell whether another one has the same client and leaves from the same address.
+    /// Return whether another one has the same client and is sent from the same address.
     #[must_use]
     pub fn has_way_of(&self, other: &Message<'_>) -> bool {
         self.address == other.address && self.control == other.control
@@ -59,7 +60,7 @@ pub struct Sender {
 unsafe impl Send for Sender {}
 
 impl Sender {
-    /// Send so many messages without waiting; return how many were sent.  `lost` is called for others: errno, count.
+    /// Send this many messages without waiting; return how many were sent.  `lost` is called for others: errno, count.
     pub fn send<'a>(
         &mut self,
         fd: RawFd,
@@ -218,7 +219,7 @@ impl SegmentControl {
     }
 }
 
-/// How many replies a message holds.
+/// The number of replies in a message.
 #[allow(clippy::unnecessary_cast)] // with musl msg_iovlen has 32 bits
 fn replies_of(header: &mmsghdr) -> usize {
     header.msg_hdr.msg_iovlen as usize
@@ -232,7 +233,7 @@ fn set_control(header: &mut msghdr, control: &[u8]) {
     header.msg_controllen = control.len() as _;
 }
 
-/// The longest segment that the kernel takes on this socket; 0 if it has no UDP_SEGMENT.
+/// The longest segment that the kernel accepts on this socket; 0 if it has no UDP_SEGMENT.
 fn longest_segment(fd: RawFd) -> usize {
     let mut value: c_int = 0;
     let mut len = size_of_val(&value) as libc::socklen_t;
@@ -243,7 +244,7 @@ fn longest_segment(fd: RawFd) -> usize {
     if found { MAX_SEGMENT_LEN } else { 0 }
 }
 
-/// Send a reply that the kernel refused in fragments if it is too long for the path, else call `lost`; tell whether it
+/// Send a reply that the kernel refused in fragments if it exceeds the path MTU, else call `lost`; return whether it
 /// was sent.
 fn send_refused(
     fd: RawFd,
@@ -262,11 +263,11 @@ fn errno_now() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Held while a socket allows fragments, or another thread that sends such a reply would forbid them too early.
+/// Held while a socket allows fragments; otherwise another thread that sends such a reply could forbid them too early.
 static IN_FRAGMENTS: Mutex<()> = Mutex::new(());
 
-/// Send a reply longer than the path's MTU from a socket that forbids fragments (hsdns/fastpath/fragments.py); tell
-/// whether it was sent.  Replies that other threads send meanwhile are short enough.
+/// Send a reply longer than the path MTU from a socket that forbids fragments (hsdns/fastpath/fragments.py); return
+/// whether it was sent.  Replies that other threads send meanwhile are short enough to need no fragments.
 fn send_in_fragments(fd: RawFd, message: &msghdr) -> bool {
     let _alone = lock(&IN_FRAGMENTS);
     set_mtu_discovery(fd, libc::IP_PMTUDISC_WANT);

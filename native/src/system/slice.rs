@@ -1,20 +1,20 @@
-//! How long the kernel lets this thread run before another one that waits: its slice.
+//! The slice of this thread: how long the kernel runs a thread before another one that waits.
 //!
-//! Rule 1: a thread with a shorter slice than the one that runs is let in as soon as it wakes (Linux 6.12 and later).
-//!         It gets no more of the processor than the others over time.
-//! Rule 2: only a thread of the normal policy is changed, and nothing else of it; where the kernel refuses or does not
-//!         know this, nothing happens.
+//! Rule 1: a thread with a shorter slice than the running one is scheduled as soon as it wakes (Linux 6.12 and later).
+//!         Over time it gets no more of the CPU than others.
+//! Rule 2: only a thread of the normal scheduling policy is changed, and only its slice; if the kernel refuses or does
+//!         not support this, nothing happens.
 //!
 //! Source: `sched_setattr`(2); Linux 6.12 kernel/sched/syscalls.c, `__setparam_fair`.
 
 use libc::{SYS_sched_getattr, SYS_sched_setattr, c_long, sched_attr};
 
-/// Nanoseconds: the shortest that the kernel takes.
+/// Nanoseconds: the shortest that the kernel accepts.
 pub const SHORTEST: u64 = 100_000;
 const THIS_THREAD: c_long = 0;
 const NO_FLAGS: c_long = 0;
 
-/// Have this thread run soon after it wakes, also beside one that computes; return whether the kernel took that.
+/// Let this thread run soon after it wakes, also beside one that computes; return whether the kernel accepted that.
 pub fn shorten() -> bool {
     let Some(mut attributes) = attributes() else {
         return false;
@@ -34,7 +34,7 @@ pub fn shorten() -> bool {
     }
 }
 
-/// Nanoseconds of this thread's slice; 0 where the kernel has none for each thread, None where it does not tell.
+/// Nanoseconds of this thread's slice; 0 if the kernel has none for each thread, None if it does not report it.
 #[must_use]
 pub fn length() -> Option<u64> {
     attributes().map(|found| found.sched_runtime)

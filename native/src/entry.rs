@@ -1,7 +1,7 @@
 //! One stored reply: its records, the counters that they were computed from, and its use count.
 //!
 //! Rule 1: dependencies, key and records are one block of octets, because each further place in memory costs a cache
-//!         miss. The question is not stored: it is copied from each query.
+//!         miss.  The question is not stored: it is copied from each query.
 //! Rule 2: owners may point into the question, which has the same length for every query of the key; RDATA never does
 //!         (hsdns/wire/encode.py, rule 2).
 //! Rule 3: a timed reply is one that `cache` has stored.  All its records have one TTL, the seconds left, which is

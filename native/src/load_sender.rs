@@ -1,18 +1,19 @@
-//! Sends the queries of a load test when they are due and notes what becomes of them: the twin of
-//! hsdns/load/sender.py, whose rules are these.
+//! Sends the queries of a load test at their planned times and records their outcomes: the twin of
+//! hsdns/load/sender.py, which has the same rules.
 //!
 //! ```text
 //! --> feed.rs         the schedule, in pieces that Python makes ahead of time
-//!     --> load_sender.rs  what is due is sent, what has arrived is taken     (in_flight.rs: by socket and ID)
+//!     --> load_sender.rs  sends due queries, reads arrived replies           (in_flight.rs: by socket and ID)
 //!         --> messages.rs     outcomes, new replies and counts, in frames    (counts.rs)
 //!     --> sockets.rs      the sockets, the pipe and the clock
 //! ```
 //!
-//! Rule 1: what is due is sent at the next turn, whatever has been answered so far; nothing is skipped and nothing
+//! Rule 1: a due query is sent in the next iteration, whatever has been answered so far; no query is skipped, and none
 //!         waits for a reply.
-//! Rule 2: what is late is sent late, and both times are noted.  A query is sent when the call that sent it returns.
-//! Rule 3: no reply is read beyond its ID and flags, so that none can do harm.
-//! Rule 4: no clock and no socket here: `World` has them, and tests have a world of their own.
+//! Rule 2: a late query is still sent, and both times are recorded.  A query counts as sent when the system call that
+//!         sends it returns.
+//! Rule 3: of a reply only its ID and flags are read, so that no reply can do harm.
+//! Rule 4: this file has no clock and no socket: `World` has them, and tests have a world of their own.
 
 pub mod counts;
 pub mod feed;
@@ -26,34 +27,34 @@ use feed::{Feed, Next, Schedule};
 use in_flight::{InFlight, Waiting};
 use messages::{LOST, Messages, NOT_SENT};
 
-/// Queries sent in one turn, the most that one call of the system sends.
+/// Queries sent in one iteration, the maximum of one system call.
 pub const MOST: usize = 16;
 /// Nanoseconds between two reports of outcomes.
 const REPORT_EVERY: i64 = 20_000_000;
 /// Nanoseconds between two reports of counts alone.
 const COUNTS_EVERY: i64 = 100_000_000;
-/// Nanoseconds before a query is due from which nothing is waited for.
+/// Nanoseconds before a query is due in which the sender does not sleep.
 const SPIN: i64 = 60_000;
-/// Nanoseconds that are waited for at once.
+/// The longest wait in nanoseconds.
 const LONGEST: i64 = 50_000_000;
-/// Nanoseconds after which a schedule that is not there yet is asked for again.
+/// Nanoseconds between two checks for a schedule that is not there yet.
 const NOT_YET: i64 = 100_000;
 /// Octets before the question of a message.
 const HEADER_LEN: usize = 12;
 
-/// The clock, the sockets and the process that counts.
+/// The clock, the sockets and the counting process.
 pub trait World {
     /// Nanoseconds of the monotonic clock.
     fn clock(&mut self) -> i64;
-    /// Wait at most so many nanoseconds for a reply, and add the sockets that have one to `ready`; false: it is over.
+    /// Wait at most this many nanoseconds for a reply, and add the sockets with one to `ready`; false: the run is over.
     fn wait(&mut self, nanoseconds: i64, ready: &mut Vec<usize>) -> bool;
-    /// Send the datagrams; add the places of those that could not be sent to `refused`.
+    /// Send the datagrams; add the indexes of those that could not be sent to `refused`.
     fn send(&mut self, socket: usize, datagrams: &Datagrams, refused: &mut Vec<usize>);
-    /// Receive some datagrams, in place of those before; return their number and whether there may be more.
+    /// Receive some datagrams, in place of the previous ones; return their number and whether there may be more.
     fn receive(&mut self, socket: usize) -> (usize, bool);
-    /// One of the datagrams that were received last.
+    /// One of the datagrams of the last call of receive().
     fn datagram(&self, index: usize) -> &[u8];
-    /// Give messages to the process that counts, and empty them as far as it takes them.
+    /// Pass messages to the counting process, and remove the octets that it accepts.
     fn emit(&mut self, messages: &mut Vec<u8>);
 }
 
@@ -76,7 +77,7 @@ impl Datagrams {
         self.ends.push(self.octets.len());
     }
 
-    /// How many there are.
+    /// The number of datagrams.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -99,23 +100,23 @@ impl Datagrams {
     }
 }
 
-/// What a sender is to do.
+/// The parameters of a run.
 pub struct Settings {
     /// Queries without their IDs.
     pub queries: Vec<Box<[u8]>>,
-    /// The kind of each query; empty if nothing is to be counted.
+    /// The kind of each query; empty if nothing is counted here.
     pub kinds: Vec<u32>,
-    /// The ID that each socket begins with.
+    /// The first ID of each socket.
     pub first_ids: Vec<u16>,
-    /// Nanoseconds that a query waits for its reply.
+    /// The timeout of a query in nanoseconds.
     pub timeout: i64,
     /// How many queries may wait at once; 0: as many as there are IDs.
     pub window: usize,
-    /// Whether replies are wanted.
+    /// Whether the counting process wants replies.
     pub replies: bool,
 }
 
-/// A query that is sent in this turn.
+/// A query that is sent in this iteration.
 struct Leaving {
     socket: usize,
     query_id: u16,
@@ -162,7 +163,7 @@ impl LoadSender {
         }
     }
 
-    /// Send everything, and wait for the last replies; `begin` is the time at which the schedule begins.
+    /// Send all queries, and wait for the last replies; `begin` is the start time of the schedule.
     pub fn run(&mut self, begin: i64, world: &mut impl World) {
         self.reported = begin;
         self.messages.begin(begin);
@@ -198,12 +199,12 @@ impl LoadSender {
         self.schedule.close();
     }
 
-    /// What has been told to nobody yet.
+    /// The octets that have not been passed on yet.
     pub fn messages(&mut self) -> &mut Vec<u8> {
         self.messages.octets()
     }
 
-    /// Send what is due, at most `MOST`.
+    /// Send the due queries, at most `MOST`.
     fn send(&mut self, begin: i64, now: i64, world: &mut impl World) {
         self.leaving.clear();
         while self.leaving.len() < MOST {
@@ -230,7 +231,7 @@ impl LoadSender {
         }
     }
 
-    /// Send queries that leave from one socket.
+    /// Send queries from one socket.
     fn send_from(&mut self, socket: usize, at: usize, end: usize, world: &mut impl World) {
         self.datagrams.clear();
         for each in &self.leaving[at..end] {

@@ -1,8 +1,8 @@
 //! Counts of outcomes by second of the schedule and by kind of question, for hsdns/load/results.py.
 //!
 //! Rule 1: the slots are those of hsdns/load/histogram.py, so that nothing is rounded twice.
-//! Rule 2: only what has been counted since the last report is told, in records of RECORD_LEN octets: what is counted,
-//!         the number of the second or kind, a slot or an rcode, and how many.
+//! Rule 2: a report has only the counts since the previous one, in records of RECORD_LEN octets: what is counted, the
+//!         number of the second or kind, a slot or an rcode, and the count.
 
 use hashbrown::HashTable;
 
@@ -17,7 +17,7 @@ const DIGITS: u32 = 11;
 const TC: u16 = 0x0200;
 const RCODE: u16 = 0x000F;
 
-/// What is counted of a second or a kind.
+/// The counted properties of a second or a kind.
 #[derive(Clone, Copy)]
 enum What {
     Lateness = 0,
@@ -28,7 +28,7 @@ enum What {
     Truncated = 5,
 }
 
-/// Added to what is counted of a kind; the rest is of a second.
+/// Added to the property if the count is of a kind; otherwise it is of a second.
 const OF_KIND: u8 = 8;
 
 /// Counts since the last report.
@@ -38,7 +38,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Count an outcome of a query of a kind; `planned` is from the begin.
+    /// Count an outcome of a query of a kind; `planned` is counted from the start.
     pub fn add(&mut self, kind: u32, planned: i64, waiting: &Waiting, received: i64, flags: u16) {
         let second = u32::try_from(planned / SECOND).unwrap_or(u32::MAX);
         let places = [(0, second), (OF_KIND, kind)];
@@ -75,19 +75,19 @@ impl Counts {
         entry.or_insert((key, 0)).get_mut().1 += 1;
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether there is nothing to report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// How many octets tell it.
+    /// The octets of the report.
     #[must_use]
     pub fn len(&self) -> usize {
         self.cells.len() * RECORD_LEN
     }
 
-    /// Tell it, and begin again.
+    /// Write the report, and reset the counts.
     pub fn take(&mut self, octets: &mut Vec<u8>) {
         for (key, count) in self.cells.drain() {
             octets.push((key >> 64) as u8);
@@ -98,7 +98,7 @@ impl Counts {
     }
 }
 
-/// The slot of a value; negative ones are in that of 0.
+/// The slot of a value; negative values are in the slot of 0.
 #[must_use]
 pub fn slot_of(value: i64) -> u32 {
     let value = u64::try_from(value).unwrap_or(0);
@@ -109,7 +109,7 @@ pub fn slot_of(value: i64) -> u32 {
     (shift << (DIGITS - 1)) + (value >> shift) as u32
 }
 
-/// Keys are small numbers that nobody chooses: multiplication spreads them over the high and the low bits.
+/// Keys are small numbers that no client chooses: multiplication distributes them over the high and the low bits.
 fn hash(key: u128) -> u64 {
     let mixed =
         ((key >> 32) as u64 ^ (key as u64).rotate_left(40)).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -1,7 +1,7 @@
 //! The schedule of a load test, in pieces that another thread makes ahead of time.
 //!
 //! Rule 1: the sender takes the lock once for each piece, and while it waits for one.
-//! Rule 2: who feeds waits while there are AHEAD queries, and is told when no more are wanted.
+//! Rule 2: the feeding thread waits while there are AHEAD queries, and is told when no more are wanted.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,25 +10,25 @@ use std::time::Duration;
 
 use crate::lock::lock;
 
-/// Queries that are held at most, but for one piece: 24 MB.
+/// The maximum of waiting queries, not counting one piece: 24 MB.
 pub const AHEAD: usize = 1 << 21;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Some queries.
+/// A piece of the schedule.
 #[derive(Default)]
 pub struct Piece {
-    /// When each is due, in nanoseconds from the begin; they never fall.
+    /// When each query is due, in nanoseconds from the start, in ascending order.
     pub times: Vec<i64>,
-    /// The number of the question of each.
+    /// The number of each query's question.
     pub questions: Vec<u32>,
 }
 
 /// When the next query is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// In nanoseconds from the begin.
+    /// In nanoseconds from the start.
     Due(i64),
-    /// That has not been made yet.
+    /// Not made yet.
     NotYet,
     /// There is none.
     Over,
@@ -42,7 +42,7 @@ struct State {
     is_over: bool,
 }
 
-/// Pieces on their way to the sender.
+/// The pieces between the feeding thread and the sender.
 #[derive(Default)]
 pub struct Feed {
     state: Mutex<State>,
@@ -67,18 +67,18 @@ impl Feed {
         }
     }
 
-    /// That was the last piece.
+    /// Mark the end of the schedule.
     pub fn end(&self) {
         lock(&self.state).is_whole = true;
     }
 
-    /// No more are wanted.
+    /// Refuse further pieces.
     pub fn close(&self) {
         lock(&self.state).is_over = true;
     }
 }
 
-/// The schedule as the sender takes it.
+/// The sender's side of the schedule.
 pub struct Schedule {
     feed: Arc<Feed>,
     piece: Piece,
@@ -86,7 +86,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// What is fed.
+    /// The pieces that are shared with the feeding thread.
     #[must_use]
     pub fn new(feed: Arc<Feed>) -> Self {
         Self {
@@ -116,14 +116,14 @@ impl Schedule {
         }
     }
 
-    /// Take the next query: the number of its question.
+    /// Take the next query; return the number of its question.
     pub fn take(&mut self) -> u32 {
         let question = self.piece.questions.get(self.at).copied().unwrap_or(0);
         self.at += 1;
         question
     }
 
-    /// No more is wanted.
+    /// Refuse further pieces.
     pub fn close(&self) {
         self.feed.close();
     }

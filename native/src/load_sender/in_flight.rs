@@ -1,15 +1,15 @@
 //! The queries that wait for their replies: the twin of hsdns/load/in_flight.py.
 //!
-//! Rule 1: RUN queries leave from one socket, then as many from the next; IDs are used in order, from the one that a
-//!         socket begins with.  So the number of a query says its socket and ID, and these say which of the last
+//! Rule 1: RUN queries are sent from one socket, then as many from the next; IDs are used in order, beginning with the
+//!         socket's first ID.  So the number of a query gives its socket and ID, and these give which of the last
 //!         queries it was.
 //! Rule 2: the last `window` queries have a place each, however many sockets there are.  A query whose place is needed
-//!         again is lost.
-//! Rule 3: queries are lost in the order in which they were sent, so nothing is searched.
+//!         again counts as lost.
+//! Rule 3: queries expire in the order in which they were sent, so no search is needed.
 
 use std::collections::VecDeque;
 
-/// Queries that leave from one socket, one after another.
+/// Queries that are sent from one socket, one after another.
 pub const RUN: usize = 16;
 const IDS: usize = 1 << 16;
 const NONE: u64 = u64::MAX;
@@ -44,8 +44,8 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// For as many sockets as there are first IDs; `timeout` in nanoseconds, `window` how many may wait at once, 0 for
-    /// as many as there are IDs.
+    /// Make places for as many sockets as there are first IDs; `timeout` in nanoseconds, `window` how many queries may
+    /// wait at once, 0 for as many as there are IDs.
     #[must_use]
     pub fn new(first_ids: Vec<u16>, timeout: i64, window: usize) -> Self {
         let nobody = Place {
@@ -58,7 +58,7 @@ impl InFlight {
         };
         let ids = first_ids.len() * IDS;
         let window = if window == 0 { ids } else { window.min(ids) };
-        // Both are written once here, so that the kernel gives no memory meanwhile, which takes its time.
+        // Both are written once here, so that the kernel need not provide memory during the run, which takes time.
         let places = vec![nobody; window];
         let mut order = VecDeque::from(vec![(NONE, 0); window.div_ceil(2)]);
         order.clear();
@@ -83,7 +83,7 @@ impl InFlight {
         (socket, query_id.wrapping_add(self.first_ids[socket]))
     }
 
-    /// A query has been sent; return the one that still waited in its place, which no reply can be told to now.
+    /// Record a sent query; return the one that still waited in its place, to which no reply can be assigned any more.
     pub fn begin(&mut self, socket: usize, query_id: u16, waiting: Waiting) -> Option<Waiting> {
         let number = self.number(socket, query_id)?;
         let at = self.at(number);
@@ -139,7 +139,7 @@ impl InFlight {
         (number % self.places.len() as u64) as usize
     }
 
-    /// The number of the last query that has left with an ID from a socket, if there was one.
+    /// The number of the last query that was sent with an ID from a socket, if there was one.
     fn number(&self, socket: usize, query_id: u16) -> Option<u64> {
         let offset = usize::from(query_id.wrapping_sub(self.first_ids[socket]));
         let run = offset / RUN * self.first_ids.len() + socket;

@@ -1,16 +1,16 @@
-//! What the sender tells the process that counts: the messages of hsdns/load/outcome.py.
+//! The messages of the sender to the counting process, as in hsdns/load/outcome.py.
 //!
-//! Rule 1: a reply is told once, under a number that outcomes refer to; MOST_REPLIES are remembered.
-//! Rule 2: what is counted here is told as counts, and its outcomes only where replies are wanted.
+//! Rule 1: each distinct reply is sent once, with a number that outcomes refer to; MOST_REPLIES are remembered.
+//! Rule 2: outcomes that are counted here are sent as counts, and individually only if replies are wanted.
 
 use std::collections::HashMap;
 
 use super::counts::Counts;
 use super::in_flight::Waiting;
 
-/// In place of the time at which a reply came.
+/// In place of the time at which a reply arrived.
 pub const LOST: i64 = 0;
-/// In place of the time at which a reply came.
+/// In place of the time at which a reply arrived.
 pub const NOT_SENT: i64 = -1;
 
 const OUTCOMES: u8 = b'o';
@@ -20,7 +20,7 @@ const REPLY: u8 = b'r';
 const FORGET: u8 = b'f';
 const MOST_REPLIES: usize = 100_000;
 
-/// Messages that are on their way.
+/// The messages that are not yet written to the pipe.
 pub struct Messages {
     kinds: Vec<u32>,
     wants_replies: bool,
@@ -33,7 +33,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// With the kinds of the questions outcomes are counted, without any they are told.
+    /// With the kinds of the questions, outcomes are counted; without, they are sent individually.
     #[must_use]
     pub fn new(kinds: Vec<u32>, wants_replies: bool) -> Self {
         Self {
@@ -48,12 +48,12 @@ impl Messages {
         }
     }
 
-    /// The time at which the schedule begins.
+    /// The start time of the schedule.
     pub fn begin(&mut self, begin: i64) {
         self.begin = begin;
     }
 
-    /// The number of a reply without its ID, 0 if replies are not wanted; new ones are told.
+    /// The number of a reply without its ID, 0 if replies are not wanted; a new reply is added to the messages.
     pub fn number(&mut self, question: u32, content: &[u8]) -> u32 {
         if !self.wants_replies {
             return 0;
@@ -76,7 +76,7 @@ impl Messages {
         self.reply_count
     }
 
-    /// Note an outcome.
+    /// Record an outcome.
     pub fn add(&mut self, waiting: &Waiting, received: i64, flags: u16, reply: u32) {
         if let Some(&kind) = self.kinds.get(waiting.question as usize) {
             let planned = waiting.planned - self.begin;
@@ -93,7 +93,7 @@ impl Messages {
         }
     }
 
-    /// Tell what has been noted.
+    /// Add the recorded outcomes to the messages.
     pub fn report(&mut self) {
         if !self.counts.is_empty() {
             self.frame(COUNTS, self.counts.len());
@@ -110,7 +110,7 @@ impl Messages {
         }
     }
 
-    /// What is to be told.
+    /// The messages to be written.
     pub fn octets(&mut self) -> &mut Vec<u8> {
         &mut self.octets
     }

@@ -1,10 +1,11 @@
 //! The sockets, the pipe and the clock of a load test.
 //!
-//! Rule 1: sockets are connected, so that the kernel drops what does not come from the target; what it reports of an
-//!         earlier query (a closed port) is no error of the next one.
-//! Rule 2: while nothing is waited for, only sockets that expect replies are read, if they are few; all are polled at
-//!         least every POLL_EVERY.
-//! Rule 3: the pipe is never waited for, and a turn writes no more than PIECE octets, which takes some microseconds.
+//! Rule 1: sockets are connected, so that the kernel drops datagrams from other addresses; an error that it reports of
+//!         an earlier query (a closed port) is no error of the next one.
+//! Rule 2: between waits, only sockets that expect replies are read, if they are few; all are polled at least every
+//!         POLL_EVERY.
+//! Rule 3: the pipe is never waited for, and an iteration writes no more than PIECE octets, which takes some
+//!         microseconds.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -18,10 +19,10 @@ const FEW: usize = 2;
 /// Nanoseconds.
 const POLL_EVERY: i64 = 1_000_000;
 
-/// How many replies each socket expects; those that never came are in it.
+/// The number of replies that each socket expects, including those that never arrived.
 struct Expected {
     counts: Vec<usize>,
-    /// Sockets that expect some, in any order, and where each is.
+    /// The sockets that expect replies, in any order, and the position of each.
     sockets: Vec<usize>,
     places: Vec<usize>,
 }
@@ -73,7 +74,7 @@ impl Sockets {
     /// Send from connected `sockets`, write messages to `pipe`, and end when `stop` is readable; none of them blocks.
     ///
     /// # Errors
-    /// The kernel's, if they cannot be waited for.
+    /// The kernel's, if the sockets cannot be waited for.
     pub fn new(sockets: Vec<RawFd>, stop: RawFd, pipe: RawFd) -> io::Result<Self> {
         Ok(Self {
             expected: Expected::new(sockets.len()),
@@ -88,10 +89,10 @@ impl Sockets {
         })
     }
 
-    /// Write what is left, waiting for the pipe.
+    /// Write the rest, waiting for the pipe.
     ///
     /// # Errors
-    /// The kernel's, such as that nobody reads any more.
+    /// The kernel's, for example if the reader has closed the pipe.
     pub fn finish(&mut self, messages: &[u8]) -> io::Result<()> {
         crate::system::set_blocking(self.pipe, true)?;
         let mut rest = messages.get(self.written..).unwrap_or_default();
@@ -142,7 +143,7 @@ impl World for Sockets {
                     errors = 0;
                 }
                 Err(error) => match error.raw_os_error() {
-                    // An earlier query's; reporting it, the kernel forgets it.
+                    // The error is that of an earlier query; the kernel clears it when it reports it.
                     Some(libc::ECONNREFUSED | libc::EINTR) if errors < MOST_ERRORS => errors += 1,
                     Some(libc::EAGAIN | libc::ENOBUFS) => {
                         refused.extend(at..datagrams.len());
@@ -180,7 +181,7 @@ impl World for Sockets {
             Ok(count) => self.written += count,
             Err(error) => self.is_over |= error.raw_os_error() == Some(libc::EPIPE),
         }
-        // Moving what is left costs time, so that it is done seldom.
+        // Moving the rest costs time, so it is done rarely.
         if self.written == messages.len() {
             messages.clear();
             self.written = 0;

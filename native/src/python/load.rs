@@ -77,7 +77,7 @@ impl LoadSender {
         Ok(py.detach(|| self.feed.add(piece)))
     }
 
-    /// Tell that the schedule is whole.
+    /// Mark the end of the schedule.
     fn end_feed(&self) {
         self.feed.end();
     }
@@ -130,7 +130,7 @@ impl LoadSender {
     }
 }
 
-/// Counts outcomes for a sender that is not compiled.
+/// Counts outcomes for the sender in Python.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
 pub(super) struct LoadCounts {
     kinds: Vec<u32>,
@@ -171,7 +171,7 @@ impl LoadCounts {
         Ok(())
     }
 
-    /// The content of a message with what was counted since the last one.
+    /// The content of a message with the counts since the last one.
     fn take<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let mut octets = Vec::new();
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,7 +187,7 @@ fn words<const LEN: usize, W>(octets: &[u8], read: impl Fn([u8; LEN]) -> W) -> V
         .collect()
 }
 
-/// A clock and sockets in Python; an exception there ends the run.
+/// A clock and sockets in Python; an exception in them ends the run.
 struct Scripted {
     world: Py<PyAny>,
     received: Vec<Vec<u8>>,

@@ -1,6 +1,6 @@
 //! sendmmsg for connected sockets, epoll for many of them, and write.
 //!
-//! Rule 1: what the kernel reads or writes is borrowed for the length of the call.
+//! Rule 1: memory that the kernel reads or writes is borrowed for the length of the call.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -12,7 +12,7 @@ use super::BATCH_LEN;
 
 const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 const SECOND: i64 = 1_000_000_000;
-/// Descriptors that are told at once.
+/// The maximum of descriptors that one call reports.
 const AT_ONCE: usize = 256;
 
 /// Sends datagrams to the peer of a connected socket.
@@ -59,13 +59,13 @@ impl QueryBatch {
         if count == 0 {
             return Ok(0);
         }
-        // SAFETY: so many headers lead to what the caller lends; the kernel only reads there.
+        // SAFETY: this many headers point to memory that the caller lends; the kernel only reads there.
         let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), count as _, FLAGS as _) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 }
 
-/// File descriptors that are waited for, any number of them.
+/// Any number of file descriptors to wait for.
 pub struct Polled {
     epoll: OwnedFd,
     events: Vec<epoll_event>,
@@ -76,7 +76,7 @@ impl Polled {
     /// Descriptors that their owner keeps open.
     ///
     /// # Errors
-    /// The kernel's, such as for files, which cannot be waited for.
+    /// The kernel's, for example for files, which cannot be waited for.
     pub fn new(fds: impl Iterator<Item = RawFd>) -> io::Result<Self> {
         // SAFETY: what the kernel returns belongs to nobody else.
         let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -103,7 +103,7 @@ impl Polled {
         })
     }
 
-    /// Wait at most so many nanoseconds until one is readable, closed or has an error.
+    /// Wait at most this many nanoseconds until one is readable, closed or has an error.
     pub fn wait(&mut self, nanoseconds: i64) {
         let nanoseconds = nanoseconds.max(0);
         let timeout = libc::timespec {
@@ -117,7 +117,7 @@ impl Polled {
             revents: 0,
         };
         self.ready = 0;
-        // epoll_wait() has milliseconds, and epoll_pwait2() is not in each kernel.
+        // epoll_wait() takes milliseconds, and not every kernel has epoll_pwait2().
         // SAFETY: the descriptor and the time live through the call.
         if nanoseconds > 0
             && unsafe { libc::ppoll(&raw mut fd, 1, &raw const timeout, ptr::null()) } <= 0
@@ -125,12 +125,12 @@ impl Polled {
             return;
         }
         let (events, most) = (self.events.as_mut_ptr(), self.events.len() as c_int);
-        // SAFETY: there is room for so many events.
+        // SAFETY: there is room for this many events.
         let ready = unsafe { libc::epoll_wait(epoll, events, most, 0) };
         self.ready = usize::try_from(ready).unwrap_or(0);
     }
 
-    /// The places of those that are, in any order; those above AT_ONCE come next time.
+    /// The positions of those that are, in any order; those beyond AT_ONCE are reported by the next call.
     pub fn ready(&self) -> impl Iterator<Item = usize> {
         self.events[..self.ready]
             .iter()
@@ -138,12 +138,12 @@ impl Polled {
     }
 }
 
-/// Write to a file descriptor; return how many octets.
+/// Write to a file descriptor; return the number of octets.
 ///
 /// # Errors
 /// The kernel's.
 pub fn write(fd: RawFd, octets: &[u8]) -> io::Result<usize> {
-    // SAFETY: so many octets can be read.
+    // SAFETY: this many octets can be read.
     let written = unsafe { libc::write(fd, octets.as_ptr().cast(), octets.len()) };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }

@@ -89,7 +89,7 @@ class Lookups:
             except StopIteration:
                 break
         last = taken[-1]
-        # No top-level domain has addresses, whoever is asked.
+        # No top-level domain has addresses, whichever server is queried.
         dotted = [
             each.packet for each in taken if isinstance(each, Sent) and "." in each.packet.name
         ]

@@ -92,14 +92,14 @@ class AnswerTable:
         `dependencies` are the counters that were read before the reply was computed, as (index, value); `group` is the
         number under which take_counts() counts hits.  `size` is the reply's length without compression and without OPT.
         `rotate`: its addresses rotate.  `names` has the serial of its SOA records.  `mark_ttl` says how `cache` counts
-        hits: an entry is marked when it is stored, and a hit counts as a hit of `cache` within so many seconds of a
-        mark, else as a miss that marks the entry again; 0: each hit is a miss of `cache`; -1: `cache` counts nothing.
-        `log`: hits are put into the log ring.  `max_payload`: larger payload sizes of queries are lowered to it, in the
-        reply's OPT and as limit of its length over UDP; 512 to 65,507, or 65,535 for no limit.  `timed`: it is a
-        reply of `cache`, (when that was stored, its TTL then, from when on it is no hit), in monotonic seconds; all
-        records get the TTL that is left, or keep theirs if it is 0; AD is for clients that ask for it; each hit is a
-        hit of `cache`, and `names` and `mark_ttl` do not apply.  `errors`: Extended DNS Errors for the OPT.
-        `renewed`: recomputed without a query; it is not marked, and keeps the mark of the reply that it replaces.
+        hits: an entry is marked when it is stored, and a hit counts as a hit of `cache` within this many seconds after
+        a mark, else as a miss that marks the entry again; 0: each hit is a miss of `cache`; -1: `cache` counts nothing.
+        `log`: hits are added to the log ring.  `max_payload`: larger payload sizes of queries are lowered to it, in the
+        reply's OPT and as limit of its length over UDP; 512 to 65,507, or 65,535 for no limit.  `timed`: a reply of
+        `cache`, as (when it was stored, its TTL then, when it expires), in monotonic seconds; all records get the
+        remaining TTL, or keep theirs if that TTL is 0; AD is set only for clients that ask for it; each hit is a hit of
+        `cache`, and `names` and `mark_ttl` do not apply.  `errors`: Extended DNS Errors for the OPT. `renewed`:
+        recomputed without a query; it is not marked, and keeps the mark of the reply that it replaces.
 
         Raise OverflowError for numbers that do not fit, ValueError for another `max_payload`.
         """

@@ -3,9 +3,9 @@
 Path: step 5, before `cache`: each candidate name is passed on to the plugins after it.
 Source: CoreDNS 1.14.7 plugin/autopath.
 Rule 1: only a name below the first domain of the search list is completed; the labels before that domain are the name
-        that the client's program asked for.  The list ends with the root, for that name itself.
+        that the client's program looked up.  The list ends with the root, for that name itself.
 Rule 2: the first reply that is not NXDOMAIN is used, with a CNAME from the query name to the name found; if all are
-        NXDOMAIN, the first reply is returned and the client goes on with its list.
+        NXDOMAIN, the first reply is returned and the client continues with its list.
 Rule 3: the search list comes from a plugin of the block with a method `search_path`, or from a file for all clients.
 Cacheable: no, the answer depends on the client.
 """

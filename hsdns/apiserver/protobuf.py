@@ -66,9 +66,10 @@ def status_text(body: bytes) -> str:
         return ""
 
 
-_READ: Final[dict[type, type[ReadService | ReadSlice]]] = (
-    {} if WatchFrames is None else {ServiceReading: ReadService, SliceReading: ReadSlice}
-)
+_READ: Final[dict[Any, type[ReadService | ReadSlice]]] = {
+    ServiceReading: ReadService,
+    SliceReading: ReadSlice,
+}
 
 
 def _event(found: tuple[str, tuple[str, str], str, Any], resource: Resource) -> Event:

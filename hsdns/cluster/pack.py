@@ -93,9 +93,9 @@ def pack_service(
     if isinstance(service, ReadService):
         usual = service.reading.pack()
         if usual is not None:
-            is_headless, addresses, texts, has_selector = usual
+            is_headless, addresses, port_texts, has_selector = usual
             kind = HEADLESS if is_headless else CLUSTER_IP
-            version, ports = service.resource_version, shared_ports(texts)
+            version, ports = service.resource_version, shared_ports(port_texts)
             return ServiceValue(kind, version, addresses, ports, None, slices, has_selector)
         service = service.whole
     meta, spec = service.metadata, service.spec

@@ -5,34 +5,44 @@ import msgspec
 import pytest
 
 from hsdns.apiserver.protobuf import ProtobufEvents
-from hsdns.apiserver.resource import ENDPOINT_SLICES
-from hsdns.cluster.objects import EndpointSlice, Event, Synced, Upserted
-from hsdns.cluster.read_object import ReadSlice, UpsertedRead, as_read
+from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES, Resource
+from hsdns.cluster.objects import EndpointSlice, Event, Object, Service, Synced, Upserted
+from hsdns.cluster.read_object import READ, as_read, upserted
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import IMPLEMENTATION
-from loadtest.apiserver.objects import endpoint_slice
+from loadtest.apiserver.objects import endpoint_slice, service
 from loadtest.apiserver.protobuf import write_frame
 
 pytestmark = pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")
 
-MANIFEST: dict[str, Any] = endpoint_slice(1, 3).manifest
-WHOLE = msgspec.convert(MANIFEST, EndpointSlice)
+SLICE: dict[str, Any] = endpoint_slice(1, 3).manifest
+SERVICE: dict[str, Any] = service(1).manifest
+WHOLE_SLICE = msgspec.convert(SLICE, EndpointSlice)
+WHOLE_SERVICE = msgspec.convert(SERVICE, Service)
+ITEMS = [
+    pytest.param(SLICE, ENDPOINT_SLICES, WHOLE_SLICE, id="slice"),
+    pytest.param(SERVICE, SERVICES, WHOLE_SERVICE, id="service"),
+]
 
 
-def read() -> UpsertedRead:
-    frame = write_frame(json.dumps({"type": "ADDED", "object": MANIFEST}).encode())
-    (event,) = ProtobufEvents(ENDPOINT_SLICES).feed(frame)
-    assert isinstance(event.object, ReadSlice)
-    return UpsertedRead(event.object)
+def read(manifest: dict[str, Any], resource: Resource) -> Upserted:
+    frame = write_frame(json.dumps({"type": "ADDED", "object": manifest}).encode())
+    (event,) = ProtobufEvents(resource).feed(frame)
+    assert isinstance(event.object, READ)
+    return upserted(event.object)
 
 
-def test_an_event_has_the_whole_object() -> None:
-    event = read()
+@pytest.mark.parametrize(("manifest", "resource", "whole"), ITEMS)
+def test_an_event_has_the_whole_object(
+    manifest: dict[str, Any], resource: Resource, whole: Object
+) -> None:
+    event = read(manifest, resource)
     assert isinstance(event, Upserted)
-    assert event.object == WHOLE
-    assert isinstance(as_read(event), ReadSlice)
-    assert as_read(Upserted(WHOLE)) is WHOLE
+    assert event.object == whole
+    assert isinstance(as_read(event), READ)
+    assert as_read(event).metadata.name == whole.metadata.name
+    assert as_read(upserted(whole)) is whole
 
 
 @pytest.mark.parametrize(
@@ -49,7 +59,10 @@ def test_an_event_has_the_whole_object() -> None:
 def test_a_store_has_what_json_gives(settings: StoreSettings, is_there: bool) -> None:
     values: list[Any] = []
     followed: list[Any] = []
-    for event in (read(), Upserted(WHOLE)):
+    for of_slice, of_service in (
+        (read(SLICE, ENDPOINT_SLICES), read(SERVICE, SERVICES)),
+        (Upserted(WHOLE_SLICE), Upserted(WHOLE_SERVICE)),
+    ):
         store = Store(settings, wall=lambda: 0.0, warn=lambda sentence: None)
 
         def follow(events: Any) -> bool:
@@ -57,9 +70,14 @@ def test_a_store_has_what_json_gives(settings: StoreSettings, is_there: bool) ->
             return True
 
         store.follow(follow)
-        events: list[Event] = [event, Synced()]
+        events: list[Event] = [of_slice, of_service, Synced()]
         store.apply(events)
-        values.append({key: each.slices for key, each in store.services.values.items()})
+        values.append(
+            {
+                key: (each.kind, each.ports, each.has_selector, each.slices)
+                for key, each in store.services.values.items()
+            }
+        )
     assert values[0] == values[1]
     assert bool(values[0]) is is_there
-    assert followed == [WHOLE, WHOLE]
+    assert followed == [WHOLE_SLICE, WHOLE_SERVICE] * 2

@@ -17,7 +17,7 @@ from hsdns.apiserver import resource
 from hsdns.apiserver.protobuf import ProtobufEvents, read_protobuf_page, status_text
 from hsdns.apiserver.watch_event import MalformedEvent, decode_event, decode_page, decode_status
 from hsdns.cluster.objects import Deleted, Object, Service, Synced, Upserted
-from hsdns.cluster.read_object import READ, UpsertedRead
+from hsdns.cluster.read_object import READ, upserted
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.server.doh_frames import PREFACE_LEN
@@ -176,7 +176,7 @@ def check_protobuf(octets: bytes) -> None:
         each = event.object
         assert event.key[1] or event.type in ("BOOKMARK", "ERROR")
         if isinstance(each, READ):
-            stores[0].apply([UpsertedRead(each)])
+            stores[0].apply([upserted(each)])
             stores[1].apply([Upserted(each.whole)])
         elif each is not None:
             _apply(stores[0], each)

@@ -9,7 +9,7 @@ Source: RFC 9112; Kubernetes pkg/probe/http (a GET with Connection: close).
 from __future__ import annotations
 
 import re
-from email.utils import formatdate
+import time
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -40,6 +40,12 @@ def read_probe(data: bytes) -> Probe | None:
     return Probe(path.decode("ascii"), method == b"GET", wanted != [b"close"])
 
 
+def date(now: float) -> str:
+    """Seconds since the epoch as a date of HTTP (RFC 9110 section 5.6.7); email.utils takes 3 ms to import."""
+    day, month, number, clock, year = time.asctime(time.gmtime(now)).split()
+    return f"{day}, {int(number):02} {month} {year} {clock} GMT"
+
+
 def answer(probe: Probe, status: int, content_type: str, body: bytes) -> bytes:
     """The octets of a response."""
     try:
@@ -49,6 +55,6 @@ def answer(probe: Probe, status: int, content_type: str, body: bytes) -> bytes:
     closing = "" if probe.keeps else "Connection: close\r\n"
     head = (
         f"HTTP/1.1 {status} {phrase}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
-        f"Date: {formatdate(usegmt=True)}\r\n{closing}\r\n"
+        f"Date: {date(time.time())}\r\n{closing}\r\n"
     )
     return head.encode("latin-1") + (body if probe.has_body else b"")

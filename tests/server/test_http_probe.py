@@ -1,10 +1,12 @@
 """Which requests are answered without an HTTP library, and how."""
 
+from email.utils import formatdate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.server.http_probe import Probe, answer, read_probe
+from hsdns.server.http_probe import Probe, answer, date, read_probe
 
 KUBELET = (
     b"GET /ready HTTP/1.1\r\nHost: 10.244.0.7:8181\r\nUser-Agent: kube-probe/1.36\r\n"
@@ -54,3 +56,8 @@ def test_answer(probe: Probe, status: int, head: str, body: str) -> None:
     assert found.startswith(head)
     assert found.partition("\r\n\r\n")[2] == body
     assert ("\r\nConnection: close\r\n" in found) is not probe.keeps
+
+
+@pytest.mark.parametrize("now", [0.0, 784_111_777.0, 1_700_000_000.5])
+def test_the_date_is_that_of_http(now: float) -> None:
+    assert date(now) == formatdate(now, usegmt=True)

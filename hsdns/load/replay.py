@@ -113,7 +113,7 @@ def _of_recording(path: str, left_out: Counter[str]) -> Iterator[Asked]:
     try:
         recording = Recording.open(path)
     except BadRecording as error:
-        raise LoadError(f"{error}, and no capture in pcap or pcapng either") from None
+        raise LoadError(f"{error}; it is no capture in pcap or pcapng either") from None
     with recording:
         for entry in recording:
             if not isinstance(entry, RecordedQuery):

@@ -17,6 +17,9 @@ READ_LEN: Final = 1 << 16
 HTTP2: Final = "h2"
 
 
+NO_TLS: Final = "what answers does not speak TLS"
+
+
 class TlsFailure(Exception):
     """What is wrong with the server's TLS, as a part of a sentence."""
 
@@ -110,4 +113,6 @@ def client_context(authority: str, *, insecure: bool, protocol: str = "") -> ssl
 
 def _words(error: ssl.SSLError) -> str:
     reason = error.reason or str(error)
+    if reason == "WRONG_VERSION_NUMBER":
+        return NO_TLS
     return f"TLS: {reason.lower().replace('_', ' ')}"

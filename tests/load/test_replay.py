@@ -158,8 +158,9 @@ def test_a_file_that_is_not_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("octets", "sentence"),
     [
-        (b"", "{path} is empty, so it is no recording, and no capture in pcap or pcapng either"),
-        (b"web.test A\n", "{path} is no recording of hsdns record, and no capture in pcap or pcapng either"),
+        (b"", "{path} is empty, so it is no recording; it is no capture in pcap or pcapng either"),
+        (b"web.test A", "{path} was cut in the middle of an entry, at octet 10, before its first whole line; it is no capture in pcap or pcapng either"),
+        (b"web.test A\n", "{path} is no recording of hsdns record; it is no capture in pcap or pcapng either"),
         (pcap([]), "there is no query in {path}"),
         (pcap([])[:20], "{path} ends in the header of the file, and there is no query before"),
         (pcap([(0, packet(query(WEB), port=1053))] * 2),

@@ -99,7 +99,7 @@ TARGET = "127.0.0.1 port {}"
         (TCP, ends, TARGET + " ends connections over TCP without a reply to www.a.test." + REMEDY),
         (TCP, short, TARGET + " over TCP: sends what is no DNS message" + REMEDY),
         (TCP, echo, "what answers at " + TARGET + " is no DNS server: reply is itself a query"),
-        (DOT, greeting, TARGET + " over DNS over TLS: wrong version number; check -tls-ca and -tls-name, or trust any certificate with -tls-insecure"),
+        (DOT, greeting, TARGET + " over DNS over TLS: what answers does not speak TLS" + REMEDY),
         (DOT, quiet, "no reply came from " + TARGET + " over DNS over TLS to www.a.test." + REMEDY),
     ],
 )  # fmt: skip

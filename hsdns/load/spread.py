@@ -16,7 +16,7 @@ from hsdns.load.propagation_counts import EventReport, PropagationReport
 
 MOST: Final = 400
 _LOW: Final = 0.1  # milliseconds: what is less is drawn here
-_NEVER: Final = 14  # pixels for what did not show
+_NEVER: Final = 30  # pixels for what did not show
 Value = Callable[[EventReport], float | None]
 
 

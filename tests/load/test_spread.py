@@ -1,3 +1,4 @@
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -36,6 +37,14 @@ def test_what_never_showed_stands_above() -> None:
     never = [y for _, y in dots(NEVER)]
     assert min(never) == never[0] == never[1]
     assert min(y for _, y in dots(LATE, NEVER)) > never[0]
+
+
+def test_its_label_is_above_those_of_the_scale() -> None:
+    texts = list(tree(spread.dots(NEVER, [NEVER], 10.0)).iter("text"))
+    left = sorted(
+        float(each.attrib["y"]) for each in texts if each.attrib.get("text-anchor") == "end"
+    )
+    assert min(after - before for before, after in pairwise(left)) >= 11
 
 
 def test_the_axis_is_that_of_all() -> None:

@@ -161,7 +161,13 @@ class LoadCluster:
             self.awaited = self._first()
             if self._verifies:
                 grows = self.questions.pods is not None
-                self.truth = Truth(_only(blocks), self._questions(), time.monotonic, grows=grows)
+                self.truth = Truth(
+                    _only(blocks),
+                    self._questions(),
+                    time.monotonic,
+                    grows=grows,
+                    leads=self._api is not None,
+                )
             if self._api is not None:
                 await self._open_api(_only(blocks), *self._api)
             self._ready.set()

@@ -77,7 +77,8 @@ def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
 class Truth:
     """What is right for each of some questions, over a kubernetes block that has started and read its cluster.
 
-    To be made in the thread of the watch.  `clock` is monotonic seconds; `grows`: add_question() may be called.
+    To be made in the thread of the watch.  `clock` is monotonic seconds; `grows`: add_question() may be called;
+    `leads`: what is watched here is shown to the servers afterwards, by the same thread (churn.py).
     """
 
     def __init__(
@@ -87,7 +88,9 @@ class Truth:
         clock: Callable[[], float],
         *,
         grows: bool = False,
+        leads: bool = False,
     ) -> None:
+        self._leads = leads
         self._block = block
         self._clock = clock
         self._live = block.answers
@@ -182,6 +185,14 @@ class Truth:
     def was_late(self, begin: float, end: float) -> bool:
         """Whether the watch may have seen something late that happened between two times."""
         return _meets(self._stalls, begin, end)
+
+    def shown(self, time: float) -> float:
+        """When the servers were shown what was true from a time on: where this leads, after the turn of its loop."""
+        if self._leads:
+            for first, last in tuple(self._stalls):
+                if first <= time < last:
+                    time = last
+        return time
 
     def was_away(self, begin: float, end: float) -> bool:
         """Whether the cluster could not be watched at some time between two times."""

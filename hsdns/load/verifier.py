@@ -5,7 +5,8 @@ Rule 1: a right answer is judged at once.  Any other one waits until the watch h
         may have seen before it.
 Rule 2: most replies come again and again, so the state that one was right in is remembered with it: as long as that
         state is true, nothing is compared.
-Rule 3: nothing is held against the server while the watch was away, and only a stale answer while it was late.
+Rule 3: nothing is held against the server while the watch was away, and only a stale answer while it was late; where
+        the generator changes the cluster itself, from when it has shown the change.
 Rule 4: only what has an answer is judged: NOERROR and NXDOMAIN.  Other rcodes and lost queries are counted elsewhere.
 """
 
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 
 from hsdns.load.judge import (
     AWAY,
+    BEHIND,
     EARLY,
     RIGHT,
     STALE,
@@ -53,6 +55,9 @@ class SaysTruth(Protocol):
 
     def was_late(self, begin: float, end: float) -> bool:
         """Whether the watch may have seen something late that happened between two times."""
+
+    def shown(self, time: float) -> float:
+        """When the servers could see what was true from a time on."""
 
     def states(self, question: int) -> tuple[Sequence[float], int] | None:
         """Since when each state of a question was true, and how many are forgotten."""
@@ -186,6 +191,10 @@ class Verifier:
             verdict = self._judge(question, asked, received, answer)
             if self._is_doubtful(verdict, received):
                 verdict = Verdict(UNDECIDED, verdict.age, AWAY)
+            elif verdict.word == STALE:
+                behind = asked - self._truth.shown(asked - verdict.age)
+                if behind <= self.slack:
+                    verdict = Verdict(UNDECIDED, max(0.0, behind), BEHIND)
             yield Judged(question, planned, asked, verdict)
 
     def _is_doubtful(self, verdict: Verdict, received: float) -> bool:

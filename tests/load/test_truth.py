@@ -210,6 +210,23 @@ def test_when_the_watch_was_late() -> None:
     with_block(test)
 
 
+@pytest.mark.parametrize("leads", [True, False])
+def test_when_a_change_is_shown_to_the_servers(leads: bool) -> None:
+    """A change that is noted in a turn which takes long is written to them after that turn."""
+
+    async def test(block: Kubernetes) -> None:
+        times = iter((1.0, 1.02, 1.5, 1.9, 1.92))
+        truth = Truth(block, [], lambda: next(times), leads=leads)
+        for _ in range(4):
+            truth.beat()
+        found = [truth.shown(each) for each in (1.0, 1.02, 1.2, 1.6, 1.9, 5.0)]
+        assert found == (
+            [1.0, 1.9, 1.9, 1.9, 1.9, 5.0] if leads else [1.0, 1.02, 1.2, 1.6, 1.9, 5.0]
+        )
+
+    with_block(test)
+
+
 def test_when_the_watch_was_away() -> None:
     async def test(block: Kubernetes) -> None:
         times = iter((1.0, 1.02, 1.04, 1.06, 1.08))

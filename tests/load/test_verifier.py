@@ -43,6 +43,7 @@ class Said:
         self.late: tuple[float, float] | None = None
         self.outage: tuple[float, float] | None = None
         self.learnt: list[Question] = []
+        self.held = 0.0  # seconds after which the servers are shown a change
 
     def is_away(self) -> bool:
         return self.away
@@ -52,6 +53,9 @@ class Said:
 
     def was_late(self, begin: float, end: float) -> bool:
         return self.late is not None and self.late[0] < end and self.late[1] > begin
+
+    def shown(self, time: float) -> float:
+        return time + self.held
 
     def states(self, question: int) -> tuple[Sequence[float], int] | None:
         return (self.since, self.base) if self.known else None
@@ -152,6 +156,24 @@ def test_a_watch_that_was_late_itself(
     found = verifier(said)
     found.remember(1, 0, reply(address))
     assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is None
+    assert [each.verdict for each in found.settled(100.0)] == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("held", "verdict"),
+    [
+        (0.0, Verdict(STALE, 0.5)),
+        (0.375, Verdict(STALE, 0.5)),
+        (0.4375, Verdict(UNDECIDED, 0.0625, BEHIND)),
+        (0.75, Verdict(UNDECIDED, 0.0, BEHIND)),
+    ],
+)
+def test_a_change_that_the_generator_has_held_back(held: float, verdict: Verdict) -> None:
+    said = Said()
+    said.held = held
+    found = verifier(said)
+    found.remember(1, 0, reply(1))
+    assert found.judge(0, 0x8400, 1, 10.5, 10.5, 10.5) is None
     assert [each.verdict for each in found.settled(100.0)] == [verdict]
 
 

@@ -52,12 +52,15 @@ def rejected(glossary: str) -> dict[Words, str]:
 def violations(identifiers: Sequence[Identifier], glossary: str) -> list[str]:
     """A line for each identifier that has a rejected word, or several of them in a row."""
     lines = []
+    entries = rejected(glossary)
+    lengths = {len(entry) for entry in entries}
     for path, line, text in identifiers:
         words = words_of(text)
-        for entry, use in rejected(glossary).items():
-            length = len(entry)
-            if any(words[at : at + length] == entry for at in range(len(words) - length + 1)):
-                lines.append(f'{path}:{line} {text}: not "{" ".join(entry)}" -> use {use}')
+        rows = [words[at : at + length] for at in range(len(words)) for length in lengths]
+        lines += [
+            f'{path}:{line} {text}: not "{" ".join(entry)}" -> use {entries[entry]}'
+            for entry in dict.fromkeys(row for row in rows if row in entries)
+        ]
     return lines
 
 
@@ -65,7 +68,10 @@ def identifiers_of(path: Path) -> Iterator[Identifier]:
     """The module's own name, and those of its classes, functions and methods."""
     name = path.relative_to(ROOT).as_posix()
     yield Identifier(name, 1, path.parent.name if path.stem == "__init__" else path.stem)
-    for node in ast.walk(ast.parse(path.read_text(), name)):
+    nodes: list[ast.AST] = [ast.parse(path.read_text(), name)]
+    for node in nodes:
+        # No expression has a definition in it, and most nodes are in expressions.
+        nodes += [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr)]
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield Identifier(name, node.lineno, node.name)
 

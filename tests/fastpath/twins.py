@@ -8,6 +8,7 @@ Rule 1: packets are made by wire/encode.py, replies are what encode() makes for 
 from __future__ import annotations
 
 import socket
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
@@ -37,6 +38,12 @@ BOTH: Final = [
         ),
     ),
 ]
+
+
+def built() -> list[ModuleType]:
+    """The twins that are there, for a test that asks all of them what it has asked something else once."""
+    return [import_module(name) for name in ((PYTHON, NATIVE) if HAS_NATIVE else (PYTHON,))]
+
 
 WEB: Final = "web.default.svc.cluster.local."
 ZONE: Final = Name.from_text("cluster.local.")

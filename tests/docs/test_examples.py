@@ -26,6 +26,7 @@ from hsdns.corefile.tree import Corefile, Directive, Line, ServerBlock, Token
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.server.lifecycle import Server
 from loadtest.ports import free_port
+from tests.support.clients.command import run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "hsdns" / "demo"
@@ -281,17 +282,22 @@ def test_without_stalls(lines: list[str], rest: list[str]) -> None:
 
 
 def run(command: Command) -> None:
-    port = str(free_port())
-    words, shown_port = list(command.words), "1053"
     wanted = as_pattern(command.expected)
     if command.serves:
-        at = next(
-            (at for at, word in enumerate(words) if word.lstrip("-") in {"dns.port", "p"}), None
-        )
-        if at is None:
-            words += ["-dns.port", port]
-        else:
-            shown_port, words[at + 1] = words[at + 1], port
+        run_server(command, wanted)
+        return
+    _, printed = run_command(command.words)
+    assert wanted.fullmatch(printed), printed
+
+
+def run_server(command: Command, wanted: re.Pattern[str]) -> None:
+    port = str(free_port())
+    words, shown_port = list(command.words), "1053"
+    at = next((at for at, word in enumerate(words) if word.lstrip("-") in {"dns.port", "p"}), None)
+    if at is None:
+        words += ["-dns.port", port]
+    else:
+        shown_port, words[at + 1] = words[at + 1], port
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_")
     }
@@ -310,7 +316,7 @@ def run(command: Command) -> None:
             printed = ""
             for line in without_stalls(process.stdout):
                 printed += line.replace(port, shown_port)
-                if command.serves and wanted.fullmatch(printed):
+                if wanted.fullmatch(printed):
                     process.send_signal(signal.SIGTERM)
                     break
             process.stdout.read()

@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import gc
 import logging
 import os
 import tempfile
@@ -31,6 +32,21 @@ def _outside_of_clusters() -> Iterator[None]:
         for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HSDNS_CHECK_STORE"):
             patch.delenv(name, raising=False)
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is collected away from the garbage collector, which would look at all of it in the middle of tests.
+
+    Some tests call gc.collect(), where that costs as much as everything else that they do.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

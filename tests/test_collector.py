@@ -15,10 +15,12 @@ from hsdns.collector import THRESHOLDS, growing, keep, set_up
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(collector, "_is_set_up", False)
-    before = gc.get_threshold()
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
     yield
     gc.set_threshold(*before)
     gc.unfreeze()
+    if frozen:  # tests/conftest.py exempts what was collected
+        gc.freeze()
 
 
 class Circle:

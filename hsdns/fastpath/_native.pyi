@@ -253,7 +253,7 @@ class LoadSender:
 
     `queries` have no IDs.  With `kinds`, one for each query, outcomes are counted (results.py), and told only if
     `replies` are wanted.  There are as many sockets as `first_ids`, and `window` queries may wait at once (0: as many
-    as there are IDs).
+    as there are IDs).  With `most`, no more than that wait, and the schedule waits for room; 0: it waits for nothing.
     """
 
     def __new__(
@@ -265,6 +265,7 @@ class LoadSender:
         timeout: int,
         replies: bool,
         window: int = 0,
+        most: int = 0,
     ) -> LoadSender: ...
     def feed(self, times: bytes, questions: bytes) -> bool:
         """Add a part of the schedule, after waiting for room; False if no more is wanted.

@@ -45,6 +45,7 @@ class CompiledSender:
             timeout=plan.timeout,
             replies=plan.replies,
             window=plan.window,
+            most=plan.most,
         )
         pieces = pieces_of(plan)
         feed(self._sender, _first(pieces))

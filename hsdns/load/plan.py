@@ -26,6 +26,7 @@ class Plan(msgspec.Struct, frozen=True):
     number, and how many there are.  `pods` look names up in place of `queries`, so the schedule is that of lookups.
     `streams`: it goes over connections, all of it or what UDP truncates; None: over UDP.  `window` is how many queries
     over UDP may wait at once (in_flight.window_for); 0: as many as there are IDs.
+    `most` queries over UDP wait for their replies at once, and the schedule waits for room; 0: it waits for nothing.
     """
 
     family: int
@@ -45,6 +46,7 @@ class Plan(msgspec.Struct, frozen=True):
     streams: StreamPlan | None = None
     pods: PodPlan | None = None
     window: int = 0
+    most: int = 0
 
     @property
     def schedule(self) -> Schedule:

@@ -7,6 +7,8 @@ Rule 1: what is due is sent at the next turn, whatever has been answered so far;
 Rule 2: what is late is sent late, and both times are noted; the reports tell the generator's lateness from latency.
         A query is sent when the call of the system that sent it returns, so that its time counts as well.
 Rule 3: nothing is counted here and no reply is read beyond its ID and flags: whatever takes time is done elsewhere.
+Rule 4: with `most`, rules 1 and 2 do not hold: no more queries than that wait at once, and the schedule is put off
+        while it waits for room, so that the rate is not exceeded afterwards.
 """
 
 from __future__ import annotations
@@ -29,6 +31,11 @@ MOST: Final = 16  # queries sent in one turn
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
 SPIN: Final = 60_000  # nanoseconds before a query is due from which nothing is waited for
 LONGEST: Final = 50_000_000  # nanoseconds that are waited for at once
+# Nanoseconds by which a schedule that waits for room may be behind before it is put off: so queries leave together.
+CATCH_UP: Final = 10_000_000
+GATHER: Final = (
+    1_000_000  # nanoseconds after a query is due that such a schedule waits, for the same reason
+)
 MOST_REPLIES: Final = 100_000  # different ones that are remembered
 HEADER_LEN: Final = 12
 
@@ -47,7 +54,8 @@ class Sender:
     """Sends `queries` (without IDs) at `times`, in an `order` of their numbers.
 
     `wait` waits at most so many nanoseconds for a reply, returns the numbers of the wires that have one, and None if
-    the sender is to end.  `emit` gets messages (outcome.py).  `replies`: whether they are wanted.
+    the sender is to end.  `emit` gets messages (outcome.py).  `replies`: whether they are wanted.  `most` queries wait
+    at once, 0 for any number.
     """
 
     def __init__(
@@ -62,7 +70,9 @@ class Sender:
         wait: Callable[[int], list[int] | None],
         emit: Callable[[bytes], None],
         replies: bool,
+        most: int = 0,
     ) -> None:
+        self._most = most
         self._wires = wires
         self._queries = queries
         self._times = times
@@ -84,10 +94,14 @@ class Sender:
         while True:
             now = self._clock()
             if due is not None and begin + due <= now:
-                due = self._send(begin, due, now)
-                left = 0
+                if self._most:
+                    begin = max(begin, now - due - CATCH_UP)
+                room = self._room()
+                if room:
+                    due = self._send(begin, due, now, min(MOST, room))
+                left = 0 if room else LONGEST
             elif due is not None:
-                left = begin + due - now - SPIN
+                left = begin + due - now + (GATHER if self._most else -SPIN)
             elif not len(self._in_flight):
                 break
             else:
@@ -107,13 +121,17 @@ class Sender:
             self._without_reply(waiting, LOST)
         self._report(now)
 
-    def _send(self, begin: int, due: int, now: int) -> int | None:
-        """Send what is due; return when the next query is."""
+    def _room(self) -> int:
+        """How many more queries may wait."""
+        return max(0, self._most - len(self._in_flight)) if self._most else MOST
+
+    def _send(self, begin: int, due: int, now: int, most: int) -> int | None:
+        """Send what is due, at most so much; return when the next query is."""
         place, order, times = self._in_flight.place, self._order, self._times
         leaving: list[tuple[int, int, int]] = []  # ID, question, planned; of one socket
         following: int | None = due
         last = -1
-        for _ in range(MOST):
+        for _ in range(most):
             if following is None or begin + following > now:
                 break
             socket, query_id = place()

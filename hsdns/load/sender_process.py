@@ -240,6 +240,7 @@ def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
             wait=wait,
             emit=pipe.emit,
             replies=plan.replies,
+            most=plan.most,
         )
         sender.run(begin)
         if falls is not None:

@@ -14,6 +14,8 @@
 //!         sends it returns.
 //! Rule 3: of a reply only its ID and flags are read, so that no reply can do harm.
 //! Rule 4: this file has no clock and no socket: `World` has them, and tests have a world of their own.
+//! Rule 5: with `most`, rules 1 and 2 do not hold: no more queries than that wait at once, and the schedule is put off
+//!         while it waits for room, so that the rate is not exceeded afterwards.
 
 pub mod counts;
 pub mod feed;
@@ -39,6 +41,11 @@ const SPIN: i64 = 60_000;
 const LONGEST: i64 = 50_000_000;
 /// Nanoseconds between two checks for a schedule that is not there yet.
 const NOT_YET: i64 = 100_000;
+/// Nanoseconds by which a schedule that waits for room may be behind before it is put off, so that queries leave
+/// together.
+const CATCH_UP: i64 = 10_000_000;
+/// Nanoseconds after a query is due that such a schedule waits, so that several leave together.
+const GATHER: i64 = 1_000_000;
 /// Octets before the question of a message.
 const HEADER_LEN: usize = 12;
 
@@ -114,6 +121,8 @@ pub struct Settings {
     pub window: usize,
     /// Whether the counting process wants replies.
     pub replies: bool,
+    /// Queries that may wait for their replies at once; 0 for any number.
+    pub most: usize,
 }
 
 /// A query that is sent in this iteration.
@@ -137,6 +146,7 @@ pub struct LoadSender {
     ready: Vec<usize>,
     report_every: i64,
     reported: i64,
+    most: usize,
 }
 
 impl LoadSender {
@@ -160,20 +170,29 @@ impl LoadSender {
                 REPORT_EVERY
             },
             reported: 0,
+            most: settings.most,
         }
     }
 
     /// Send all queries, and wait for the last replies; `begin` is the start time of the schedule.
-    pub fn run(&mut self, begin: i64, world: &mut impl World) {
+    pub fn run(&mut self, mut begin: i64, world: &mut impl World) {
         self.reported = begin;
         self.messages.begin(begin);
         loop {
             let now = world.clock();
             let left = match self.schedule.due() {
                 Next::Due(due) if begin + due <= now => {
-                    self.send(begin, now, world);
-                    0
+                    if self.most > 0 {
+                        begin = begin.max(now - due - CATCH_UP);
+                    }
+                    if self.room() > 0 {
+                        self.send(begin, now, world);
+                        0
+                    } else {
+                        LONGEST
+                    }
                 }
+                Next::Due(due) if self.most > 0 => begin + due - now + GATHER,
                 Next::Due(due) => begin + due - now - SPIN,
                 Next::NotYet => NOT_YET,
                 Next::Over if self.in_flight.is_empty() => break,
@@ -206,8 +225,9 @@ impl LoadSender {
 
     /// Send the due queries, at most `MOST`.
     fn send(&mut self, begin: i64, now: i64, world: &mut impl World) {
+        let most = self.room().min(MOST);
         self.leaving.clear();
-        while self.leaving.len() < MOST {
+        while self.leaving.len() < most {
             match self.schedule.due() {
                 Next::Due(due) if begin + due <= now => {
                     let (socket, query_id) = self.in_flight.place();

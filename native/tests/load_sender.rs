@@ -36,6 +36,7 @@ fn sender(piece: Piece, first_ids: Vec<u16>, replies: bool) -> LoadSender {
         timeout: 300_000_000,
         window: 0,
         replies,
+        most: 0,
     };
     LoadSender::new(settings, feed)
 }

@@ -26,7 +26,7 @@ from hsdns.load.outcome import (
 )
 from hsdns.load.questions import Question
 from hsdns.load.results import Results, kind_numbers
-from hsdns.load.sender import MOST, Sender
+from hsdns.load.sender import CATCH_UP, MOST, Sender
 from hsdns.wire.name import Name
 
 BEGIN = 1_000_000_000
@@ -120,7 +120,7 @@ class ScriptedWire:
         return self.world.receive(self.number), False
 
 
-def run_python(world: World, times: Sequence[int], *, replies: bool = False) -> None:
+def run_python(world: World, times: Sequence[int], *, replies: bool = False, most: int = 0) -> None:
     first_ids = range(world.sockets)
     sender = Sender(
         [ScriptedWire(world, number) for number in first_ids],
@@ -132,12 +132,18 @@ def run_python(world: World, times: Sequence[int], *, replies: bool = False) -> 
         wait=world.wait,
         emit=world.emit,
         replies=replies,
+        most=most,
     )
     sender.run(BEGIN)
 
 
 def run_compiled(
-    world: World, times: Sequence[int], *, replies: bool = False, kinds: Sequence[int] = ()
+    world: World,
+    times: Sequence[int],
+    *,
+    replies: bool = False,
+    kinds: Sequence[int] = (),
+    most: int = 0,
 ) -> None:
     assert LoadSender is not None
     sender = LoadSender(
@@ -147,6 +153,7 @@ def run_compiled(
         timeout=TIMEOUT,
         replies=replies,
         window=world.window,
+        most=most,
     )
     for at in range(0, len(times), 7):
         some = times[at : at + 7]
@@ -197,6 +204,32 @@ def test_every_query_is_sent_when_due_whatever_is_answered(
     assert latest <= turns * (60_000 + stall + 2000 + 300 * MOST)
     for each in outcomes:
         assert each.received == LOST or each.sent <= each.received < each.sent + TIMEOUT + stall + 50 * MS  # fmt: skip
+
+
+@TWINS
+@given(
+    gap=st.integers(0, MS),
+    delays=st.lists(st.none() | st.integers(0, 30 * MS), min_size=1, max_size=5),
+    most=st.integers(1, 2 * MOST),
+)
+def test_no_more_wait_at_once_than_may(
+    run: Run, gap: int, delays: list[int | None], most: int
+) -> None:
+    world, times = World(delays), [number * gap for number in range(60)]
+    run(world, times, most=most)
+    outcomes = outcomes_of(world)
+    assert sorted(each.question for each in outcomes) == sorted(at % 3 for at in range(60))
+    ends = [each.received or each.sent + TIMEOUT for each in outcomes]
+    for each in outcomes:
+        waiting = sum(
+            other.sent <= each.sent < end for other, end in zip(outcomes, ends, strict=True)
+        )
+        assert waiting <= most
+    # The rate is kept however long it had to wait: what was put off is not made up for.
+    sent = sorted(each.sent for each in outcomes)
+    for first in range(len(sent)):
+        for last in range(first, len(sent)):
+            assert sent[last] - sent[first] >= (last - first) * gap - CATCH_UP - 2 * MS
 
 
 @TWINS
@@ -288,6 +321,7 @@ def test_replies_that_are_forgotten(run: Run, monkeypatch: pytest.MonkeyPatch) -
     contents=st.integers(1, 4),
     window=st.integers(0, 20),
     replies=st.booleans(),
+    most=st.sampled_from([0, 0, 1, 5, 20]),
 )
 def test_both_twins_tell_the_same(
     gaps: list[int],
@@ -298,6 +332,7 @@ def test_both_twins_tell_the_same(
     contents: int,
     window: int,
     replies: bool,
+    most: int,
 ) -> None:
     times = [sum(gaps[: at + 1]) for at in range(len(gaps))]
 
@@ -307,10 +342,12 @@ def test_both_twins_tell_the_same(
         )
 
     python, told, counted = world(), world(), world()
-    run_python(python, times, replies=replies)
-    run_compiled(told, times, replies=replies)
+    run_python(python, times, replies=replies, most=most)
+    run_compiled(told, times, replies=replies, most=most)
     assert told.messages == python.messages
 
+    if most:
+        return  # what counts goes by the schedule alone
     run_compiled(counted, times, replies=replies, kinds=kind_numbers(QUESTIONS))
     expected, found = Results(QUESTIONS, BEGIN), Results(QUESTIONS, BEGIN)
     expected.add(outcomes_of(python))

@@ -125,6 +125,12 @@ impl InFlight {
         }
     }
 
+    /// How many queries wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
     /// Whether no query waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

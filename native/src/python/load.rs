@@ -25,7 +25,7 @@ pub(super) struct LoadSender {
 #[pymethods]
 impl LoadSender {
     #[new]
-    #[pyo3(signature = (queries, *, kinds, first_ids, timeout, replies, window = 0))]
+    #[pyo3(signature = (queries, *, kinds, first_ids, timeout, replies, window = 0, most = 0))]
     fn new(
         queries: Vec<PyBackedBytes>,
         kinds: Vec<u32>,
@@ -33,6 +33,7 @@ impl LoadSender {
         timeout: i64,
         replies: bool,
         window: usize,
+        most: usize,
     ) -> PyResult<Self> {
         if first_ids.is_empty() {
             return Err(PyValueError::new_err("there is no socket"));
@@ -49,6 +50,7 @@ impl LoadSender {
             timeout,
             window,
             replies,
+            most,
         };
         Ok(Self {
             inner: Mutex::new(Inner::new(settings, Arc::clone(&feed))),

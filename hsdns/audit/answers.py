@@ -122,17 +122,17 @@ class Answers:
         if received <= 0:
             return
         rcode, content = flags & 15, self._replies[reply]
-        latency = (received - planned) / SECOND
+        latency = (received - sent) / SECOND  # the schedule waits for the server (run.py)
         if rcode not in JUDGED:
             self.results[question] = Result(ERROR, 0.0, latency, rcode)
             return
         ttl = None if flags & TC else self._ttl(question, content)
-        self.results[question] = Result(UNDECIDED, 0.0, latency, rcode, ttl)
-        self._content[question] = content
         times = planned / SECOND, sent / SECOND, received / SECOND
         judged = self._verifier.judge(question, flags, reply, *times)
-        if judged is not None:
-            self._judged(judged)
+        word, age, reason = (UNDECIDED, 0.0, "") if judged is None else judged.verdict
+        self.results[question] = Result(word, age, latency, rcode, ttl, reason)
+        if word != RIGHT:
+            self._content[question] = content
 
     def _judged(self, judged: Judged) -> None:
         verdict: Verdict = judged.verdict

@@ -3,7 +3,8 @@
 Path: cluster/answer_set.py -> here -> run.py.
 Rule 1: each RRset is asked for once, by its owner and type.  What the server says of itself (SOA, NS and the address of
         its name server) is left out: it is the server's own.
-Rule 2: absent names are drawn from those that exist, with a seed: a Service with another name, and an endpoint that
+Rule 2: what is right for a name at the moment is known with its RRset, so it is not found out again when it is judged.
+Rule 3: absent names are drawn from those that exist, with a seed: a Service with another name, and an endpoint that
         a headless Service does not have.
 """
 
@@ -11,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.question import SVC
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.value import HEADLESS
+from hsdns.load.judge import Answer
 from hsdns.load.questions import ABSENT, Question
-from hsdns.wire.iana import RRType
+from hsdns.load.said import answer_of
+from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.name import MAX_LABEL_LEN, Name
 
 SUFFIX: Final = b"-absent"
@@ -26,35 +29,44 @@ ENDPOINT: Final = b"absent"
 _ASKED: Final = (RRType.A, RRType.AAAA, RRType.SRV, RRType.PTR, RRType.CNAME)
 
 
+class AuditQuestions(NamedTuple):
+    """Questions, and what is right for the first of them, which are about names that exist."""
+
+    all: list[Question]
+    known: list[Answer]
+
+
 def audit_questions(
     answer_sets: Sequence[AnswerSet], absent: int, random: Random
-) -> list[Question]:
+) -> AuditQuestions:
     """Questions about all names of some kubernetes blocks, and about `absent` names that they do not have."""
-    found: dict[tuple[Name, int], Question] = {}
+    found: dict[tuple[bytes, int], tuple[Question, Answer]] = {}
     for answer_set in answer_sets:
-        for question in _present(answer_set):
-            found.setdefault((question.name, question.qtype), question)
+        for question, right in _present(answer_set):
+            found.setdefault((question.name.lower, question.qtype), (question, right))
     beside: list[Question] = []
     for answer_set in answer_sets:
         beside += _absent(answer_set, absent, random)
-    return [*found.values(), *beside[:absent]]
+    questions = [question for question, _ in found.values()]
+    return AuditQuestions([*questions, *beside[:absent]], [right for _, right in found.values()])
 
 
-def _present(answer_set: AnswerSet) -> Iterator[Question]:
+def _present(answer_set: AnswerSet) -> Iterator[tuple[Question, Answer]]:
     for zone in answer_set.zones:
         server = Name.from_labels((b"ns", b"dns", *zone.labels))
         for rrset in answer_set.of_zone(zone):
             owner, qtype = rrset[0].owner, rrset[0].rrtype
             if qtype in _ASKED and owner != server:
-                yield Question(owner, qtype, _group(owner, qtype, zone))
+                question = Question(owner, qtype, _group(owner, qtype, zone))
+                yield question, answer_of(Rcode.NOERROR, rrset)
 
 
 def _group(owner: Name, qtype: int, zone: Name) -> str:
-    if is_reverse(owner):
+    if qtype == RRType.PTR and is_reverse(owner):
         return "reverse"
-    labels = owner.below(zone)
     if qtype == RRType.SRV:
         return "srv"
+    labels = owner.below(zone)
     if not labels or labels[-1] != SVC:
         return "pod"
     return "service" if len(labels) == 3 else "endpoint"

@@ -18,7 +18,7 @@ from hsdns.audit.answers import ERROR, LOST, Answers, Result, words
 from hsdns.load.histogram import Histogram
 from hsdns.load.judge import RIGHT, STALE, UNDECIDED, VERDICTS, Answer
 from hsdns.load.questions import Question
-from hsdns.load.truth import answer_of
+from hsdns.load.said import answer_of
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.text import rdata_to_text
 

@@ -3,7 +3,9 @@
 Path: cli/audit.py -> here -> load/sender_process.py for each server -> answers.py.
 Rule 1: an answer is asked for once over UDP; if it is truncated once more over TCP, and if it is lost once more, as a
         resolver does.  Where a server has lost many, or IN_A_ROW of these again, the others are not asked for again.
-Rule 2: a pass that is interrupted keeps what it has; questions that were not asked are left out of the report.
+Rule 2: no more queries wait for a server than it can take in, whatever the rate: an audit asks whether it is right, not
+        what it can bear.
+Rule 3: a pass that is interrupted keeps what it has; questions that were not asked are left out of the report.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from hsdns import collector
 from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, read_time, usage
 from hsdns.corefile.tree import CorefileError
@@ -85,6 +86,7 @@ def run(words: list[str]) -> int:
         )
         every = read_time(flags, "every", INTERVAL, example="100ms")
         targets = Targets(_targets(flags), flags)
+        collector.set_up()  # all names of a cluster are many objects that stay
         if flags.get("watch"):
             return _watch(targets, settings, every, flags, output)
         reports = targets.audit(settings)

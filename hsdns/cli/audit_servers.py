@@ -42,6 +42,9 @@ from hsdns.wire.message import TC
 TIMEOUT: Final = 2.0  # seconds until a query is lost
 EDNS: Final = 1232  # octets, the default of most servers
 SOCKETS: Final = 4
+AT_ONCE: Final = (
+    128  # queries that wait for a server: its receive buffer holds them, and it is not overloaded
+)
 INTERRUPTED: Final = "interrupted"
 _ZONES: Final = "in-addr.arpa ip6.arpa"
 _SHOWN_EVERY: Final = 0.1  # seconds
@@ -101,7 +104,8 @@ class Targets:
                 )
             sets = [block.answer_set() for block in blocks]
             drawn = random.Random(settings.seed)
-            return Questions(audit_questions(sets, settings.absent, drawn), seed=settings.seed)
+            found = audit_questions(sets, settings.absent, drawn)
+            return Questions(found.all, seed=settings.seed, known=found.known)
 
         with LoadCluster(configuration, choose, verifies=True) as cluster:
             truth = cluster.truth
@@ -155,15 +159,14 @@ def _pass(
 ) -> AuditReport:
     started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     began = time.monotonic()
-    queries = [each.query(EDNS) for each in questions]
     wires = [each.octets(EDNS) for each in questions]
     found: list[tuple[str, Answers]] = []
     asking: list[Asking] = []
     with ExitStack() as stack:
         for name, host, port in servers:
             family, address = find_target(host, port)
-            probe(family, address, queries[0], 0.0)
-            answers = Answers(questions, Verifier(truth, queries), EDNS)
+            probe(family, address, questions[0].query(EDNS), 0.0)
+            answers = Answers(questions, Verifier(truth, questions), EDNS)
             plan = _plan(family, address, wires, settings)
             sending = stack.enter_context(SenderProcess(plan))
             asking.append(Asking(sending, answers, _asks_again(host, port, questions)))
@@ -185,7 +188,20 @@ def _plan(
     sockets = sockets_for(stage.first, TIMEOUT, SOCKETS)
     stages = [(stage.seconds, stage.first, stage.last)]
     timeout = round(TIMEOUT * SECOND)
-    return Plan(family, address, wires, [], settings.seed, stages, EVEN, 1, timeout, sockets, True)
+    return Plan(
+        family,
+        address,
+        wires,
+        [],
+        settings.seed,
+        stages,
+        EVEN,
+        1,
+        timeout,
+        sockets,
+        replies=True,
+        most=AT_ONCE,
+    )
 
 
 def schedule_of(count: int, settings: Settings) -> Stage:

@@ -43,7 +43,7 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError
 from hsdns.load.judge import Answer
 from hsdns.load.questions import Question, Questions
-from hsdns.load.truth import answer_of
+from hsdns.load.said import answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.rules.corefile import CorefileText, zones_of
 from hsdns.sources.cluster_dump import POD_VIEW, unread_kinds, with_answers, with_reason

@@ -247,7 +247,7 @@ def _load(
                 streams=settings.streams,
                 window=window_for(fastest, settings.timeout, schedule.burst),
             )
-            verifier = None if truth is None else Verifier(truth, queries, settings.slack)
+            verifier = None if truth is None else Verifier(truth, questions.all, settings.slack)
             sending = stack.enter_context(SenderProcess(plan))
             loaded.append(Loaded(target.name, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))

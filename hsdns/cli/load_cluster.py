@@ -163,10 +163,11 @@ class LoadCluster:
                 grows = self.questions.pods is not None
                 self.truth = Truth(
                     _only(blocks),
-                    self._questions(),
+                    self.questions.all,
                     time.monotonic,
                     grows=grows,
                     leads=self._api is not None,
+                    known=self.questions.known,
                 )
             if self._api is not None:
                 await self._open_api(_only(blocks), *self._api)
@@ -189,9 +190,6 @@ class LoadCluster:
             for block in blocks:
                 await block.stop()
             await runtime.tasks.cancel()
-
-    def _questions(self) -> Sequence[Question]:
-        return self.questions.all
 
     def _first(self) -> Question | None:
         """A question that a server answers once it has the cluster; None where the cluster was there before."""

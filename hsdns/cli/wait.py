@@ -183,7 +183,7 @@ def _look(
         return Seen(server, found)
     is_right = count is None or count.holds(len(_records(found, qtype)))
     if is_right and expected is not None:
-        from hsdns.load.truth import answer_of
+        from hsdns.load.said import answer_of
 
         right = expected()
         # Where the objects do not say (an ExternalName's target, say), only the number counts.

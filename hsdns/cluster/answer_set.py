@@ -30,7 +30,7 @@ from hsdns.cluster.reverse import is_reverse, reverse_name
 from hsdns.cluster.value import EXTERNAL_NAME, HEADLESS, Key, ServiceValue
 from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.message import RR, Reply
-from hsdns.wire.name import MAX_LABEL_LEN, Name
+from hsdns.wire.name import MAX_LABEL_LEN, Name, labels_to_wire
 from hsdns.wire.rdata import address_to_text
 from hsdns.wire.text import rdata_to_text
 
@@ -248,5 +248,4 @@ async def _resolve_nothing(qname: Name, qtype: int) -> Reply:
 
 
 def _below(labels: Labels, zone: Name) -> Name:
-    wire = b"".join(bytes((len(label),)) + label for label in labels)
-    return Name(wire + zone.lower)
+    return Name(labels_to_wire(labels) + zone.lower)

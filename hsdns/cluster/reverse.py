@@ -131,7 +131,7 @@ def address_of(name: Name) -> bytes | None:
 def reverse_name(address: bytes) -> Name:
     """The name of an address of 4 or 16 octets, for address_of() to read."""
     if len(address) == 4:
-        return Name.from_labels([*(b"%d" % octet for octet in reversed(address)), *_IPV4])
+        return Name.from_labels([b"%d" % octet for octet in reversed(address)] + [*_IPV4])
     nibbles = reversed(address.hex().encode())
     return Name.from_labels([*(b"%c" % nibble for nibble in nibbles), *_IPV6])
 

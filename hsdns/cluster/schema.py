@@ -25,7 +25,7 @@ from hsdns.cluster.value import (
 )
 from hsdns.wire.iana import RRClass, RRType
 from hsdns.wire.message import RR, make_record
-from hsdns.wire.name import MAX_NAME_LEN, Name
+from hsdns.wire.name import MAX_NAME_LEN, Name, labels_to_wire
 from hsdns.wire.rdata import srv
 
 PIECE: Final = 500  # entries between two turns of the loop; a millisecond or two
@@ -86,6 +86,8 @@ def _make(value: ServiceValue, parsed: ParsedName, owner: Name, ttl: int) -> Nod
 
 def _records(owner: Name, rrtype: int, ttl: int, rdata: Sequence[bytes]) -> tuple[RR, ...]:
     """An RRset; in columns, because a Service may have 20,000 endpoints."""
+    if len(rdata) <= 1:  # most have one address, and none of the other family
+        return (RR(owner, rrtype, ttl, rdata[0]),) if rdata else ()
     columns = (repeat(owner), repeat(rrtype), repeat(ttl), rdata, repeat(RRClass.IN))
     return tuple(map(make_record, zip(*columns, strict=False)))
 
@@ -161,7 +163,7 @@ def target_name(
     parts: tuple[bytes, ...] = (parsed.name, parsed.namespace, SVC)
     if label is not None:
         parts = (label, cluster, *parts) if cluster else (label, *parts)
-    wire = b"".join(bytes((len(part),)) + part for part in parts) + zone.lower
+    wire = labels_to_wire(parts) + zone.lower
     return Name(wire) if len(wire) <= MAX_NAME_LEN else None
 
 

@@ -18,8 +18,8 @@ from hsdns.load.follower import Event
 from hsdns.load.judge import Answer
 from hsdns.load.outcome import REPLY
 from hsdns.load.probing import PROBES, SERIES, Probe, unpack_probes
+from hsdns.load.said import answer_of
 from hsdns.load.schedule import SECOND
-from hsdns.load.truth import answer_of
 from hsdns.load.verifier import JUDGED, SaysTruth
 from hsdns.wire.decode_reply import BadReply, decode_reply
 from hsdns.wire.message import Query

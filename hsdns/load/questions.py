@@ -8,20 +8,24 @@ Rule 2: a file is asked from its first line to its last and again, as dnsperf do
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import accumulate, count, cycle
 from random import Random
 from typing import Final, NamedTuple
 
 import msgspec
 
+from hsdns.load.judge import Answer
 from hsdns.load.pods import PodPlan, meant
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
-from hsdns.wire.iana import RRType
+from hsdns.wire.iana import RRClass, RRType
 from hsdns.wire.message import RD, Query
-from hsdns.wire.name import Name
+from hsdns.wire.name import ROOT, Name
 
+HEADER_LEN: Final = 12
 AT_ONCE: Final = 1024  # numbers drawn together
+_IN: Final = RRClass.IN.to_bytes(2, "big")
 ABSENT: Final = "absent"  # the group of names that do not exist
 
 
@@ -45,9 +49,24 @@ class Question(NamedTuple):
         record = Edns(size, do=self.do) if size else None
         return Query.ask(self.name, self.qtype, flags=self.flags, edns=record)
 
+    @property
+    def section(self) -> bytes:
+        """The question section of the query."""
+        return self.name.wire + self.qtype.to_bytes(2, "big") + _IN
+
     def octets(self, edns: int = 0) -> bytes:
         """The query on the wire, without its ID."""
-        return encode_query(self.query(edns), 0)[2:]
+        size = edns if self.own_edns is None else self.own_edns
+        before, after = _around(self.flags, size, self.do)
+        return before + self.section + after
+
+
+@cache
+def _around(flags: int, size: int, do: bool) -> tuple[bytes, bytes]:
+    """The octets before and after the question section of a query, without its ID."""
+    question = Question(ROOT, RRType.A, "", flags, size, do)
+    octets, begin = encode_query(question.query(), 0)[2:], HEADER_LEN - 2
+    return octets[:begin], octets[begin + len(question.section) :]
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -61,6 +80,7 @@ class Questions(NamedTuple):
     """All questions; `weights` say how often each is asked, empty for one after the other.
 
     `pods` look names up in place of them; their questions are known as they are asked.  `recorded`: when each is asked.
+    `known` is what is right for the first of them when they were made, for truth.Truth.
     """
 
     all: Sequence[Question]
@@ -68,6 +88,7 @@ class Questions(NamedTuple):
     seed: int = 0
     pods: PodPlan | None = None
     recorded: Recorded | None = None
+    known: Sequence[Answer] = ()
 
     @property
     def first(self) -> Question:

@@ -33,6 +33,7 @@ from hsdns.cluster.store import Store
 from hsdns.cluster.value import EXTERNAL_NAME, Key, ServiceValue
 from hsdns.load.judge import Answer
 from hsdns.load.questions import Question
+from hsdns.load.said import answer_of
 from hsdns.load.timeline import Timeline
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import Rcode, RRType
@@ -53,32 +54,18 @@ LATE: Final = (
 _MOST_SPANS: Final = 200
 _REMEMBERED: Final = 50_000  # answers
 MOST_STATES: Final = 200_000  # of all Services and addresses together
-_NAMES: Final = (RRType.CNAME, RRType.PTR, RRType.SRV, RRType.NS)
 
 
 class OutsideZone(Exception):
     """The answer needs a name that the cluster does not say."""
 
 
-def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
-    """What a reply says; names in RDATA in lower case, SRV without its weight, which no specification defines."""
-    found = []
-    for record in records:
-        rdata = record.rdata
-        if record.rrtype in _NAMES:
-            if record.rrtype == RRType.SRV:
-                rdata = rdata[:2] + rdata[4:6] + rdata[6:].lower()
-            else:
-                rdata = rdata.lower()
-        found.append((record.rrtype, rdata))
-    return Answer(rcode, frozenset(found))
-
-
 class Truth:
     """What is right for each of some questions, over a kubernetes block that has started and read its cluster.
 
     To be made in the thread of the watch.  `clock` is monotonic seconds; `grows`: add_question() may be called;
-    `leads`: what is watched here is shown to the servers afterwards, by the same thread (churn.py).
+    `leads`: what is watched here is shown to the servers afterwards, by the same thread (churn.py).  `known` is what is
+    right at the moment for the first of the questions, where who made them has found that out.
     """
 
     def __init__(
@@ -89,6 +76,7 @@ class Truth:
         *,
         grows: bool = False,
         leads: bool = False,
+        known: Sequence[Answer] = (),
     ) -> None:
         self._leads = leads
         self._block = block
@@ -124,6 +112,7 @@ class Truth:
             zone = question.name.longest_of(block.zones)
             self._zones.append(zone)
             self.subjects.append(self._subject(question, zone))
+        self._known = [right if self._says(number) else None for number, right in enumerate(known)]
         self._follow()
 
     def add_question(self, question: Question) -> int:
@@ -213,6 +202,8 @@ class Truth:
 
     def expected(self, question: int, state: int) -> Answer | None:
         """What is right for a question in a state, by its number with the forgotten ones; None if that is not known."""
+        if state == 0 and question < len(self._known):
+            return self._known[question]
         found = self._expected.get((question, state), _MISSING)
         if found is _MISSING:
             if len(self._expected) >= _REMEMBERED:
@@ -230,8 +221,8 @@ class Truth:
         if zone is None:
             return None
         lookup = self._live.lookup
-        address = address_of(question.name)
-        if address is not None and question.qtype == RRType.PTR:
+        address = address_of(question.name) if question.qtype == RRType.PTR else None
+        if address is not None:
             if address not in self._addresses:
                 self._addresses[address] = Timeline(tuple(lookup.pointers(address, None)))
             return address
@@ -311,8 +302,7 @@ class Truth:
         values = self._scratch.services.values
         values.clear()
         if subject is None:
-            parsed = self._live.lookup.parse(name, zone)
-            if parsed is not None and parsed.kind == POD and self._live.lookup.pods == "verified":
+            if not self._says(question):
                 return None
         else:
             base, _, found = self._services[subject].states
@@ -320,10 +310,8 @@ class Truth:
                 return None
             value = found[state - base]
             if value is not None:
-                if any(part.targets for part in value.slices) or (
-                    value.kind == EXTERNAL_NAME and qtype != RRType.CNAME
-                ):
-                    return None  # what the target has, the cluster does not say
+                if _leads_elsewhere(value, qtype):
+                    return None
                 values[subject] = value
         try:
             reply = _run(self._answers, name, qtype, zone)
@@ -332,6 +320,18 @@ class Truth:
         except OutsideZone:
             return None
         return answer_of(reply.rcode, reply.answer)
+
+    def _says(self, question: int) -> bool:
+        """Whether the cluster says what is right for a question, as its Service was at first."""
+        subject, zone = self.subjects[question], self._zones[question]
+        if zone is None or isinstance(subject, bytes):
+            return zone is not None
+        name, qtype = self.questions[question][:2]
+        if subject is None:
+            parsed = self._live.lookup.parse(name, zone)
+            return parsed is None or parsed.kind != POD or self._live.lookup.pods != "verified"
+        value = self._services[subject].states[2][0]
+        return value is None or not _leads_elsewhere(value, qtype)
 
     def _absent(self, zone: Name) -> Answer | None:
         return Answer(Rcode.NXDOMAIN) if self._block.tells_absence(zone) else None
@@ -382,6 +382,13 @@ def _run(answers: ClusterAnswers, name: Name, qtype: int, zone: Name) -> Reply:
 
 async def _outside(qname: Name, qtype: int) -> Reply:
     raise OutsideZone
+
+
+def _leads_elsewhere(value: ServiceValue, qtype: int) -> bool:
+    """Whether a Service's records are those of another name, which the cluster does not say."""
+    if value.kind == EXTERNAL_NAME and qtype != RRType.CNAME:
+        return True
+    return any(part.targets for part in value.slices)
 
 
 def _ignore(sentence: str) -> None:

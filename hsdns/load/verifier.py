@@ -33,11 +33,10 @@ from hsdns.load.judge import (
 )
 from hsdns.load.outcome import LOST, PlainOutcome
 from hsdns.load.questions import Question
+from hsdns.load.said import read_answer
 from hsdns.load.schedule import SECOND
-from hsdns.load.truth import answer_of
-from hsdns.wire.decode_reply import BadReply, decode_reply
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import TC, Query
+from hsdns.wire.message import TC
 
 PATIENCE: Final = 1.0  # seconds
 SLACK: Final = 0.1  # seconds
@@ -87,15 +86,17 @@ class _Waiting(NamedTuple):
 
 
 class Verifier:
-    """Judges answers to `queries` (in the order of the questions); `slack` in seconds."""
+    """Judges answers to `questions`; `slack` in seconds."""
 
-    def __init__(self, truth: SaysTruth, queries: Sequence[Query], slack: float = SLACK) -> None:
+    def __init__(
+        self, truth: SaysTruth, questions: Sequence[Question], slack: float = SLACK
+    ) -> None:
         self.slack = slack
         self.patience = max(PATIENCE, 2 * slack)
         self._truth = truth
-        self._queries = list(queries)
+        self._questions = list(questions)
         self._numbers = list(
-            range(len(queries))
+            range(len(questions))
         )  # of the questions in the truth, which several servers share
         self._replies: dict[int, tuple[int, bytes]] = {}
         self._answers: dict[int, Answer | None] = {}
@@ -106,7 +107,7 @@ class Verifier:
 
     def add_question(self, question: Question) -> None:
         """Another question will be asked; its number is that of those before it."""
-        self._queries.append(question.query())
+        self._questions.append(question)
         self._numbers.append(self._truth.add_question(question))
 
     def remember(self, number: int, question: int, content: bytes) -> None:
@@ -225,11 +226,5 @@ class Verifier:
         if reply in self._answers:
             return self._answers[reply]
         question, content = self._replies.pop(reply)  # what it says is remembered instead
-        try:
-            found = decode_reply(b"\0\0" + content, self._queries[question])
-        except BadReply:
-            answer = None
-        else:
-            answer = answer_of(found.rcode, found.answer)
-        self._answers[reply] = answer
+        answer = self._answers[reply] = read_answer(content, self._questions[question])
         return answer

@@ -34,14 +34,12 @@ class Name:
     @classmethod
     def from_labels(cls, labels: tuple[bytes, ...] | list[bytes]) -> Self:
         """Make a name from its labels, leftmost first; raise ValueError if one or the name is too long."""
-        parts = []
         for label in labels:
             if not 0 < len(label) <= MAX_LABEL_LEN:
                 raise ValueError(
                     f"label {label!r} has {len(label)} octets, allowed are 1 to {MAX_LABEL_LEN}"
                 )
-            parts.append(bytes((len(label),)) + label)
-        wire = b"".join(parts) + b"\0"
+        wire = labels_to_wire(labels) + b"\0"
         if len(wire) > MAX_NAME_LEN:
             raise ValueError(f"name has {len(wire)} octets, allowed are {MAX_NAME_LEN}")
         return cls(wire)
@@ -125,6 +123,12 @@ class Name:
 
 
 ROOT: Final = Name(b"\0")
+_LENGTHS: Final = [bytes((length,)) for length in range(256)]
+
+
+def labels_to_wire(labels: Iterable[bytes]) -> bytes:
+    """Labels in wire form, without the root's."""
+    return b"".join([_LENGTHS[len(label)] + label for label in labels])
 
 
 def _label_to_text(label: bytes) -> str:

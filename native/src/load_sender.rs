@@ -223,6 +223,14 @@ impl LoadSender {
         self.messages.octets()
     }
 
+    /// How many more queries may wait.
+    fn room(&self) -> usize {
+        match self.most {
+            0 => usize::MAX,
+            most => most.saturating_sub(self.in_flight.len()),
+        }
+    }
+
     /// Send the due queries, at most `MOST`.
     fn send(&mut self, begin: i64, now: i64, world: &mut impl World) {
         let most = self.room().min(MOST);

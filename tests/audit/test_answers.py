@@ -11,13 +11,13 @@ from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import Verifier
 from hsdns.wire.iana import RRType
-from tests.load.test_verifier import NAME, QUERY, Said, reply
+from tests.load.test_verifier import NAME, ONE, Said, reply
 
 TC = 0x200
 
 
 def answers() -> Answers:
-    return Answers([Question(NAME, RRType.A, "service")], Verifier(Said(), [QUERY]), 0)
+    return Answers([Question(NAME, RRType.A, "service")], Verifier(Said(), [ONE]), 0)
 
 
 def take(found: Answers, content: bytes, flags: int = 0x8400, at: float = 15.0) -> None:

@@ -15,7 +15,7 @@ from tests.load.clusters import with_block
 
 def questions(absent: int, seed: int = 1, *source: str) -> list[Question]:
     async def choose(block: Kubernetes) -> list[Question]:
-        return audit_questions([block.answer_set()], absent, Random(seed))
+        return audit_questions([block.answer_set()], absent, Random(seed)).all
 
     found = with_block(choose, *source)
     assert isinstance(found, list)

@@ -19,7 +19,7 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import srv
-from tests.load.test_verifier import QUERY, Said
+from tests.load.test_verifier import ONE, Said
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "audit.schema.json"
 NAMES = ("a", "b", "c")
@@ -34,7 +34,7 @@ class Given(Answers):
     """Answers with results and records that are given."""
 
     def __init__(self, results: Sequence[Result], records: Sequence[RR] = ()) -> None:
-        super().__init__(QUESTIONS, Verifier(Said(), [QUERY]), 0)
+        super().__init__(QUESTIONS, Verifier(Said(), [ONE]), 0)
         self.results = list(results)
         self.asked = len(results)
         self._given = records

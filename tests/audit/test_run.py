@@ -13,7 +13,7 @@ from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import Verifier
 from hsdns.wire.iana import RRType
-from tests.load.test_verifier import NAME, QUERY, Said, reply
+from tests.load.test_verifier import NAME, ONE, Said, reply
 
 TC = 0x200
 Message = tuple[bytes, bytes] | None  # None is Ctrl-C
@@ -58,7 +58,7 @@ def carried_out(
     asking = [
         Asking(
             each,
-            Answers([Question(NAME, RRType.A, "service")], Verifier(Said(), [QUERY]), 0),
+            Answers([Question(NAME, RRType.A, "service")], Verifier(Said(), [ONE]), 0),
             lambda question, is_truncated: None if again is None else (again, 16.0, 16.25),
         )
         for each in servers
@@ -107,7 +107,7 @@ def test_a_server_that_loses_them_again_is_left_alone(questions: int, tries: int
     at = 15 * SECOND
     lost = pack_outcomes([(each, 0, 0, at, at, 0) for each in range(questions)])
     asked = [Question(NAME, RRType.A, "service")] * questions
-    answers = Answers(asked, Verifier(Said(), [QUERY] * questions), 0)
+    answers = Answers(asked, Verifier(Said(), [ONE] * questions), 0)
     asking = Asking(Sends((OUTCOMES, lost)), answers, ask_again)
     assert carry_out([asking], lambda asked: None, lambda: 1e9, lambda seconds: None)
     assert len(tried) == tries

@@ -11,7 +11,7 @@ from hsdns.load.probing import PROBES, SERIES, Probe, pack_probe
 from hsdns.load.propagation import SETTLED, Propagation, Shown
 from hsdns.load.schedule import SECOND
 from hsdns.wire.iana import RRType
-from tests.load.test_verifier import QUERY, Said, reply
+from tests.load.test_verifier import ONE, Said, reply
 
 SEEN = 10.0
 
@@ -30,7 +30,7 @@ class Servers:
         self.done: list[tuple[int, int]] = []
         self.propagation = Propagation(
             said or Said(),
-            [QUERY],
+            [ONE.query()],
             [self.event],
             servers,
             0.1,

@@ -39,7 +39,7 @@ from hsdns.load.schedule import SECOND
 from hsdns.load.thresholds import read_limits
 from hsdns.load.verifier import Verifier
 from hsdns.wire.iana import RRType
-from tests.load.test_verifier import NAME, QUERY, Said, reply
+from tests.load.test_verifier import NAME, ONE, Said, reply
 
 QUESTIONS = [Question(NAME, RRType.A, "service")]
 MS = SECOND // 1000
@@ -124,7 +124,7 @@ def test_counts_and_answers_of_the_compiled_sender() -> None:
     counts = COUNTS, pack("=BIII", RCODE, 0, 0, 3) + pack("=BIII", RCODE + OF_KIND, 0, 0, 3)
     told = (REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + reply(1))
     answers = ANSWERS, outcomes((100, 101, 0x8400))[1]
-    verifier = Verifier(Said(), [QUERY], slack=0.1)
+    verifier = Verifier(Said(), [ONE], slack=0.1)
     (ended,), _ = run([[told, counts, answers]], seconds=8, verifier=verifier)
     whole = ended.results.whole()
     assert (dict(whole.rcodes), dict(whole.verdicts)) == ({0: 3}, {"right": 1})
@@ -134,7 +134,7 @@ def test_a_question_that_is_told() -> None:
     question = (QUESTION, pack_question(1, Question(NAME, RRType.AAAA, "search")))
     asked = (OUTCOMES, pack_outcomes([(1, 0x8402, 0, BEGIN, BEGIN, BEGIN + MS)]))
     said = Said()
-    (ended,), _ = run([[question, asked]], verifier=Verifier(said, [QUERY]))
+    (ended,), _ = run([[question, asked]], verifier=Verifier(said, [ONE]))
     assert ended.results.kinds["search", RRType.AAAA].answered == 1
     assert [each.qtype for each in said.learnt] == [RRType.AAAA]
 
@@ -237,7 +237,7 @@ def test_a_generator_that_does_not_come_to_an_end() -> None:
 
 def test_answers_are_judged_and_changes_counted() -> None:
     said = Said()
-    verifier = Verifier(said, [QUERY], slack=0.1)
+    verifier = Verifier(said, [ONE], slack=0.1)
     told = (REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + reply(1))
     steps: list[list[Message] | BaseException] = [
         [told, outcomes((100, 101, 0x8400), (7000, 7001, 0x8400)), (FORGET, b"")]

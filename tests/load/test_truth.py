@@ -18,12 +18,11 @@ from hsdns.load.questions import Question
 from hsdns.load.report import OfServer, Run, make_report
 from hsdns.load.results import Results
 from hsdns.load.schedule import SECOND
-from hsdns.load.truth import Truth, answer_of
+from hsdns.load.truth import Truth
 from hsdns.load.verifier import Judged
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
 from hsdns.wire.iana import RRType
-from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import srv
 from tests.load.clusters import ENDPOINTS, SERVICES, put, remove, with_block
@@ -238,15 +237,6 @@ def test_when_the_watch_was_away() -> None:
         assert [truth.was_away(*each) for each in spans] == [False, True, True, False]
 
     with_block(test)
-
-
-def test_an_answer_in_any_case_and_with_any_weight() -> None:
-    target, same = Name.from_text("A.B."), Name.from_text("a.b.")
-    one = RR(same, RRType.SRV, 5, srv(1, 7, 80, target))
-    other = RR(target, RRType.SRV, 30, srv(1, 100, 80, same))
-    assert answer_of(0, [one]) == answer_of(0, [other])
-    assert answer_of(0, [one]) != answer_of(0, [RR(same, RRType.SRV, 5, srv(2, 7, 80, target))])
-    assert answer_of(0, [one]) != answer_of(0, [RR(same, RRType.SRV, 5, srv(1, 7, 81, target))])
 
 
 def test_questions_that_are_learnt_after_the_change() -> None:

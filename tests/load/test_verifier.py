@@ -22,13 +22,11 @@ from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import Judged, Verifier
-from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRType
-from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 
 NAME = Name.from_text("web.shop.svc.cluster.local.")
-QUERY = Query.ask(NAME, RRType.A)
+ONE = Question(NAME, RRType.A, "service")
 TC = 0x200
 
 
@@ -70,14 +68,14 @@ class Said:
 
 def reply(*last: int, flags: int = 0x8400) -> bytes:
     """A reply without its ID, with these addresses."""
-    question = encode_query(QUERY, 0)[12:]
+    question = ONE.section
     records = b"".join(b"\xc0\x0c\0\1\0\1\0\0\0\5\0\4" + bytes((10, 0, 0, each)) for each in last)
     header = flags.to_bytes(2, "big") + b"\0\1" + len(last).to_bytes(2, "big") + b"\0\0\0\0"
     return header + question + records
 
 
 def verifier(said: Said) -> Verifier:
-    return Verifier(said, [QUERY], slack=0.1)
+    return Verifier(said, [ONE], slack=0.1)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +275,7 @@ def test_verdicts_do_not_depend_on_what_is_remembered(
         reply(flags=0x8402),
         reply(1, flags=0x8400 | TC),
     ]
-    remembering, plain = (Verifier(said, [QUERY, QUERY], slack=0.5) for _ in range(2))
+    remembering, plain = (Verifier(said, [ONE, ONE], slack=0.5) for _ in range(2))
     for each in (remembering, plain):
         for number, content in enumerate(replies, 1):
             each.remember(number, 0, content)

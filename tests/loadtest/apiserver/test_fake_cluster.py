@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from hsdns.apiserver.media_type import PROTOBUF
 from loadtest.apiserver import faults
 from loadtest.apiserver.fake_cluster import FakeCluster
-from loadtest.apiserver.protobuf import PROTOBUF
 from loadtest.apiserver.watch_stream import INITIAL_EVENTS_END, Watch
 
 SERVICES = "/api/v1/services"

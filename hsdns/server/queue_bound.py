@@ -1,9 +1,9 @@
 """The capacity of a queue of misses, so that under lasting overload the queries that are answered are answered soon.
 
 Path: udp_listener.py reports each iteration of the loop, and sets the capacity of the queue (fastpath/miss_queue.py).
-Rule 1: a burst may fill the whole queue.  Only when a queue has not been empty for STANDING seconds is its capacity
-        lowered, to the number of queries that are answered in MAX_WAIT seconds: a longer queue would only delay every
-        reply, in the end beyond the client's timeout.
+Rule 1: a burst may fill the whole queue.  Only when a queue has grown in each of GROWING periods, or has not been empty
+        for STANDING seconds, is its capacity lowered, to the number of queries that are answered in MAX_WAIT seconds:
+        a longer queue would only delay every reply, in the end beyond the client's timeout.
 Rule 2: the full capacity returns when nothing has been dropped for QUIET seconds.  For RECENT seconds after that, the
         capacity is lowered again as soon as the queue has not been empty for a PERIOD: otherwise, at the edge of
         overload, it would fill up every second.
@@ -15,9 +15,10 @@ from typing import Final
 
 from hsdns.fastpath.miss_queue import CAPACITY
 
-PERIOD: Final = 0.1  # seconds over which the rate is measured
-STANDING: Final = 5 * PERIOD
-QUIET: Final = 10 * PERIOD
+PERIOD: Final = 0.05  # seconds over which the rate is measured
+GROWING: Final = 3  # periods
+STANDING: Final = 0.5  # seconds
+QUIET: Final = 1.0  # seconds
 RECENT: Final = 10.0  # seconds
 MAX_WAIT: Final = 0.03  # seconds
 LEAST: Final = 64  # misses
@@ -32,6 +33,10 @@ class QueueBound:
         self._began = self._empty = self._quiet = now
         self._lifted = now - RECENT
         self._answered = 0  # in this period
+        self._left = 0  # misses in the queue at the start of the period
+        self._grown = (
+            0  # periods in a row in which the queue grew beyond what is answered in MAX_WAIT
+        )
         self._dropped = 0  # at the start of the period
 
     def note(self, now: float, answered: int, left: int, dropped: int) -> int | None:
@@ -46,13 +51,14 @@ class QueueBound:
             return None
         rate = self._answered / (now - self._began)
         is_dropping = dropped != self._dropped
-        self._began, self._answered, self._dropped = now, 0, dropped
+        self._grown = self._grown + 1 if left > max(self._left, rate * MAX_WAIT) else 0
+        self._began, self._answered, self._left, self._dropped = now, 0, left, dropped
         if is_dropping:
             self._quiet = now
         before = self.capacity
         if before == CAPACITY:
             standing = PERIOD if now - self._lifted < RECENT else STANDING
-            if now - self._empty >= standing:
+            if self._grown >= GROWING or now - self._empty >= standing:
                 self.capacity, self._quiet = _bound(rate), now
         elif is_dropping:
             self.capacity = _bound(rate)

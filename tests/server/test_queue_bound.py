@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from hsdns.fastpath.miss_queue import CAPACITY
-from hsdns.server.queue_bound import LEAST, MAX_WAIT, PERIOD, QUIET, RECENT, STANDING, QueueBound
+from hsdns.server.queue_bound import (
+    GROWING,
+    LEAST,
+    MAX_WAIT,
+    PERIOD,
+    QUIET,
+    RECENT,
+    STANDING,
+    QueueBound,
+)
 
 TURN = PERIOD / 10
 
@@ -18,11 +27,14 @@ class Load:
         self.dropped = 0
         self.under_test = QueueBound(self.now)
 
-    def last(self, seconds: float, rate: int, left: int, drops: int = 0) -> list[int]:
-        """The capacities that were set."""
+    def last(
+        self, seconds: float, rate: int, left: int, drops: int = 0, grows: int = 0
+    ) -> list[int]:
+        """The capacities that were set; `grows`: misses a second by which the queue becomes longer."""
         found = []
         for _ in range(round(seconds / TURN)):
             self.now += TURN
+            left += round(grows * TURN)
             self.dropped += drops
             found.append(self.under_test.note(self.now, int(rate * TURN), left, self.dropped))
         return [each for each in found if each is not None]
@@ -41,16 +53,32 @@ def test_bound(seconds: float, rate: int, left: int, expected: list[int]) -> Non
     assert Load().last(seconds, rate, left) == pytest.approx(expected, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "left", "grows", "expected"),
+    [
+        pytest.param(GROWING * PERIOD + PERIOD, 300, 4_000, [int(8_000 * MAX_WAIT)], id="grows"),
+        pytest.param(GROWING * PERIOD - PERIOD, 300, 20_000, [], id="a-burst-grows-for-less"),
+        pytest.param(GROWING * PERIOD + PERIOD, 9_000, -4_000, [], id="a-burst-is-answered"),
+        pytest.param(GROWING * PERIOD + PERIOD, 0, 200, [], id="nobody-waits-for-long"),
+    ],
+)
+def test_a_queue_that_grows_is_bounded_sooner(
+    seconds: float, left: int, grows: int, expected: list[int]
+) -> None:
+    found = Load().last(seconds, 8_000, left, grows=grows)
+    assert found == pytest.approx(expected, abs=1)
+
+
 def test_bound_follows_the_rate_while_it_drops_and_is_lifted_when_it_does_not() -> None:
     load = Load()
     load.last(STANDING + PERIOD, 8_000, 9_000)
     assert load.last(2 * PERIOD, 4_000, 100, drops=1)[-1:] == pytest.approx(
         [4_000 * MAX_WAIT], abs=1
     )
-    assert (
-        load.last(QUIET - 2 * PERIOD, 1_000, 0) == []
-    )  # few are asked now: no measure of the rate
-    assert load.last(3 * PERIOD, 1_000, 0) == [CAPACITY]
+    load.last(PERIOD, 1_000, 0)  # the period in which the drops end
+    # Few are asked now: no measure of the rate.
+    assert load.last(QUIET - 3 * PERIOD, 1_000, 0) == []
+    assert load.last(4 * PERIOD, 1_000, 0) == [CAPACITY]
 
 
 @pytest.mark.parametrize(

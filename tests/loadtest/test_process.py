@@ -10,9 +10,12 @@ import pytest
 from loadtest.answering.programs import ROOT
 
 BENCHMARK = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from loadtest.process import Process, run_benchmark
+
+# A shell starts background jobs with SIGINT ignored, and the tests may run in one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def main():
     with Process("server", [sys.executable, "-c", "import time; time.sleep(60)"], Path(sys.argv[1])) as server:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hsdns.audit.report import record_texts
+from hsdns.cli.doctor_questions import OWN
 from hsdns.load.judge import Answer
 from hsdns.load.questions import Question
 from hsdns.load.said import answer_of
@@ -28,8 +29,12 @@ def server_object(
     silence: str,
     *,
     refused: bool,
+    is_known: bool,
 ) -> dict[str, Any]:
-    """A server with its answers; `silence` says why it was asked no further."""
+    """A server with its answers; `silence` says why it was asked no further.
+
+    `is_known`: whether the answers are known to be those of this cluster's DNS.
+    """
     return {
         "apiVersion": "hsdns.io/v1",
         "kind": DNS_SERVER,
@@ -40,7 +45,13 @@ def server_object(
         "answers": list(answers),
         "silence": silence,
         "refused": refused,
+        "known": is_known,
     }
+
+
+def is_proof(question: Question, answer: Mapping[str, Any]) -> bool:
+    """Whether an answer shows that it is of this cluster: its addresses are right, and only this cluster's."""
+    return question.group == OWN and answer["right"] is True and answer["records"] > 0
 
 
 def is_right(said: Answer, expected: Sequence[Answer | None]) -> bool:
@@ -59,6 +70,7 @@ def answer_object(
         "type": type_to_text(question.qtype),
         "rcode": rcode_to_text(said.rcode),
         "right": is_right,
+        "records": len(said.records),
     }
     if not is_right and right is not None:
         found["expected"] = rcode_to_text(right.rcode)
@@ -99,5 +111,7 @@ def seen_from(
             answers.append(answer_object(question, said, after[number], is_right=right))
         host, port, silence = server["host"], int(server["port"]), str(server["silence"])
         refused = server["refused"] is True
-        found.append(server_object(VIEW, about, host, port, answers, silence, refused=refused))
+        found.append(
+            server_object(VIEW, about, host, port, answers, silence, refused=refused, is_known=True)
+        )
     return found

@@ -1,17 +1,21 @@
-"""What `hsdns doctor` asks DNS servers for: a name that every cluster has, and those of the Service or Pod it was told.
+"""What `hsdns doctor` asks DNS servers for: a name that every cluster has, those of its target, and a few of its own.
 
 Path: the kubernetes block of doctor_servers.py -> here -> cluster/answer_set.py.
 Rule 1: a Service is asked for under all its names, a Pod under those that have one of its addresses, up to MOST names.
 Rule 2: a Service without records is asked for too: that its name has none is an answer.
+Rule 3: up to WITNESSES other Services are asked for: only who reads this cluster knows their addresses.  Those of the
+        API server and of the DNS are the same in many clusters, and so are names in SRV and CNAME records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from ipaddress import ip_address
+from itertools import islice
 from typing import Final
 
 from hsdns.cluster.answer_set import AnswerSet, RRset
+from hsdns.cluster.controllers.dns_service import KNOWN
 from hsdns.cluster.question import SVC
 from hsdns.cluster.value import Key, ServiceValue
 from hsdns.load.questions import Question
@@ -19,36 +23,71 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 
 MOST: Final = 32  # names
+WITNESSES: Final = 3  # Services
 KUBERNETES: Final = (b"default", b"kubernetes")  # the API server, as which every cluster has it
-_GROUP: Final = "doctor"
+OWN: Final = "own"  # the group of questions whose right answer only this cluster's DNS knows
+COMMON: Final = "common"  # of all others
+_ADDRESSES: Final = (RRType.A, RRType.AAAA)
+_IN_ALL: Final = frozenset(
+    {KUBERNETES, *((each.namespace.encode(), each.name.encode()) for each in KNOWN)}
+)
 
 
 def doctor_questions(
-    answer_set: AnswerSet, target: str, addresses: Collection[str]
+    answer_set: AnswerSet,
+    target: str,
+    addresses: Collection[str],
+    of_dns: Collection[tuple[str, str]] = (),
 ) -> list[Question]:
-    """The questions; `target` is NAMESPACE/NAME or less, `addresses` are those of the Pod of that name."""
+    """The questions; `target` is NAMESPACE/NAME or less, `addresses` are those of the Pod of that name.
+
+    `of_dns` are more Services of the DNS, by namespace and name.
+    """
     if not answer_set.forward_zones:
         return []
     zone = answer_set.forward_zones[0]
     values = answer_set.exposed(zone)
     namespace, _, name = target.lower().partition("/")
     chosen = (namespace.encode(), name.encode())
-    found: dict[tuple[Name, int], None] = {}
+    in_all = _IN_ALL | {(one.encode(), other.encode()) for one, other in of_dns}
+    found: dict[tuple[Name, int], str] = {}
     for key in (KUBERNETES, *([chosen] if chosen in values else [])):
         owner = Name.from_labels((key[1], key[0], SVC, *zone.labels))
         own = [] if key not in values else list(answer_set.of_service(zone, key, values[key]))
         if key == KUBERNETES:
             own = [each for each in own if each[0].owner == owner and each[0].rrtype != RRType.SRV]
         if not any(each[0].owner == owner for each in own):
-            found[owner, RRType.A] = None
-        found |= dict.fromkeys((each[0].owner, each[0].rrtype) for each in own)
+            found[owner, RRType.A] = COMMON
+        found |= _grouped(own, COMMON if key in in_all else OWN)
     packed = {ip_address(each).packed for each in addresses}
     for key, value in values.items():
         if packed and key[0] == chosen[0] and _has(value, packed):
             rrsets = _with(answer_set, zone, key, value, packed)
-            found |= dict.fromkeys((each[0].owner, each[0].rrtype) for each in rrsets)
-    listed = [(owner, rrtype) for owner, rrtype in found if not _is_port(owner, rrtype)]
-    return [Question(owner, rrtype, _GROUP) for owner, rrtype in listed[:MOST]]
+            found |= _grouped(rrsets, COMMON if key in in_all else OWN)
+    others = {key: value for key, value in values.items() if key not in {*in_all, chosen}}
+    witnesses = _grouped(islice(_witnesses(answer_set, zone, others), WITNESSES), OWN)
+    listed = [each for each in found.items() if not _is_port(*each[0]) and each[0] not in witnesses]
+    listed[MOST - len(witnesses) :] = witnesses.items()
+    return [Question(*question, group) for question, group in listed]
+
+
+def _grouped(rrsets: Iterable[RRset], group: str) -> dict[tuple[Name, int], str]:
+    return {
+        (each[0].owner, each[0].rrtype): group if each[0].rrtype in _ADDRESSES else COMMON
+        for each in rrsets
+    }
+
+
+def _witnesses(
+    answer_set: AnswerSet, zone: Name, values: Mapping[Key, ServiceValue]
+) -> Iterator[RRset]:
+    """The addresses of Services, first of those with a cluster IP: they seldom change."""
+    for key in sorted(values, key=lambda each: (not values[each].cluster_ips, each)):
+        owner = Name.from_labels((key[1], key[0], SVC, *zone.labels))
+        for rrset in answer_set.of_service(zone, key, values[key]):
+            if rrset[0].owner == owner and rrset[0].rrtype in _ADDRESSES:
+                yield rrset
+                break
 
 
 def _is_port(owner: Name, rrtype: int) -> bool:

@@ -5,7 +5,10 @@ Rule 1: the cluster is watched meanwhile, as the servers' own Corefile says.  An
         again for a second, for a change takes a moment to reach a server.
 Rule 2: a pod that is silent counts only where another one was reached: else the pods cannot be reached from here, and
         that says nothing about them.  The same goes for the cluster IP.  Servers that were named count in any case.
-Rule 3: nothing that goes wrong here keeps the rest of the report back: it is the reason why this was not checked.
+Rule 3: an answer of a pod or of the cluster IP counts only where it is known to be of this cluster: outside of it,
+        something between may answer all that is sent to port 53, and another cluster may have the same addresses.
+        It is known of a server that gave an address which only this cluster has, and of all pods once it is of one.
+Rule 4: nothing that goes wrong here keeps the rest of the report back: it is the reason why this was not checked.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from hsdns.cli.builtin import quoted
 from hsdns.cli.doctor_answer import (
     VIEW,
     answer_object,
+    is_proof,
     is_right,
     seen_from,
     server_object,
@@ -46,7 +50,13 @@ from hsdns.load.questions import Question, Questions
 from hsdns.load.said import answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.rules.corefile import CorefileText, zones_of
-from hsdns.sources.cluster_dump import POD_VIEW, unread_kinds, with_answers, with_reason
+from hsdns.sources.cluster_dump import (
+    OWN_ANSWERS,
+    POD_VIEW,
+    unread_kinds,
+    with_answers,
+    with_reason,
+)
 from hsdns.wire.iana import type_to_text
 
 POD: Final = "pod"
@@ -62,6 +72,10 @@ NO_SERVICE: Final = "no Service for DNS is known (kube-system/kube-dns); name se
 UNREACHED: Final = (
     "no pod of the cluster's DNS can be reached from here, as is usual outside of the cluster; "
     "run it on a node or in a pod, or name servers with -server"
+)
+UNKNOWN: Final = (
+    "no DNS server has answered with an address that only this cluster has, so the answers may be those of something "
+    "between, or of another cluster; run it in a pod, or name servers with -server"
 )
 _ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
 # How the servers reach the API server; and pods, whose names are not asked for.
@@ -115,9 +129,12 @@ def with_servers(
         answers, why = ask_servers(json.loads(dump)["items"], access, target, given, view)
     except NotAsked as error:
         return with_answers(dump, [], str(error))
-    is_known = any(each["counts"] for each in answers)
-    reason = "" if is_known else UNREACHED if answers else NO_SERVICE
+    counts = any(each["counts"] for each in answers)
+    is_known = any(each["known"] for each in answers)
+    reason = "" if counts else UNREACHED if answers else NO_SERVICE
     found = with_answers(dump, answers, reason)
+    if counts and not is_known:
+        found = with_reason(found, OWN_ANSWERS, UNKNOWN)
     return with_reason(found, POD_VIEW, why) if why else found
 
 
@@ -141,7 +158,7 @@ def ask_servers(
             servers.extend(_of_cluster(items, blocks))
         sets = [block.answer_set() for block in blocks]
         addresses = _pod_addresses(items, target)
-        return Questions(doctor_questions(sets[0], target, addresses))
+        return Questions(doctor_questions(sets[0], target, addresses, _labelled(items)))
 
     try:
         configuration, problems = configure(None, None, text=corefile(items, access))
@@ -190,14 +207,18 @@ def _seen(
 
 
 def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The objects, with `counts`: whether their silence says something about the server."""
+    """The objects, with `counts`: whether their silence says something about the server; pods know each other."""
     pods = any(each["role"] == POD and _is_reached(each) for each in found)
+    known = any(each["role"] == POD and each["known"] for each in found)
     return [
         {
             **each,
             "counts": each["role"] in (GIVEN, VIEW)
             or pods
             or (each["role"] == SERVICE and _is_reached(each)),
+            "known": each["role"] in (GIVEN, VIEW)
+            or each["known"]
+            or (each["role"] == POD and known),
         }
         for each in found
     ]
@@ -317,8 +338,16 @@ def _look(
             name = f"{question.name.to_text()} {type_to_text(question.qtype)}"
             silence, refused = f"{error}, when asked for {name}", isinstance(error, Refused)
             break
+    is_known = any(map(is_proof, questions, answers))
     return server_object(
-        server.role, server.about, server.host, server.port, answers, silence, refused=refused
+        server.role,
+        server.about,
+        server.host,
+        server.port,
+        answers,
+        silence,
+        refused=refused,
+        is_known=is_known,
     )
 
 
@@ -343,4 +372,5 @@ def _answer(
 
 
 def _is_reached(found: Mapping[str, Any]) -> bool:
-    return bool(found["answers"] or found["refused"])
+    """Whether it is there; an answer without the right records may come from something between."""
+    return found["refused"] or any(each["right"] and each["records"] for each in found["answers"])

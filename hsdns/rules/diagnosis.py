@@ -46,6 +46,7 @@ NEEDS: Final[dict[str, str]] = {
     "clusterroles": "HS181",
     "pods of the cluster's DNS": "HS211 HS212 HS213 HS214 HS215",  # where one namespace is read
     "answers": "HS231 HS232",  # of DNS servers
+    "answers of this cluster": "HS232",  # known to be that
     "queries": "HS176",  # of a recording
 }
 # What a dump of a cluster never has: the API server refused it, it is a text around the objects, or it is not read.

@@ -29,6 +29,7 @@ RUNNING: Final = (
     "pods that run"  # as a word in place of pods, where a file has workloads, but no Pod of them
 )
 ANSWERS: Final = "answers"  # of DNS servers, as a word beside the plurals
+OWN_ANSWERS: Final = "answers of this cluster"  # as a word beside the plurals
 POD_VIEW: Final = "from-pod"  # what DNS servers answer to a Pod, as a word beside the plurals
 MESH: Final = "istioctl"  # what it says, as a word beside the plurals
 QUERIES: Final = "queries"  # that were recorded, as a word beside the plurals

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import yaml
 
 from hsdns import cli
 from hsdns.cli import doctor_servers
+from hsdns.cli.doctor_answer import VIEW
 from hsdns.cli.doctor_pod import NotAsked, PodView
 from hsdns.cli.doctor_servers import GIVEN, POD, SERVICE, corefile, judged
 from hsdns.sources.cluster_dump import unread_kinds
@@ -196,9 +197,61 @@ def test_a_silent_pod_beside_one_that_answers(capsys: pytest.CaptureFixture[str]
     name = "kubernetes.default.svc.cluster.local. A"
     silence = f"no reply came from {OTHER_LOOPBACK} port {port} within 1 s, when asked for {name}"
     assert printed["asked"][:2] == [
-        f"Pod kube-system/coredns-a at 127.0.0.1 port {right}: 1 of 1 answers are right",
+        f"Pod kube-system/coredns-a at 127.0.0.1 port {right}: 2 of 2 answers are right",
         f"Pod kube-system/coredns-b at {OTHER_LOOPBACK} port {port}: {silence}",
     ]
+
+
+@contextmanager
+def resolver() -> Iterator[int]:
+    """What answers all that is sent to port 53, and knows no cluster; its port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+
+        def answer() -> None:
+            while len(query := (received := one.recvfrom(512))[0]) > 1:
+                one.sendto(query[:2] + b"\x81\x83" + query[4:], received[1])
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield one.getsockname()[1]
+        one.sendto(b"", one.getsockname())
+        thread.join()
+
+
+TWIN = OBJECTS.replace("10.0.0.", "10.0.7.")  # another cluster, with the same API server's address
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("between", "right", "resource", "reason"),
+    [
+        (resolver(), "0 of 8", "answers", doctor_servers.UNREACHED),
+        (dns(TWIN), "5 of 8", "answers of this cluster", doctor_servers.UNKNOWN),
+    ],
+)
+def test_what_answers_in_place_of_the_cluster_is_not_judged(
+    between: AbstractContextManager[int],
+    right: str,
+    resource: str,
+    reason: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    headless = DNS.replace("127.0.0.9", "None")
+    with between as port, api(OBJECTS, headless, REPLICA % (1, port)) as url:
+        printed = run(capsys, url, "shop/web")
+        named = run(capsys, url, "shop/web", "-server", f"127.0.0.1:{port}")
+    assert ("HS232", "error", "Service kube-system/kube-dns") not in of_servers(printed)
+    lacking = {each["resource"]: (each["reason"], each["rules"]) for each in printed["unchecked"]}
+    assert lacking[resource][0] == reason
+    assert "HS232" in lacking[resource][1]
+    assert "HS232" not in printed["passed"]
+    assert (
+        f"Service kube-system/kube-dns at 127.0.0.1 port {port}: {right} answers are right, and none shows that it is of "
+        "this cluster, so they are not judged" in printed["asked"]
+    )
+    assert of_servers(named) == [("HS232", "error", "-server")]
 
 
 @pytest.mark.sockets
@@ -268,10 +321,51 @@ def test_whose_silence_counts(
     """`beside` are the roles of servers that were reached."""
 
     def server(word: str, is_reached: bool) -> dict[str, Any]:
-        return {"role": word, "answers": [], "refused": is_reached}
+        return {"role": word, "answers": [], "refused": is_reached, "known": False}
 
     found = judged([server(role, reached), *(server(each, True) for each in beside)])
     assert found[0]["counts"] is counts
+
+
+@pytest.mark.parametrize(
+    ("answers", "counts"),
+    [
+        ([{"right": True, "records": 1}], True),
+        ([{"right": True, "records": 0}], False),  # what does not exist, any server denies
+        ([{"right": False, "records": 1}], False),
+    ],
+)
+def test_a_pod_is_reached_where_it_gives_what_is_right(
+    answers: list[dict[str, Any]], counts: bool
+) -> None:
+    reached = {"role": POD, "answers": answers, "refused": False, "known": False}
+    silent = {"role": POD, "answers": [], "refused": False, "known": False}
+    assert [each["counts"] for each in judged([silent, reached])] == [counts, counts]
+
+
+@pytest.mark.parametrize(
+    ("role", "known", "beside", "is_known"),
+    [
+        (POD, False, (), False),
+        (POD, True, (), True),
+        (POD, False, (POD,), True),
+        (POD, False, (SERVICE,), False),
+        (SERVICE, False, (POD,), False),
+        (SERVICE, True, (), True),
+        (GIVEN, False, (), True),
+        (VIEW, False, (), True),
+    ],
+)
+def test_whose_answers_are_known_to_be_of_the_cluster(
+    role: str, known: bool, beside: tuple[str, ...], is_known: bool
+) -> None:
+    """`beside` are the roles of servers that have given an address of this cluster."""
+
+    def server(word: str, known: bool) -> dict[str, Any]:
+        return {"role": word, "answers": [], "refused": False, "known": known}
+
+    found = judged([server(role, known), *(server(each, True) for each in beside)])
+    assert found[0]["known"] is is_known
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """HS231, HS232: what the DNS servers of a cluster said when they were asked, beside what its objects promise.
 
 Path: judging.py -> here <- the objects DnsServer that cli/doctor_servers.py adds to a dump.
-Rule: servers whose silence says nothing, because none can be reached from where they were asked, are left out.
+Rule 1: servers whose silence says nothing, because none can be reached from where they were asked, are left out.
+Rule 2: so are answers that are not known to be of this cluster, but for those of servers that were named, and those
+        that a Pod gets: whatever gives them in place of the DNS, their clients get them.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ def differs(objects: Objects) -> Iterator[Remark]:
             for each in (answers if isinstance(answers, list) else ())
             if isinstance(each, dict) and each.get("right") is False
         ]
-        if wrong:
+        if wrong and manifest.content.get("known") is True:
             first, others = wrong[0], len(wrong) - 1
             more = f" ({others} more of {len(answers)} answers are not right)" if others else ""
             yield _remark(
@@ -76,6 +78,8 @@ def asked(objects: Objects) -> list[str]:
         listed = [each for each in answers or () if isinstance(each, dict)]
         right = sum(each.get("right") is True for each in listed)
         said = f"{right} of {len(listed)} answers are right" if listed else ""
+        if right < len(listed) and content.get("known") is not True:
+            said += ", and none shows that it is of this cluster, so they are not judged"
         silence = str(content.get("silence") or "")
         between = "asked" if content.get("role") == _VIEW else "at"
         where = f"{content.get('about')} {between} {content.get('address')}"

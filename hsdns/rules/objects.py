@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -149,11 +150,27 @@ class Objects:
         return list(found.values())
 
     @cached_property
-    def _by_label(self) -> dict[tuple[str, str], list[PodSet]]:
-        found: defaultdict[tuple[str, str], list[PodSet]] = defaultdict(list)
-        for pods in self.pod_sets:
+    def _by_namespace(self) -> dict[str, list[int]]:
+        """The positions of pod_sets."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for position, pods in enumerate(self.pod_sets):
+            found[pods.manifest.namespace].append(position)
+        return found
+
+    def near_pods(self, manifest: Manifest) -> list[tuple[str, list[int]]]:
+        """The namespaces that an object may be in, with the positions of their pods among pod_sets."""
+        own = manifest.namespace
+        names = dict.fromkeys((own, "")) if own else self._by_namespace
+        return [(each, self._by_namespace[each]) for each in names if each in self._by_namespace]
+
+    @cached_property
+    def _by_label(self) -> dict[tuple[str, str, str], list[int]]:
+        """The positions of pod_sets by namespace and label, and by "*" and label in all namespaces."""
+        found: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
+        for position, pods in enumerate(self.pod_sets):
             for label in pods.labels.items():
-                found[label].append(pods)
+                found[pods.manifest.namespace, *label].append(position)
+                found["*", *label].append(position)
         return found
 
     def selected(self, manifest: Manifest, selector: Mapping[str, str]) -> list[PodSet]:
@@ -161,33 +178,39 @@ class Objects:
         written = [each for each in selector.items() if each[0] not in MADE_LABELS]
         if not written:
             return [each for each in self.pod_sets if selector and is_near(each.manifest, manifest)]
-        fewest = min((self._by_label.get(each, []) for each in written), key=len)
-        return [
-            each for each in fewest if each.matches(selector) and is_near(each.manifest, manifest)
-        ]
+        names = (manifest.namespace, "") if manifest.namespace else ("*",)
+        fewest = min(
+            ([self._by_label.get((name, *each), []) for name in names] for each in written),
+            key=lambda parts: sum(map(len, parts)),
+        )
+        near = (self.pod_sets[each] for each in sorted(chain(*fewest)))
+        return [each for each in near if each.matches(selector)]
 
     def services_of(self, pods: PodSet) -> Iterator[tuple[Manifest, Service]]:
         """The Services that choose some pods."""
         for manifest, service in self._by_selector(pods):
             selector = service.spec.selector
-            if selector and is_near(manifest, pods.manifest) and pods.matches(selector):
+            if selector and pods.matches(selector):
                 yield manifest, service
 
     def _by_selector(self, pods: PodSet) -> Iterator[tuple[Manifest, Service]]:
-        for label in pods.labels.items():
-            yield from self._by_first.get(label, ())
-        yield from self._by_first.get(("", ""), ())
+        own = pods.manifest.namespace
+        names = (own, "") if own else ("*",)
+        for label in (*pods.labels.items(), ("", "")):
+            parts = [self._by_first.get((name, *label), []) for name in names]
+            yield from (self.services[each] for each in sorted(chain(*parts)))
 
     @cached_property
-    def _by_first(self) -> dict[tuple[str, str], list[tuple[Manifest, Service]]]:
-        """The Services by the first label of their selector that is in templates."""
-        found: defaultdict[tuple[str, str], list[tuple[Manifest, Service]]] = defaultdict(list)
-        for each in self.services:
-            selector = each[1].spec.selector or {}
+    def _by_first(self) -> dict[tuple[str, str, str], list[int]]:
+        """The positions of Services as in _by_label, by the first label of their selector that is in templates."""
+        found: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
+        for position, (manifest, service) in enumerate(self.services):
+            selector = service.spec.selector or {}
             first = next(
                 (item for item in selector.items() if item[0] not in MADE_LABELS), ("", "")
             )
-            found[first].append(each)
+            found[manifest.namespace, *first].append(position)
+            found["*", *first].append(position)
         return found
 
 

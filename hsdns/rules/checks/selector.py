@@ -1,6 +1,6 @@
 """HS101: a selector that matches no pod, although pods for it are there.
 
-Path: judging.py -> here.
+Path: judging.py -> here -> rules/pod_index.py.
 Rule: pods that are not among the files may have the labels; operators make such pods.  So without the whole cluster
       something is said only if a workload is surely the one that was meant: one label is misspelt, or has another key,
       or the workload has the Service's name and none of the keys.
@@ -8,19 +8,15 @@ Rule: pods that are not among the files may have the labels; operators make such
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from difflib import SequenceMatcher
 from typing import Final
 
 from hsdns.cluster.likeness import likeness
 from hsdns.rules.check import check
 from hsdns.rules.finding import Remark
 from hsdns.rules.manifest import Manifest
-from hsdns.rules.objects import MADE_LABELS, Objects, PodSet, is_near
-
-_MISSPELT: Final = 0.75  # difflib's ratio of two words
-_SHORTEST: Final = 4  # letters of a word that can be told from another
+from hsdns.rules.objects import MADE_LABELS, Objects, PodSet
+from hsdns.rules.pod_index import PodIndex, is_misspelt
 
 # Labels that all workloads of an installation have; their value says nothing of which one it is.
 _OF_INSTALLATION: Final = frozenset(
@@ -31,15 +27,27 @@ _OF_INSTALLATION: Final = frozenset(
 @check("HS101")
 def selector(objects: Objects) -> Iterator[Remark]:
     """Selectors that match no pod."""
+    indexes: dict[str, PodIndex] = {}  # by namespace
     for manifest, service in objects.services:
         wanted = service.spec.selector
         if not wanted or service.spec.type == "ExternalName" or objects.selected(manifest, wanted):
             continue
-        pods = [each for each in objects.pod_sets if is_near(each.manifest, manifest)]
-        meant = [each for each in pods if _is_meant(wanted, each, manifest)]
-        nearest = max(meant or pods, key=lambda each: likeness(wanted, each.labels), default=None)
+        near = []
+        for namespace, positions in objects.near_pods(manifest):
+            if namespace not in indexes:
+                listed = ((each, objects.pod_sets[each]) for each in positions)
+                indexes[namespace] = PodIndex(listed)
+            near.append(indexes[namespace])
+        meant = [
+            (likeness(wanted, pods.labels), -position)
+            for index in near
+            for position, pods in index.likely(manifest.name, wanted)
+            if _is_meant(wanted, pods, manifest)
+        ]
         if not (meant or objects.is_whole):
             continue
+        found = meant or [each for index in near if (each := index.nearest(wanted)) is not None]
+        nearest = objects.pod_sets[-max(found)[1]] if found else None
         if nearest is None:
             sentence = f"{_shown(wanted)} matches no pod: there is none in the namespace"
             yield manifest.remark("spec.selector", sentence)
@@ -79,18 +87,7 @@ def _is_meant(wanted: Mapping[str, str], pods: PodSet, manifest: Manifest) -> bo
         if key not in _OF_INSTALLATION:
             others -= _OF_INSTALLATION
         return value not in ("true", "false") and any(labels[other] == value for other in others)
-    return _is_misspelt(value, found)
-
-
-def _is_misspelt(one: str, other: str) -> bool:
-    """Whether two values differ in the letters of one word; `cache-1` and `cache-2` are two names."""
-    words = re.split(r"[-_.]", one), re.split(r"[-_.]", other)
-    pairs = [pair for pair in zip(*words, strict=False) if pair[0] != pair[1]]
-    if len(words[0]) != len(words[1]) or len(pairs) != 1:
-        return False
-    ((left, right),) = pairs
-    is_word = left.isalpha() and right.isalpha() and min(len(left), len(right)) >= _SHORTEST
-    return is_word and SequenceMatcher(None, left, right).ratio() >= _MISSPELT
+    return is_misspelt(value, found)
 
 
 def _shown(labels: Mapping[str, str]) -> str:

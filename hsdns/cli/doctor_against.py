@@ -57,7 +57,7 @@ def run_against(here: Dump, there: Dump, target: str, output: str) -> int:
     objects = []
     for side, dump in zip(SIDES, (here, there), strict=True):
         read = read_files([(dump.name, dump.content)], is_whole=True)
-        problems += [*read.unread, *read.templates]
+        problems += [*read.unread, *read.left_out]
         objects.append(read.objects)
         lacking = unread_kinds(dump.content)
         for kind, plural in _PLURALS.items():

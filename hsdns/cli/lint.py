@@ -7,6 +7,7 @@ Rule 2: standard output has the report only; what is not checked goes to standar
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -137,12 +138,12 @@ def _lint(
         problems += unwritten
     read = read_files(files)
     objects = len(read.objects.manifests) + sum(not each.owner for each in read.objects.corefiles)
-    remarks = [*listed.remarks, *read.templates]
+    remarks = [*listed.remarks, *read.left_out]
     unread = [*problems, *read.unread]
     if not objects and not unread:
-        unread.append(
-            f"{' '.join(paths)}: there is no manifest and no Corefile, so nothing was checked"
-        )
+        nothing = f"{' '.join(paths)}: there is no manifest and no Corefile, so nothing was checked"
+        # Files are named one by one by programs too, such as pre-commit, which do not know what is in them.
+        (remarks if all(map(os.path.isfile, paths)) else unread).append(nothing)
     said, why = mesh_of(read, dict(files)) if mesh_of is not None else ([], "")
     for sentence in [*remarks, *filter(None, [why]), *unread]:
         print(sentence, file=sys.stderr)

@@ -51,7 +51,7 @@ def _read(paths: Sequence[str], stdin_name: str) -> tuple[Objects | None, list[s
     """The objects of a side, None if there is nothing to compare, and sentences about what is not read."""
     listed = read_paths(paths, stdin_name)
     read = read_files(listed.files)
-    for sentence in [*listed.remarks, *read.templates]:
+    for sentence in [*listed.remarks, *read.left_out]:
         print(sentence, file=sys.stderr)
     problems = [*listed.problems, *read.unread]
     if read.objects.manifests:

@@ -90,13 +90,13 @@ def _patches(folder: str, names: Sequence[str]) -> set[str]:
         try:
             with open(os.path.join(folder, name), "rb") as file:
                 value = yaml.load(file.read(), ManifestLoader)
-        except (OSError, yaml.YAMLError):
-            continue
+        except (OSError, yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError):
+            continue  # the last ones of tags, as in `!!bool x`
         given = value if isinstance(value, dict) else {}
-        listed = [each.get("path") for each in given.get("patches") or () if isinstance(each, dict)]
-        listed += [
-            each for each in given.get("patchesStrategicMerge") or () if isinstance(each, str)
-        ]
+        lists = [given.get(key) for key in ("patches", "patchesStrategicMerge")]
+        patches, files = (each if isinstance(each, list) else [] for each in lists)
+        listed = [each.get("path") for each in patches if isinstance(each, dict)]
+        listed += [each for each in files if isinstance(each, str)]
         found |= {
             os.path.realpath(os.path.join(folder, each)) for each in listed if isinstance(each, str)
         }

@@ -177,7 +177,7 @@ def _is_of_file(finding: Finding, patterns: Sequence[SilencePattern]) -> bool:
 
 
 def _problems(read: Files) -> list[str]:
-    return [*read.unread, *read.templates]
+    return [*read.unread, *read.left_out]
 
 
 def _unread(reasons: Mapping[str, str]) -> str:

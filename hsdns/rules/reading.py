@@ -17,7 +17,7 @@ from hsdns.rules.manifest import Manifest
 from hsdns.rules.objects import Objects
 from hsdns.rules.silence import ANNOTATION, Silence, comments
 from hsdns.sources.field_position import field_node
-from hsdns.sources.manifest_file import MAX_FILE_LEN, read_objects
+from hsdns.sources.manifest_file import MAX_FILE_LEN, LeftOut, read_objects
 from hsdns.sources.manifest_folder import EXTENSIONS
 
 COREFILE: Final = "Corefile"
@@ -26,12 +26,15 @@ _TEMPLATE: Final = re.compile(rb"\{\{-?\s*[.$(a-z]")
 
 
 class Files(NamedTuple):
-    """What files hold; `unread` are sentences about what is not checked, `templates` about what is not rendered."""
+    """What files hold; `unread` are sentences about what is not checked, `left_out` about what another program writes.
+
+    These are templates, and objects with tags of that program.
+    """
 
     objects: Objects
     silences: list[Silence]
     unread: list[str]
-    templates: list[str]
+    left_out: list[str]
 
 
 def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) -> Files:
@@ -40,7 +43,7 @@ def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) ->
     corefiles: list[CorefileText] = []
     silences: list[Silence] = []
     unread: list[str] = []
-    templates: list[str] = []
+    left_out: list[str] = []
     for file, content in files:
         silences += comments(content, file)
         if len(content) > MAX_FILE_LEN:
@@ -48,9 +51,10 @@ def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) ->
         elif is_corefile(file, content):
             corefiles.append(CorefileText(file, content.decode("utf-8", "replace")))
         else:
-            found, problems = _manifests(file, content)
+            found, problems, without = _manifests(file, content)
+            left_out += without
             if problems and _TEMPLATE.search(content):
-                templates.append(
+                left_out.append(
                     f"{file}: it is a template that was not rendered; check what helm template prints: "
                     "helm template CHART | hsdns lint -"
                 )
@@ -61,7 +65,7 @@ def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) ->
                 corefiles += _corefiles_of(each, content)
     for each in manifests:
         silences += _annotations(each)
-    return Files(Objects(manifests, corefiles, is_whole=is_whole), silences, unread, templates)
+    return Files(Objects(manifests, corefiles, is_whole=is_whole), silences, unread, left_out)
 
 
 def is_corefile(file: str, content: bytes) -> bool:
@@ -77,17 +81,20 @@ def is_corefile(file: str, content: bytes) -> bool:
     return False
 
 
-def _manifests(file: str, content: bytes) -> tuple[list[Manifest], list[str]]:
-    found, problems = [], []
+def _manifests(file: str, content: bytes) -> tuple[list[Manifest], list[str], list[str]]:
+    """The manifests, what is wrong, and what is left out."""
+    found, problems, left_out = [], [], []
     for each in read_objects(content, file):
         if each.problem is not None and "{{" in str(each.problem):
             problems.append(f"{file}:{each.problem.line}: {each.problem}")  # it is a template
         elif each.item is not None and (each.problem is None or each.problem.fault is not None):
             if isinstance(each.item.head.kind, str):
                 found.append(Manifest(each, file, content))
+        elif isinstance(each.problem, LeftOut):
+            left_out.append(f"{file}:{each.problem.line}: {each.problem}")
         elif each.problem is not None:
             problems.append(f"{file}:{each.problem.line}: {each.problem}")
-    return found, problems
+    return found, problems, left_out
 
 
 def _corefiles_of(manifest: Manifest, content: bytes) -> Iterator[CorefileText]:

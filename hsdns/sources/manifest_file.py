@@ -11,6 +11,7 @@ Rule 5: what is valid but surely not meant is a warning (manifest_check.py); MAX
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -24,7 +25,13 @@ from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED, KINDS, Manifest
 from hsdns.sources.duplicate_keys import Decoded, decode_json, sentence
 from hsdns.sources.field_position import field_line, json_node, key_line
 from hsdns.sources.manifest_check import GROUPS, check_object, is_written_by_hand, written
-from hsdns.sources.manifest_yaml import DuplicateKey, ManifestLoader, TooLarge, key_text
+from hsdns.sources.manifest_yaml import (
+    DuplicateKey,
+    ForeignTag,
+    ManifestLoader,
+    TooLarge,
+    key_text,
+)
 
 MAX_FILE_LEN: Final = 128 * 1024 * 1024  # octets; as a dump of 10,000 Services with their Pods has
 MAX_PROBLEMS: Final = 100  # a file with more of them is reported no further
@@ -92,6 +99,10 @@ class ManifestError(Exception):
         super().__init__(message)
         self.line = line
         self.fault = fault
+
+
+class LeftOut(ManifestError):
+    """The sentence about an object that is not read, because it is not complete before another program has run."""
 
 
 class Head(msgspec.Struct, rename="camel"):
@@ -269,22 +280,45 @@ def _yaml_items(content: bytes) -> Iterator[Item | ManifestError]:
         while loader.check_node():
             node = loader.get_node()
             loader.check_aliases(node)
-            value = loader.construct_document(node)
-            duplicates = loader.take_duplicates()
+            try:
+                value = loader.construct_document(node)
+            except yaml.YAMLError as fault:
+                yield _yaml_fault(fault, content)
+                continue
+            except (ValueError, LookupError, AttributeError, TypeError) as fault:
+                # Of tags, as in `!!bool x`.
+                line = node.start_mark.line + 1
+                yield ManifestError(line, f"a value cannot be read ({fault}); put it in quotes")
+                continue
+            duplicates, foreign = loader.take_duplicates(), loader.take_foreign()
             yield from _duplicates(duplicates)
-            if not duplicates:
-                yield from _yaml_objects(node, value)
+            if duplicates or (foreign and not isinstance(value, dict)):
+                continue
+            items = _yaml_objects(node, value)
+            try:
+                yield from _without_foreign(items, foreign) if foreign else items
+            except ManifestError as fault:
+                yield fault
     except yaml.YAMLError as fault:
         raise _yaml_fault(fault, content) from None
-    except (
-        ValueError,
-        LookupError,
-        AttributeError,
-        TypeError,
-    ) as fault:  # of tags, as in `!!bool x`
-        raise ManifestError(1, f"a value cannot be read ({fault}); put it in quotes") from None
     finally:
         loader.dispose()
+
+
+def _without_foreign(items: Iterator[Item], tags: list[ForeignTag]) -> Iterator[Item | LeftOut]:
+    """The objects, but those with tags of other programs; what is no object is of such a program anyway."""
+    starts = [each.start for each in tags]
+    for item in items:
+        at = bisect_left(starts, item.node.start_mark.index)
+        if at < len(tags) and tags[at].start < item.node.end_mark.index:
+            if item.head.kind is not None or item.head.api_version is not None:
+                yield LeftOut(
+                    tags[at].line,
+                    f"{_display_name(item.head)} is left out: {tags[at].tag} is a tag of another program, which writes "
+                    "another value there; check what it writes",
+                )
+        else:
+            yield item
 
 
 def _duplicates(found: list[DuplicateKey]) -> Iterator[ManifestError]:

@@ -6,7 +6,9 @@ Rule 1: nodes are counted while they are composed, and with what their aliases s
 Rule 2: nesting is bounded (MAX_DEPTH), through aliases too.
 Rule 3: keys become text, as Kubernetes reads them; numbers as keys could be chosen to have the same hash.
 Rule 4: keys that a mapping has twice are noted, with both lines: the second would replace the first without a word.
-Rule 5: a number has at most MAX_NUMBER_LEN characters: those in base 60 take time with the square of their length.
+Rule 5: a tag of another program, such as `!Ref` or `!vault`, is noted with its place; what it is on is read as if
+        it were not there.  Nothing is ever made of a tag of Python.
+Rule 6: a number has at most MAX_NUMBER_LEN characters: those in base 60 take time with the square of their length.
 """
 
 from __future__ import annotations
@@ -47,6 +49,14 @@ class DuplicateKey(NamedTuple):
     is_outermost: bool  # in a mapping that is not indented
 
 
+class ForeignTag(NamedTuple):
+    """A tag of another program, and where in the file what has it begins; lines count from 1."""
+
+    start: int
+    tag: str
+    line: int
+
+
 class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
     """YAML as Kubernetes reads it: without the timestamp type, and with text as keys."""
 
@@ -62,6 +72,7 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
         self._has_aliases = b"*" in content
         self._merged: set[Any] = set()  # mappings whose merge keys have been replaced
         self._duplicates: list[DuplicateKey] = []
+        self._foreign: list[ForeignTag] = []
 
     # PyYAML calls these two around each node that it composes, to resolve tags by paths; there are no such tags.
 
@@ -127,6 +138,34 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
         found, self._duplicates = self._duplicates, []
         return sorted(set(found), key=lambda each: each.line)
 
+    def take_foreign(self) -> list[ForeignTag]:
+        """Return the tags of other programs in what was constructed since the last call, in the order of the file."""
+        found, self._foreign = self._foreign, []
+        return sorted(found)
+
+    def construct_foreign(self, node: Any) -> Any:
+        """Make what the node would be without its tag, and note that."""
+        mark = node.start_mark
+        tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+        self._foreign.append(ForeignTag(mark.index, shown(tag), mark.line + 1))
+        if isinstance(node, yaml.MappingNode):
+            return self.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return self.construct_sequence(node, deep=True)
+        return self.construct_scalar(node)
+
+    def construct_document(self, node: Any) -> Any:
+        """Make the value of a document; after an error the next one can be made."""
+        try:
+            return super().construct_document(node)
+        except Exception:
+            self.constructed_objects: dict[Any, Any] = {}
+            self.recursive_objects: dict[Any, Any] = {}
+            self.state_generators: list[Any] = []
+            self.deep_construct = False
+            self._duplicates, self._foreign = [], []
+            raise
+
     def flatten_mapping(self, node: Any) -> None:
         """Replace the merge keys of a mapping, once: afterwards its own keys are not told from those."""
         if node in self._merged:
@@ -175,6 +214,7 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
 
 # PyYAML knows the tag of a single "=", as in the enumerations of some definitions, but has no constructor for it.
 ManifestLoader.add_constructor(_WORDS[1], yaml.SafeLoader.construct_yaml_str)
+ManifestLoader.add_constructor(None, ManifestLoader.construct_foreign)
 for _tag in _NUMBERS:
     ManifestLoader.add_constructor(_tag, ManifestLoader.construct_number)
 

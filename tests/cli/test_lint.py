@@ -94,12 +94,54 @@ def test_what_cannot_be_read_does_not_keep_the_rest_from_being_checked(
 
 
 def test_nothing_to_check(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "template.yaml").write_text("kind: {{ .Values.kind }}\n")
-    assert cli.main(["lint", "template.yaml"]) == 2
-    assert (
-        "template.yaml: there is no manifest and no Corefile, so nothing was checked"
-        in capsys.readouterr().err
-    )
+    (folder / "own").mkdir()
+    (folder / "own" / "template.yaml").write_text("kind: {{ .Values.kind }}\n")
+    for path, status in (("own", 2), ("own/template.yaml", 0)):
+        assert cli.main(["lint", path]) == status
+        assert (
+            f"{path}: there is no manifest and no Corefile, so nothing was checked"
+            in capsys.readouterr().err
+        )
+
+
+TAGGED = """\
+AWSTemplateFormatVersion: "2010-09-09"
+Resources: {Name: !Sub "${AWS::StackName}-db", Zones: !GetAZs ""}
+--- !vault
+token: x
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Service, metadata: {name: b, namespace: lab}, spec: {type: ExternalName, externalName: !vault 10.1.2.3}}
+- {apiVersion: v1, kind: Service, metadata: {name: c, namespace: lab}, spec: {type: ExternalName, externalName: 10.1.2.4}}
+"""
+
+
+def test_what_other_programs_write_is_left_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "own").mkdir()
+    (folder / ".gitlab-ci.yml").write_text("test: {script: [!reference [.setup, script]]}\n")
+    (folder / "own" / "tagged.yaml").write_text(TAGGED)
+    assert cli.main(["lint", ".gitlab-ci.yml"]) == 0
+    assert cli.main(["lint", "own", ".gitlab-ci.yml"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.count("HS131 Service lab/c: ") == 1
+    assert printed.out.endswith("\n1 error in 1 object of 2 files\n")
+    assert printed.err.splitlines()[1:] == [
+        "own/tagged.yaml:9: Service lab/b is left out: !vault is a tag of another program, which writes another value "
+        "there; check what it writes"
+    ]
+
+
+@pytest.mark.parametrize("content", ["a: !!bool x\n", "patches: 5\n", "patches: !Ref a\n"])
+def test_a_kustomization_of_any_content(
+    folder: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "kustomization.yaml").write_text(content)
+    assert cli.main(["lint", "."]) in (1, 2)
+    assert "./a.yaml:6:17: error HS132" in capsys.readouterr().out
 
 
 def test_standard_input(

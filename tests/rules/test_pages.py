@@ -36,7 +36,7 @@ def found_in(case: Case) -> str:
     language, content, _ = case.example
     read = read_files([(NAMES[language], content.encode())])
     assert read.unread == []
-    assert read.templates == []
+    assert read.left_out == []
     return "".join(
         f"{each}\n"
         for each in judge(read.objects, read.silences, preview=case.rule.is_preview).findings

@@ -51,21 +51,23 @@ def test_corefiles_in_a_config_map_have_their_places() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "unread", "templates"),
+    ("content", "unread", "left_out"),
     [
         (b"a: 'b", ["a.yaml:1: not YAML: found unexpected end of stream (column 6); correct the file"], 0),
         (b"kind: {{ .Values.kind }}\n", [], 1),
         (b"apiVersion: v1\nkind: Pod\nmetadata: {name: '{{x}}'}\n", [], 1),
         (b"apiVersion: v1\nmetadata: {}\n", ["a.yaml:1: kind is missing; every object needs apiVersion and kind"], 0),
         (b"apiVersion: v1\nkind: Service\nmetadata: {}\n", [], 0),
+        (b"kind: Service\napiVersion: v1\nmetadata: {name: b}\nspec: {clusterIP: !vault x}\n", [], 1),
+        (b"test: {script: [!reference [.setup, script]]}\n", [], 0),
     ],
 )  # fmt: skip
-def test_what_is_not_read(content: bytes, unread: list[str], templates: int) -> None:
+def test_what_is_not_read(content: bytes, unread: list[str], left_out: int) -> None:
     read = read_files(
         [("a.yaml", content), ("b.yaml", b"{apiVersion: v1, kind: Pod, metadata: {name: a}}")]
     )
     assert read.unread == unread
-    assert len(read.templates) == templates
+    assert len(read.left_out) == left_out
     assert "Pod a" in map(str, read.objects.manifests)
 
 

@@ -111,11 +111,30 @@ def test_documents(name: str, text: str, found: list[str]) -> None:
         ),
         pytest.param(
             "a.yaml",
-            "a: !Ref b\n",
+            "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {clusterIP: !Ref b}\n",
             [
-                "a.yaml:1: not YAML: could not determine a constructor for the tag '!Ref' (column 4); correct the file"
+                "a.yaml:4: Service default/a is left out: !Ref is a tag of another program, which writes another value "
+                "there; check what it writes"
             ],
-            id="unknown tag",
+            id="tag of another program",
+        ),
+        pytest.param(
+            "a.yaml",
+            "Resources: {a: !Sub b, c: !GetAtt [d], e: !If {f: g}}\n--- !Top\nx: y\n--- !text z\n"
+            "---\na: !!python/object:os.system x\n",
+            [],
+            id="tags of another program, and no manifest",
+        ),
+        pytest.param(
+            "a.yaml",
+            "a: !!binary x=x\n---\n\nb: !!bool x\n---\ntext\n---\nkind: Service\n",
+            [
+                "a.yaml:1: not YAML: failed to decode base64 data: Incorrect padding (column 4); correct the file",
+                "a.yaml:4: a value cannot be read ('x'); put it in quotes",
+                "a.yaml:6: this is not a Kubernetes object;  write fields such as apiVersion, kind and metadata",
+                "a.yaml:8: apiVersion is missing; every object needs apiVersion and kind",
+            ],
+            id="each document is read",
         ),
         pytest.param(
             "a.yaml",

@@ -35,29 +35,32 @@ NEEDS: Final[dict[str, str]] = {
     "pods": "HS101 HS102 HS105 HS106 HS108 HS109 HS111 HS143 HS155 HS157 HS161 HS162 HS163 HS171 HS172 HS173 HS174 "
     "HS175 HS212 HS213 HS214 HS215 HS221",
     "pods that run": "HS143 HS212 HS213 HS215",  # where templates of pods are in a file, and no pods
-    "deployments": "HS101 HS211 HS214",
+    "deployments": "HS101 HS211 HS214 HS222",
     "daemonsets": "HS101 HS211 HS214",
     "replicasets": "HS101",
     "statefulsets": "HS101 HS102 HS103 HS109 HS155 HS157",
     "networkpolicies": "HS161 HS162 HS163",
     "namespaces": "HS163",  # their labels
-    "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS210 HS221 HS241 HS242 HS243 HS244 HS245 "
-    "HS246 HS247 HS248",
+    "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS210 HS221 HS222 HS241 HS242 HS243 HS244 "
+    "HS245 HS246 HS247 HS248",
     "clusterroles": "HS181",
     "pods of the cluster's DNS": "HS211 HS212 HS213 HS214 HS215",  # where one namespace is read
+    "istiod": "HS222",  # as well
     "answers": "HS231 HS232",  # of DNS servers
     "answers of this cluster": "HS232",  # known to be that
     "queries": "HS176",  # of a recording
 }
 # What a dump of a cluster never has: the API server refused it, it is a text around the objects, or it is not read.
 OF_FILES: Final = frozenset(
-    {"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132", "HS153", "HS222"}
+    {"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132", "HS153"}
 )
 WHOLE: Final = frozenset(
     "services|pods|pods that run|statefulsets|deployments|daemonsets|replicasets".split("|")
 )
-# About the servers that every name depends on, so also shown where a part of the cluster is judged.
-OF_SERVERS: Final = frozenset({"HS211", "HS212", "HS213", "HS214", "HS215", "HS231", "HS232"})
+# About the servers that every name depends on, also istiod, so shown too where a part of the cluster is judged.
+OF_SERVERS: Final = frozenset(
+    {"HS211", "HS212", "HS213", "HS214", "HS215", "HS222", "HS231", "HS232"}
+)
 MAIN: Final = ("services", "endpointslices", "pods", "pods that run")
 
 

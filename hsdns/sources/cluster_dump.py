@@ -2,9 +2,9 @@
 
 Path: cli/doctor.py -> here -> apiserver/client.py; rules/reading.py reads the dump like any file of manifests.
 Rule 1: only lists, in pages; nothing is written to the cluster, and Secrets are not asked for.
-Rule 2: environment variables, commands, arguments and volumes of Pods are left out, and so are annotations, but for
-        those that rules read: kubectl repeats whole objects in them.  Of a ConfigMap only the Corefile is in it, and of
-        that of the kubelets what they tell pods about DNS.
+Rule 2: environment variables, commands, arguments and volumes of Pods are left out, but for the domain that istiod is
+        given, and so are annotations, but for those that rules read: kubectl repeats whole objects in them.  Of a
+        ConfigMap only the Corefile is in it, and of that of the kubelets what they tell pods about DNS.
 Rule 3: what may not be read is noted in the dump, with the reason, and the rest is read all the same.
 Rule 4: what DNS servers have answered is in it as objects of a kind of its own.
 """
@@ -25,6 +25,7 @@ NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of r
 DNS_PODS: Final = (
     "pods of the cluster's DNS"  # as a word beside the plurals, where one namespace is read
 )
+ISTIOD: Final = "istiod"  # as a word beside the plurals, where one namespace is read
 RUNNING: Final = (
     "pods that run"  # as a word in place of pods, where a file has workloads, but no Pod of them
 )
@@ -44,6 +45,7 @@ _METADATA: Final = (
     "name namespace uid resourceVersion labels annotations ownerReferences deletionTimestamp"
 )
 _KUBELET: Final = "kubelet"  # the key of kubeadm's ConfigMap kubelet-config
+_DOMAIN: Final = "--domain"  # of istiod
 _CONFIG_MAPS: Final = ("coredns", "node-local-dns", "coredns-custom", "hsdns", "kubelet-config")
 _WORKLOADS: Final = ("StatefulSet", "Deployment", "DaemonSet")  # each has a template of its pods
 _OFTEN_NONE: Final = ("DaemonSet", "ReplicaSet")  # so their absence says nothing about a file
@@ -110,6 +112,13 @@ def _dns_kinds(namespace: str) -> list[Listed]:
     return found
 
 
+# Istio has it here, unless told otherwise; where all namespaces are read it is found anywhere.
+_ISTIOD_LABELS: Final = {"app": "istiod"}
+_ISTIOD: Final = Listed(
+    "deployments", "Deployment", "apps/v1", namespace="istio-system", labels="app=istiod"
+)
+
+
 async def collect(
     transport: Transport,
     namespace: str = "",
@@ -121,14 +130,17 @@ async def collect(
     """
     items: list[dict[str, Any]] = []
     unread: dict[str, str] = {}
-    for kind in (*KINDS, *_dns_kinds(namespace)):
+    beside = _dns_kinds(namespace)
+    istiod = [_ISTIOD] if namespace not in ("", _ISTIOD.namespace) else []
+    for kind in (*KINDS, *beside, *istiod):
         try:
             for name in kind.names or ("",):
                 found = await _list(transport, kind, namespace, name)
                 items += [pruned(kind, each) for each in found]
                 progress(kind.plural, len(items))
         except Unreachable as fault:
-            unread[kind.plural if kind in KINDS else DNS_PODS] = str(fault)
+            word = DNS_PODS if kind in beside else ISTIOD if kind in istiod else kind.plural
+            unread[word] = str(fault)
     if {each.plural for each in KINDS} <= unread.keys():
         raise Unreachable(next(iter(unread.values())))
     note = {"annotations": {NOTE: json.dumps(unread)}}
@@ -284,6 +296,8 @@ def pruned(kind: Listed, item: Mapping[str, Any]) -> dict[str, Any]:
         found["status"] = _pod_status(item.get("status"))
     elif kind.group_version == "apps/v1":
         found["spec"] = _workload_spec(item.get("spec"))
+        if kind.kind == "Deployment" and _is_istiod(metadata):
+            _add_domains(found["spec"], item.get("spec"))
     elif kind.kind != "Namespace":
         others = ("spec", "status", "addressType", "endpoints", "ports", "rules")
         found |= {key: item[key] for key in others if key in item}
@@ -315,6 +329,28 @@ def _workload_spec(value: object) -> dict[str, Any]:
         metadata = _chosen(template.get("metadata"), "labels")
         found["template"] = {"metadata": metadata, "spec": _pod_spec(template.get("spec"))}
     return found
+
+
+def _is_istiod(metadata: Mapping[str, Any]) -> bool:
+    labels = metadata.get("labels")
+    is_labelled = isinstance(labels, dict) and _ISTIOD_LABELS.items() <= labels.items()
+    return is_labelled or metadata.get("name") == ISTIOD
+
+
+def _add_domains(pruned_spec: dict[str, Any], spec: Any) -> None:
+    """Add the arguments of containers with which istiod is given its domain, each in its place."""
+    template = pruned_spec.get("template")
+    chosen = template["spec"].get("containers", []) if isinstance(template, dict) else []
+    whole = spec["template"]["spec"]["containers"] if chosen else []
+    for own, container in zip(chosen, whole, strict=True):
+        words = [str(each) for each in _each(_chosen(container, "args").get("args"))]
+        before = ["", *words]
+        kept = [
+            word if word.partition("=")[0] == _DOMAIN or last == _DOMAIN else ""
+            for last, word in zip(before, words, strict=False)
+        ]
+        if any(kept):
+            own["args"] = kept
 
 
 def _pod_spec(value: object) -> dict[str, Any]:

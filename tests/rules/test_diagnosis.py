@@ -157,3 +157,16 @@ def test_new_rules_are_named_only_where_they_are_asked_for() -> None:
         assert ("HS244" in diagnosis.passed) is preview
         lacking = diagnose("dump", DUMP, {"configmaps": "no right"}, preview=preview)
         assert ("HS244" in lacking.unchecked["configmaps"]) is preview
+
+
+@pytest.mark.parametrize("target", ["", "a", "a/web"])
+def test_the_domain_of_istiod_concerns_each_namespace(target: str) -> None:
+    mesh = b"""---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: coredns, namespace: kube-system}, data: {Corefile: ". { kubernetes a.local }"}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: istiod, namespace: istio-system},
+ spec: {template: {spec: {containers: [{name: x, args: ["", --domain, b.local]}]}}}}
+"""
+    diagnosis = diagnose("dump", DUMP + mesh, {}, target, preview=True)
+    (message,) = [each.message for each in diagnosis.findings if each.rule.code == "HS222"]
+    assert "containers[0].args[2]: istiod tells its proxies that the cluster is b.local" in message

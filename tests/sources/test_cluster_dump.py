@@ -136,6 +136,7 @@ def test_one_namespace() -> None:
                 ("/apis/apps/v1/namespaces/", "deployments"),
             )
         ),
+        "/apis/apps/v1/namespaces/istio-system/deployments",
     ]
     dns = ("/api/v1/namespaces/kube-system/pods", {"limit": "500", "labelSelector": "k8s-app=kube-dns"})  # fmt: skip
     assert dns in server.asked
@@ -294,6 +295,37 @@ def test_what_a_workload_keeps() -> None:
     assert SECRET not in json.dumps(found)
     assert found["spec"]["serviceName"] == "web"
     assert found["spec"]["template"]["metadata"] == {"labels": {"app": "web"}}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "args", "kept"),
+    [
+        ({"name": "istiod"}, ["x", "--domain", "a.local", "y"], ["", "--domain", "a.local", ""]),
+        ({"labels": {"app": "istiod"}}, ["x", "--domain=a.local", 5], ["", "--domain=a.local", ""]),
+        ({"name": "istiod"}, ["discovery", "--token=x"], None),
+        ({"name": "istiod"}, None, None),
+        ({"name": "other"}, ["--domain", "a.local"], None),
+    ],
+)
+def test_of_the_arguments_of_istiod_its_domain_is_kept(
+    metadata: dict[str, Any], args: object, kept: object
+) -> None:
+    containers = [{"name": "first", "args": args}, {"name": "second"}]
+    spec = {"template": {"spec": {"containers": containers}}}
+    found = pruned(KIND["Deployment"], {"metadata": metadata, "spec": spec})
+    first, second = found["spec"]["template"]["spec"]["containers"]
+    assert (first.get("args"), second) == (kept, {"name": "second"})
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"template": 5}, {"template": {"spec": {"containers": 5}}}])  # fmt: skip
+def test_an_istiod_of_any_content(spec: object) -> None:
+    assert "args" not in str(pruned(KIND["Deployment"], {"metadata": {"name": "istiod"}, "spec": spec}))  # fmt: skip
+
+
+def test_the_domain_of_istiod_is_read_beside_a_namespace_if_it_may_be() -> None:
+    path = "/apis/apps/v1/namespaces/istio-system/deployments"
+    dump = dump_of(Server({path: 403}), "shop")
+    assert unread_kinds(json.dumps(dump).encode())["istiod"] == "no right to list deployments (403)"
 
 
 def test_what_a_config_map_keeps() -> None:

@@ -1,8 +1,8 @@
 """IP addresses as octets, and the DNS label that stands for an address.
 
 Path: pack.py reads the addresses of objects with it; value.py makes the labels of endpoints without a hostname.
-Rule 1: an IPv4 address is parsed by hand: module ipaddress takes three times as long, and every endpoint has one.
-        So a start reads as many as there are endpoints: no step of it is a line of Python.
+Rule: an IPv4 address is parsed without module ipaddress, which takes three times as long: a start parses one for each
+      endpoint.  So no step of the parsing is a line of Python.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_address(text: str) -> tuple[bytes, bool] | None:
 
 
 def pack_ipv4(text: str) -> bytes | None:
-    """An IPv4 address as 4 octets; None if it is none."""
+    """An IPv4 address as 4 octets; None if the text is not an IPv4 address."""
     try:
         packed = bytes(map(_OCTET, text.split(".")))
     except KeyError:
@@ -53,7 +53,7 @@ def dashed(address: bytes) -> bytes:
 
 
 def dashed_text(text: str) -> bytes:
-    """The same from the address as written, with "0" after a final dash (CoreDNS endpointHostname)."""
+    """The same label from the address as written, with "0" after a final dash (CoreDNS endpointHostname)."""
     if "." in text:
         return text.replace(".", "-").encode()
     label = text.replace(":", "-")

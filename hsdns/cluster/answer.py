@@ -30,7 +30,7 @@ SOA_TTL_CAP: Final = 300  # seconds (CoreDNS plugin/backend_lookup.go)
 VERSION_TTL: Final = 28800  # seconds
 SCHEMA_VERSION: Final = b"1.1.0"  # of the Kubernetes DNS specification
 MAX_CHAIN: Final = 10  # CNAMEs in a row
-# CNAMEs followed for one question: slices of addressType FQDN can lead to several names at every step.
+# The most CNAMEs followed for one question: slices of addressType FQDN can lead to several names at every step.
 MAX_FOLLOWED: Final = 256
 
 ResolveOutside = Callable[[Name, int], Awaitable[Reply]]
@@ -56,7 +56,7 @@ class _CnameChase:
 
 
 class ClusterAnswers:
-    """Answers with the names that a lookup finds; `local_addresses` are those of this server, for NS records."""
+    """Answers questions with the names that a lookup finds; `local_addresses` are this server's, for NS records."""
 
     def __init__(self, lookup: NameLookup, local_addresses: Sequence[str] = ()) -> None:
         self.lookup, self.ttl = lookup, lookup.ttl
@@ -109,7 +109,7 @@ class ClusterAnswers:
         return self._positive(zone, ())
 
     def is_missing(self, qname: Name, qtype: int, zone: Name) -> bool:
-        """Whether a name does not exist at the moment; resolves nothing outside the zone."""
+        """Whether a name does not exist now; resolves nothing outside the zone."""
         answer = self.answer(qname, qtype, zone, _refuse)
         try:
             answer.send(None)
@@ -123,7 +123,7 @@ class ClusterAnswers:
         """Why a reply of answer() has no records, in a few words."""
         found: tuple[Node, ParsedName] | bytes | None = None
         if qtype in (RRType.A, RRType.AAAA) and not self.nameserver.is_default(qname, zone):
-            with contextlib.suppress(NoSuchName):  # it has gone since, and answer() is called again
+            with contextlib.suppress(NoSuchName):  # gone since; answer() is called again
                 found = self.lookup.find(qname, zone, None)
         return reason.nodata(found[0] if isinstance(found, tuple) else found, qtype)
 
@@ -173,12 +173,12 @@ class ClusterAnswers:
         chase: _CnameChase,
         before: tuple[RR, ...],
     ) -> tuple[tuple[RR, ...], bool]:
-        """A CNAME and the records of its target; a target in the zone without records gives nothing."""
+        """A CNAME and the records of its target; nothing if the target is in the zone and has no records."""
         cname = RR(qname.lowered(), RRType.CNAME, self.ttl, target.lower)
         chase.left -= 1
         if target.is_at_or_below(qname) or len(before) > MAX_CHAIN or chase.left < 0:
             return (), False
-        # Already followed, under whatever name.
+        # Already followed, under this or another name.
         if any(known.rdata == cname.rdata for known in before):
             return (), False
         if target.is_at_or_below(zone):

@@ -1,17 +1,17 @@
-"""All names of cluster zones that have records, with the RRsets that queries for them are answered with.
+"""All names of cluster zones that have records, with the RRsets in the answers to queries for them.
 
-Path: cli/names.py and server/control/names.py list them, changes.py compares those of two states; nothing of a query's
-path comes here.
-Rule 1: the records are made by what answers queries (lookup.py, schema.py, answer.py), so a list and a reply cannot
-        differ.  What is left to do here is to find the names.
+Path: cli/names.py and server/control/names.py list them, changes.py compares those of two states; queries do not come
+here.
+Rule 1: the modules that answer queries (lookup.py, schema.py, answer.py) make the records, so a list and a reply cannot
+        differ.  This module only finds the names.
 Rule 2: RRsets are made as they are consumed, and nothing is added to the caches of the store's values: a list of a
         million records needs the memory of one Service.
-Rule 3: a name that is answered in several spellings is listed once, as the Kubernetes DNS specification writes it:
-        `_http._tcp.web...`, not `http.tcp.web...`.  Names that exist for every text that a client makes up are not
-        listed; open_ended() tells which.  Names without records (NODATA) are not listed either.
-Rule 4: a server that runs lists them between its queries: pieces_of_zone() does a millisecond's work at a time.
-Rule 5: an endpoint slice of names instead of addresses can make several CNAME records at one name.  All are listed, as
-        queries for A and AAAA get them; a query for CNAME gets one at most.
+Rule 3: a name with several accepted spellings is listed once, as the Kubernetes DNS specification writes it:
+        `_http._tcp.web...`, not `http.tcp.web...`.  Names that exist for any text of a client are not listed;
+        open_ended() describes them.  Names without records (NODATA) are not listed either.
+Rule 4: a running server lists them between its queries: each step of pieces_of_zone() takes about a millisecond.
+Rule 5: an EndpointSlice of addressType FQDN can make several CNAME records at one name.  All are listed, as replies to
+        A and AAAA queries contain them; a reply to a CNAME query contains at most one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from hsdns.wire.rdata import address_to_text
 from hsdns.wire.text import rdata_to_text
 
 SORTED_AT_ONCE: Final = 500
-RRset = tuple[RR, ...]  # never empty but in pieces_of_zone()
+RRset = tuple[RR, ...]  # empty only in pieces_of_zone()
 Labels = tuple[bytes, ...]
 Item = TypeVar("Item")
 
@@ -52,16 +52,16 @@ class AnswerSet:
         )
 
     def rrsets(self) -> Iterator[RRset]:
-        """Everything, zone by zone: the zone itself, Services by namespace and name, pods, addresses."""
+        """All RRsets, zone by zone: the zone itself, Services by namespace and name, pods, addresses."""
         for zone in self.zones:
             yield from self.of_zone(zone)
 
     def of_zone(self, zone: Name) -> Iterator[RRset]:
-        """Everything in one zone; names in a longer zone of the block belong to that one."""
+        """The RRsets of one zone; names in a longer zone of the block belong to that zone."""
         return filter(None, self.pieces_of_zone(zone))
 
     def pieces_of_zone(self, zone: Name) -> Iterator[RRset]:
-        """The same, with an empty RRset wherever others may run before what comes next is made."""
+        """The same, with an empty RRset wherever other tasks may run before the next one is made."""
         found = chain(
             self._apex(zone), self._services(zone), self._pods(zone), self._pointers(zone)
         )
@@ -79,7 +79,7 @@ class AnswerSet:
         return filter(None, self.pieces_of_service(zone, key, value))
 
     def pieces_of_service(self, zone: Name, key: Key, value: ServiceValue) -> Iterator[RRset]:
-        """The same, with empty ones as in pieces_of_zone()."""
+        """The same, with empty RRsets as in pieces_of_zone()."""
         if value.kind is None or self.lookup.hides(value):
             return
         value = value.with_slices(value.slices)  # its caches are dropped with it
@@ -107,13 +107,13 @@ class AnswerSet:
             value.nodes.clear()
 
     def exposed(self, zone: Name) -> dict[Key, ServiceValue]:
-        """The Services (or ServiceImports) of a zone in exposed namespaces, as they are now."""
+        """The current Services (or ServiceImports) of a zone in exposed namespaces."""
         namespaces = self.exposed_namespaces()
         values = dict(self.lookup.values(zone))
         return {key: value for key, value in values.items() if key[0] in namespaces}
 
     def exposed_namespaces(self) -> frozenset[bytes]:
-        """The namespaces whose names exist, as they are now."""
+        """The namespaces whose names exist now."""
         namespaces = list(self.lookup.store.namespaces)
         return frozenset(name for name in namespaces if self.lookup.is_exposed(name, None))
 
@@ -170,7 +170,7 @@ class AnswerSet:
                 yield from self._ask(owner, zone, RRType.PTR)
 
     def _ask(self, owner: Name, zone: Name, *rrtypes: int) -> Iterator[RRset]:
-        """What queries are answered with that need neither a Service's records nor another server."""
+        """The answers to queries that need neither a Service's records nor another server."""
         for rrtype in rrtypes:
             try:
                 self.answers.answer(owner, rrtype, zone, _resolve_nothing).send(None)
@@ -200,7 +200,7 @@ def texts(rrset: RRset) -> Iterator[str]:
 
 
 def in_order(items: Iterable[Item]) -> Iterator[Item | None]:
-    """Sort a piece at a time, with None after each; then the items follow."""
+    """Sort in pieces, with None after each; then yield the items."""
     rest, parts = iter(items), []
     while part := sorted(islice(rest, SORTED_AT_ONCE)):  # type: ignore[type-var] # keys, which are tuples of bytes
         parts.append(part)
@@ -209,7 +209,7 @@ def in_order(items: Iterable[Item]) -> Iterator[Item | None]:
 
 
 def _labels(value: ServiceValue, zonal: bool, multicluster: bool) -> Iterator[Labels]:
-    """The labels left of a Service's own name that names are made of; each once."""
+    """The labels left of the Service's own name in the names below it; each once."""
     yield ()
     if value.kind == EXTERNAL_NAME:
         return

@@ -8,9 +8,9 @@ server/control/changes.py, between queries -> pieces().
     + port 80 _http._tcp.web.shop.svc.cluster.local
     + CNAME db.example.org mail.shop.svc.cluster.local
 
-Rule 1: a line for each fact, not for each record: what follows from other lines is left out.  That is names made of
-        the address of a headless Service's endpoint, reverse names, the targets and weights of SRV records, and
-        addresses at the names of ports.
+Rule 1: a line for each fact, not for each record: what follows from other lines is omitted, namely names made of the
+        address of a headless Service's endpoint, reverse names, the targets and weights of SRV records, and addresses
+        at the names of ports.
 Rule 2: values are never changed, only replaced, so two states are compared by identity and only the Services that
         differ are written out.
 """
@@ -29,50 +29,50 @@ from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import address_to_text
 
-MOST: Final = 20  # lines for one change
-PIECE: Final = 2000  # Services that are compared at a time
-RECORDS: Final = 200  # that are written at a time
+MOST: Final = 20  # lines for each change
+PIECE: Final = 2000  # Services compared at a time
+RECORDS: Final = 200  # records written at a time
 _ADDRESSES: Final = (RRType.A, RRType.AAAA)
 
 
 class _State(NamedTuple):
-    """What a zone is made of at a moment."""
+    """The content of a zone at one moment."""
 
     namespaces: frozenset[bytes]
     values: dict[Key, ServiceValue]
 
     def get(self, key: Key) -> ServiceValue | None:
-        """A Service whose names exist."""
+        """The value of a Service whose names exist."""
         return self.values.get(key) if key[0] in self.namespaces else None
 
 
 class Changes:
-    """Compares the state of a cluster with that of the call before."""
+    """Compares the state of a cluster with that of the previous call."""
 
     def __init__(self, answer_set: AnswerSet) -> None:
         self._answer_set = answer_set
         self._states = self._look()
 
     def follow(self, answer_set: AnswerSet) -> None:
-        """Compare with the state of another configuration, with the same zones, from now on."""
+        """From now on, use the state of another configuration with the same zones."""
         self._answer_set = answer_set
 
     def lines(self) -> list[str]:
-        """What is no longer answered and what is new, Service by Service; at most MOST lines."""
+        """The removed and the new facts, Service by Service; at most MOST lines."""
         found = [line for piece in self.pieces() for _, line in piece]
         if len(found) > MOST:
             found[MOST - 1 :] = [f"… and {len(found) - MOST + 1} more changes"]
         return found
 
     def pieces(self) -> Iterator[list[tuple[Name, str]]]:
-        """All lines with their zones, in pieces, many of them empty; between two of them others may run."""
+        """All lines with their zones, in pieces, some of them empty; other tasks may run between two pieces."""
         before, self._states = self._states, self._look()
         for (zone, old), new in zip(before.items(), self._states.values(), strict=True):
             for lines in self._compare(zone, old, new):
                 yield [(zone, line) for line in lines]
 
     def _look(self) -> dict[Name, _State]:
-        """The state now; dicts are copied whole, as nothing else is done with all Services at once."""
+        """The state now.  Whole dicts are copied: this is the only step that takes all Services at once."""
         answer_set = self._answer_set
         namespaces = answer_set.exposed_namespaces()
         return {
@@ -105,7 +105,7 @@ class Changes:
     def _find_facts(
         self, zone: Name, key: Key, value: ServiceValue | None, facts: dict[str, None]
     ) -> Iterator[None]:
-        """Fill in the facts of a Service, some between two pauses."""
+        """Add the facts of a Service to `facts`; yield after some of them."""
         if value is None:
             return
         headless = value.kind == HEADLESS
@@ -120,7 +120,7 @@ class Changes:
 
 
 def _fact(record: RR, headless: bool) -> str | None:
-    """What a record of a Service tells, None if other records tell it."""
+    """The fact that a record of a Service shows; None if other records show it."""
     label, owner = record.owner.labels[0], record.owner.to_text().removesuffix(".")
     is_port = label.startswith(b"_")
     if record.rrtype in _ADDRESSES:

@@ -1,8 +1,8 @@
 """A check of the store: one rebuilt from a list of all objects must equal the one that has applied the events.
 
 Path: sources/store_check.py passes on lists of the API server -> here -> sentences about the differences.
-Rule 1: only what answers and indexes show is compared, not its representation; the order of slices and owners does not
-        matter.
+Rule 1: only what affects answers and indexes is compared, not its representation; the order of slices and owners does
+        not matter.
 Rule 2: a list and a store that keeps changing differ for a moment without a fault.  A difference is confirmed only if
         two successive lists show it and no object involved has changed between them.
 Rule 3: a check of a large cluster takes seconds.  It runs in steps of STEP objects so that queries and events are

@@ -1,9 +1,9 @@
-"""A store as it was at a time: what answers a query that a rule of `fault` holds back from the newest state.
+"""A store as it was at an earlier time, for queries that a rule of `fault` answers from an earlier state.
 
 Path: the kubernetes plugin, for a request with `earlier` -> here -> lookup.py reads it as it reads a store.
-Rule 1: nothing is copied: the newest value is read, and then what it has replaced since (replaced.py), in this order.
-Rule 2: all of it is of one time, so an answer mixes no two states, however many values it is made of.
-Rule 3: settings, and whether the cluster can be watched, are those of now.
+Rule 1: nothing is copied: the newest value is read first, and then the values that were replaced (replaced.py).
+Rule 2: all values are those of one time, so an answer from several values never mixes two states.
+Rule 3: the settings, and whether the cluster can be watched, are the current ones.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ Owner = TypeVar("Owner", bound=tuple[object, ...])
 
 
 class Moment:
-    """The replaced values of a store, at a time in monotonic seconds."""
+    """The replaced values of a store, and a time in monotonic seconds."""
 
     def __init__(self, replaced: Replaced, time: float) -> None:
         self.replaced, self.time = replaced, time
 
     def at(self, table: Table, key: Hashable, newest: V) -> V:
-        """What was then in the place of the newest value."""
+        """The value at that time in place of the newest one."""
         found: V = self.replaced.at(table, key, self.time, newest)
         return found
 
 
 class EarlierTable(Mapping[K, V], Generic[K, V]):
-    """A dict as it was."""
+    """A dict as it was at that time."""
 
     def __init__(self, moment: Moment, table: Table, newest: Mapping[K, V]) -> None:
         self._moment, self._table, self._newest = moment, table, newest
 
     def __getitem__(self, key: K) -> V:
-        """The value of a key; raise KeyError if it had none."""
+        """The value that a key had; raise KeyError if it had none."""
         found = self._moment.at(self._table, key, self._newest.get(key))
         if found is None:
             raise KeyError(key)
@@ -70,23 +70,23 @@ class EarlierTable(Mapping[K, V], Generic[K, V]):
 
 
 class EarlierAddresses(Generic[Owner]):
-    """An index from addresses as it was."""
+    """An index of addresses as it was at that time."""
 
     def __init__(self, moment: Moment, table: Table, newest: ReverseIndex[Owner]) -> None:
         self._moment, self._table, self._newest = moment, table, newest
 
     def lookup(self, address: bytes) -> tuple[Owner, ...]:
-        """The owners that an address had."""
+        """The owners of an address at that time."""
         return self._moment.at(self._table, address, self._newest.lookup(address))
 
     def addresses(self) -> list[bytes]:
-        """All addresses that had an owner."""
+        """All addresses that had an owner at that time."""
         known = [*self._newest.addresses(), *self._moment.replaced.keys(self._table)]
         return [each for each in dict.fromkeys(known) if self.lookup(each)]
 
 
 class _Terminating:
-    """The pods that were being deleted."""
+    """The pods that were terminating at that time."""
 
     def __init__(self, moment: Moment, newest: set[PodKey]) -> None:
         self._moment, self._newest = moment, newest
@@ -97,14 +97,14 @@ class _Terminating:
 
 
 class EarlierImports:
-    """The ServiceImports as they were."""
+    """The ServiceImports at that time."""
 
     def __init__(self, moment: Moment, newest: Mapping[Key, ServiceValue]) -> None:
         self.values: Mapping[Key, ServiceValue] = EarlierTable(moment, IMPORTS, newest)
 
 
 class EarlierServices:
-    """The Services as they were."""
+    """The Services at that time."""
 
     def __init__(self, moment: Moment, newest: Services) -> None:
         self.values: Mapping[Key, ServiceValue] = EarlierTable(moment, SERVICES, newest.values)
@@ -126,7 +126,7 @@ class EarlierServices:
 
 
 class EarlierStore:
-    """A store as it was at a time; only if its `replaced` was asked to keep that state."""
+    """A store as it was at a time; valid only if its `replaced` keeps the state of that time."""
 
     def __init__(self, store: Store, time: float) -> None:
         moment = Moment(store.replaced, time)
@@ -142,7 +142,7 @@ class EarlierStore:
 
     @property
     def serves(self) -> bool:
-        """Whether there is a state to answer from; no state before the first one is kept."""
+        """Whether there is a state to answer from; there is none before the first one."""
         return self._store.serves
 
     @property

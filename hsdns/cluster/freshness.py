@@ -1,9 +1,10 @@
 """Counters that tell whether a stored answer is still valid, and the record of those that an answer depends on.
 
-Path: the store bumps the counters of what an event changes; code that computes an answer adds the counters of what it
-is about to read; fastpath/ stores the answer with their values and uses it while none of them has changed.
-Rule 1: a counter is added before the store is read, and bumped after the store has changed, by the thread that changes
-        it.  An answer computed from the state before an event is therefore stale after it, whenever it is stored.
+Path: the store increments the counters of what an event changes; code that computes an answer adds the counters of what
+it is about to read; fastpath/ stores the answer with their values and uses it while none of them has changed.
+Rule 1: a counter is added before the store is read, and incremented after the store has changed, by the thread that
+        changes it.  An answer computed from the state before an event is therefore stale after it, whenever it is
+        stored.
 Rule 2: the number of counters is fixed.  Two objects that share a counter invalidate each other's answers, which costs
         time but never gives a wrong answer.  Names that do not exist have counters as well.
 """
@@ -28,7 +29,7 @@ class Counters(Protocol):
 
 
 class Names(Protocol):
-    """The namespaces and Services that exist with the labels below these: the answer table denies all other names."""
+    """The existing namespaces, Services and labels below Services; the answer table denies all other names."""
 
     open: bool  # whether a name that is missing here does not exist
     serial: int  # the current serial of the zone
@@ -109,7 +110,7 @@ def address_counter(address: bytes) -> int:
 
 
 def bump_addresses(counters: Counters, addresses: Iterable[bytes]) -> None:
-    """Bump the counters of some addresses."""
+    """Increment the counters of addresses."""
     for address in addresses:
         counters.bump(address_counter(address))
 
@@ -127,15 +128,15 @@ def plugin_counter(name: bytes) -> int:
 # For answers that depend on the whole cluster: the NS records of a zone.
 ANYTHING: Final = hash((b"anything", b"at all")) & _MASK
 
-# For replies that say how old the cluster's state is.
+# For replies that report the age of the cluster's state.
 STALENESS: Final = hash((b"staleness", b"of all")) & _MASK
 
 
 class CachedReply(NamedTuple):
-    """What `cache` tells about a reply from one of its entries, so that the answer table may send it too.
+    """What `cache` reports about a reply from one of its entries, so that the answer table may send it too.
 
     `kind` is the type under which it counts hits.  `timing` says when the entry was stored, its TTL then (0: TTLs are
-    not counted down), and from when on `cache` has to be asked again, in monotonic seconds.  `ad` is AD of the entry.
+    not counted down), and when `cache` must be asked again, in monotonic seconds.  `ad` is the AD bit of the entry.
     """
 
     kind: str
@@ -161,7 +162,7 @@ class Dependencies:
 
     def add(self, counter: int) -> None:
         """Add a counter; must be called before what it counts is read."""
-        if counter not in self._pairs:  # the oldest value counts
+        if counter not in self._pairs:  # the first value counts
             self._pairs[counter] = self._counters.read(counter)
 
     def mark_uncacheable(self) -> None:
@@ -170,7 +171,7 @@ class Dependencies:
 
     @property
     def hold(self) -> bool:
-        """Whether none of the counters has moved since it was added."""
+        """Whether no counter has changed since it was added."""
         return all(self._counters.read(index) == value for index, value in self._pairs.items())
 
     def again(self) -> Dependencies:

@@ -1,10 +1,10 @@
-"""The last changes of Services and EndpointSlices that a store has applied, for those who ask afterwards.
+"""The last changes of Services and EndpointSlices that a store has applied.
 
-Path: services.py notes each change -> a ring here -> explanation/explain.py asks for those of a Service.
-Rule 1: to note a change makes no text and compares nothing: the packed values before and after it are never changed, so
-        the ring has them, and only who asks compares them.
-Rule 2: the ring has at most OCTETS, as far as they can be counted without a look at each address.
-Rule 3: what was there when the cluster was read first is no change.
+Path: services.py records each change -> a ring here -> explanation/explain.py reads those of a Service.
+Rule 1: recording a change makes no text and compares nothing: the ring refers to the packed values before and after it,
+        which never change, and the reader compares them.
+Rule 2: the ring takes at most OCTETS, as estimated without reading each address.
+Rule 3: objects that existed when the cluster was first read are not changes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from hsdns.wire.name import Name
 from hsdns.wire.rdata import address_to_text
 
 OCTETS: Final = 1 << 20
-ENTRY_OCTETS: Final = 800  # of a change and the values of a small slice
-PLACE_OCTETS: Final = 8  # of the reference to a label
+ENTRY_OCTETS: Final = 800  # for a change and the values of a small slice
+PLACE_OCTETS: Final = 8  # for the reference to a label
 
 
 class ServiceFacts(NamedTuple):
-    """What DNS has of a Service itself; empty for none."""
+    """The fields of a Service itself that DNS needs; empty if there is no Service."""
 
     cluster_ips: tuple[bytes, ...] = ()
     ports: tuple[Port, ...] = ()
@@ -35,7 +35,7 @@ Packed = ServiceFacts | tuple[PackedSlice, ...]
 
 
 class Noted(NamedTuple):
-    """One change of an object; `served` in seconds since the epoch, `written` as its writer annotated it, or ""."""
+    """One change of an object; `served` in seconds since the epoch, `written` as annotated by the writer, or ""."""
 
     served: float
     service: Key
@@ -48,7 +48,7 @@ class Noted(NamedTuple):
     after: Packed
 
     def facts(self) -> tuple[list[str], list[str]]:
-        """What was added to DNS and what was removed: `10.0.0.1 db-0`, `port http/tcp/80`, `CNAME x.test.`."""
+        """The facts added to DNS and those removed: `10.0.0.1 db-0`, `port http/tcp/80`, `CNAME x.test.`."""
         before, after = dict.fromkeys(_facts(self.before)), dict.fromkeys(_facts(self.after))
         return [each for each in after if each not in before], [
             each for each in before if each not in after
@@ -56,7 +56,7 @@ class Noted(NamedTuple):
 
 
 class History:
-    """The ring; one thread notes, any may ask."""
+    """The ring; one thread writes it, any thread may read it."""
 
     def __init__(self, octets: int = OCTETS) -> None:
         self.is_open = False  # whether the cluster has been read
@@ -65,7 +65,7 @@ class History:
         self._ring: deque[tuple[int, Noted]] = deque()
 
     def note(self, noted: Noted) -> None:
-        """Add a change, and drop the oldest ones for which there is no room."""
+        """Add a change, and drop the oldest ones if there is no room."""
         octets = ENTRY_OCTETS + _octets(noted.before) + _octets(noted.after)
         ring = self._ring
         ring.append((octets, noted))
@@ -74,12 +74,12 @@ class History:
             self._octets -= ring.popleft()[0]
 
     def of(self, service: Key, most: int) -> list[Noted]:
-        """The last changes of a Service and its slices, the newest first; at most so many."""
+        """The last changes of a Service and its slices, newest first; at most `most`."""
         found = (noted for _, noted in reversed(self._ring.copy()) if noted.service == service)
         return [noted for noted, _ in zip(found, range(most), strict=False)]
 
     def since(self, served: float) -> list[Noted]:
-        """The changes from a time on, in seconds since the epoch; the newest first."""
+        """The changes since a time in seconds since the epoch; newest first."""
         found = (noted for _, noted in reversed(self._ring.copy()))
         return list(takewhile(lambda noted: noted.served >= served, found))
 

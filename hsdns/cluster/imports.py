@@ -1,8 +1,8 @@
-"""The ServiceImports of a clusterset with their EndpointSlices: events in, values out.
+"""The ServiceImports of a clusterset with their EndpointSlices: turns events into values.
 
 Path: store.py passes on the events -> lookup.py reads the values in the zones of `multicluster`.
-Rule 1: as in services.py, an event replaces one value, and the value's counter moves in the same step.
-Rule 2: a label of its own assigns a slice to a ServiceImport.  A slice that also has a Service's label belongs to both.
+Rule 1: as in services.py, an event replaces one value and increments its counter in the same step.
+Rule 2: a separate label assigns a slice to a ServiceImport.  A slice that also has a Service's label belongs to both.
 Source: CoreDNS 1.14.7 plugin/kubernetes/object/{serviceimport,multicluster_endpoint}.go and controller.go.
 """
 
@@ -20,7 +20,7 @@ from hsdns.cluster.value import Key, PackedSlice, ServiceValue
 
 
 class ChangedSerials(NamedTuple):
-    """Which serials an event changes: that of the cluster's own zones, that of the zones of `multicluster`."""
+    """Which serials an event changes: that of the cluster's own zones, and that of the zones of `multicluster`."""
 
     own: bool = False
     shared: bool = False

@@ -1,4 +1,4 @@
-"""How much the labels of a pod are like a selector that does not match them.
+"""How similar the labels of a pod are to a selector that does not match them.
 
 Path: explanation/endpoint_candidates.py and rules/checks/selector.py -> here.
 """
@@ -9,6 +9,6 @@ from collections.abc import Mapping
 
 
 def likeness(selector: Mapping[str, str], labels: Mapping[str, str]) -> int:
-    """How many keys or values of a selector the labels have."""
+    """The number of the selector's keys and values that the labels have."""
     values = set(labels.values())
     return sum((key in labels) + (value in values) for key, value in selector.items())

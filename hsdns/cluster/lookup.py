@@ -1,8 +1,8 @@
-"""Finds what a name in a cluster zone stands for, as far as the options of a kubernetes block expose it.
+"""Finds the object that a name in a cluster zone stands for, if the options of the kubernetes block expose it.
 
-Path: answer.py, external.py and transfer.py ask -> the store's values.
-Rule: the counter of everything that is read is added to `dependencies` first, so that the answer table knows how long
-      the reply is valid.
+Path: answer.py, external.py and transfer.py -> here -> the store's values.
+Rule: the counter of everything that is read is added to `dependencies` first: the reply is valid until one of them
+      changes.
 Source: CoreDNS 1.14.7 plugin/kubernetes (Records, namespaceExposed, Reverse).
 """
 
@@ -28,7 +28,7 @@ from hsdns.wire.name import Name
 
 
 class NoSuchName(Exception):
-    """The name does not exist; `why` is the reason, or makes it from what was found."""
+    """The name does not exist; `why` is the reason, or a function that makes it from what was found."""
 
     def __init__(self, why: str | Callable[[], str] = "") -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class NameLookup:
         self.pods = pods
         self._asked = bytearray(
             8192
-        )  # a mark of the name of a Pod that was asked last, by its hash
+        )  # for the hash of a Pod's name, a mark of the last name that was queried
         self._ignore_empty = ignore_empty
         self.zonal = zonal
         self._multicluster = multicluster
@@ -129,7 +129,7 @@ class NameLookup:
         if value is None:
             is_selected = self.store.settings.labels is not None
             raise NoSuchName(reason.NO_SERVED_SERVICE if is_selected else reason.NO_SERVICE)
-        # A snapshot does not have the endpoints that are not ready.
+        # A snapshot does not contain endpoints that are not ready.
         counted = self.store.restored is None
         if self.hides(value):
             raise NoSuchName(partial(reason.readiness, value, counted=counted))
@@ -147,7 +147,7 @@ class NameLookup:
         services = self.store.services
         if dependencies is not None:
             dependencies.add(address_counter(address))
-        # If several share it (manifests can say so), always the same one, in whatever order they came.
+        # If several share it, as manifests may define, it is always the same one, in any order of events.
         for namespace, name in sorted(services.cluster_ips.lookup(address)):
             if self.may_point_to(namespace, dependencies):
                 target = schema.target_name(
@@ -160,7 +160,7 @@ class NameLookup:
                 if dependencies is not None:
                     dependencies.add(service_counter(owner[0], owner[1]))
                 value = services.values.get((owner[0], owner[1]))
-                if value is not None:  # else an event is removing both
+                if value is not None:  # None: an event is removing both
                     found += schema.pointers(value, owner, address, self._primary_zone)
         return found
 
@@ -173,7 +173,7 @@ class NameLookup:
         if not parsed.name:
             return None
         if self.pods == "insecure" and dependencies is not None:
-            # All addresses exist, and to store a reply costs more than to make it: only the second one is stored.
+            # All addresses exist, and storing a reply costs more than making it: only the second reply is stored.
             number = hash((parsed.name, parsed.namespace))
             slot, tag = number % len(self._asked), number >> 16 & 0xFF
             if self._asked[slot] != tag:

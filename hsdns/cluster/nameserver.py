@@ -1,6 +1,6 @@
 """The name servers of a cluster zone: the NS records at the apex and the addresses of `ns.dns.ZONE`.
 
-Path: answer.py asks for these two names, plugins/k8s_external.py for the external addresses.
+Path: answer.py calls it for these two names, plugins/k8s_external.py for the external addresses.
 Source: CoreDNS 1.14.7 plugin/kubernetes/ns.go, local.go.  If an address of this host is an endpoint of a Service, that
 Service is the name server (kube-dns in a cluster), else `ns.dns.ZONE` with the addresses of this host.
 """
@@ -20,7 +20,7 @@ from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 
 _DEFAULT: Final = b"\2ns\3dns"
-_GONE: Final = ServiceValue(None)  # an event has removed the value, but not yet its addresses
+_GONE: Final = ServiceValue(None)  # for a value that an event has removed before its addresses
 
 
 class Nameserver:
@@ -39,7 +39,7 @@ class Nameserver:
         return qname.lower == _DEFAULT + zone.lower
 
     def records(self, zone: Name) -> tuple[tuple[RR, ...], tuple[RR, ...]]:
-        """The NS RRset and the addresses of its names: each name once, an address as often as it is found."""
+        """The NS RRset and the addresses of its names: each name once, an address once for each occurrence."""
         found = list(self._found(zone))
         names = dict.fromkeys(name for name, _ in found)
         answer = tuple(RR(zone, RRType.NS, self._ttl, name.wire) for name in names)
@@ -59,7 +59,7 @@ class Nameserver:
         )
 
     def external(self, *, headless: bool) -> list[bytes]:
-        """The external addresses of this server: those of the Services that it is an endpoint of.
+        """The external addresses of this server: those of the Services of which it is an endpoint.
 
         With `headless`, the endpoints of a headless Service count as external.  A server that is not an endpoint of any
         Service has the addresses of its host.

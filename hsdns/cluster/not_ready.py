@@ -1,4 +1,4 @@
-"""Why an endpoint is not ready, as far as its conditions and those of its pod say.
+"""Why an endpoint is not ready, according to its conditions and those of its pod.
 
 Path: explanation/ and rules/checks/readiness.py -> here.
 """
@@ -21,7 +21,7 @@ def pod_of(endpoint: Endpoint, pods: Sequence[AnyPod]) -> AnyPod | None:
 
 
 def why_not_ready(endpoint: Endpoint, pods: Sequence[AnyPod]) -> str:
-    """The conditions because of which an endpoint is not ready, as far as they are known."""
+    """The known conditions that make an endpoint not ready."""
     conditions = endpoint.conditions
     found = []
     if conditions is not None and conditions.terminating:

@@ -1,7 +1,7 @@
-"""Objects in memory, found by what a question leads to.
+"""Objects in memory, indexed for the lookups of a question.
 
-Path: sources/manifests.py puts the objects that it has delivered here -> cluster/reading.py.
-Rule: nothing is searched: Services and slices are listed by the Service that they belong to, pods by their namespace.
+Path: sources/manifests.py adds the objects that it has delivered -> here -> cluster/reading.py.
+Rule: no search: Services and slices are indexed by the Service that they belong to, pods by their namespace.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ObjectIndex:
         self._namespaces: dict[bytes | None, Namespace] = {}
         self._parts: dict[Key | None, list[Object]] = {}
         self._pods: dict[bytes | None, dict[str, Pod]] = {}
-        # The keys of the Services of endpoints that are not ready, and the pods, by address.
+        # By address: the keys of the Services that have an endpoint there which is not ready, and the pods.
         self._owners: dict[bytes | None, list[Key | None]] = {}
         self._pods_with: dict[bytes | None, list[Pod]] = {}
         for each in objects:
@@ -69,7 +69,7 @@ class ObjectIndex:
         return list(found.values())
 
     def _pods_of(self, parts: list[Object]) -> Iterable[Pod]:
-        """The pods of the endpoints and of the selectors; others of the namespace where a selector matches none."""
+        """The pods of the endpoints and of the selectors; other pods of the namespace if a selector matches none."""
         for each in parts:
             known = self._pods.get(pack_label(each.metadata.namespace), {})
             if isinstance(each, EndpointSlice):

@@ -84,7 +84,7 @@ class ServiceImportSpec(msgspec.Struct, frozen=True, gc=False):
 
 
 class ServiceImport(msgspec.Struct, frozen=True, gc=False):
-    """multicluster.x-k8s.io/v1alpha1 ServiceImport: a Service of a clusterset, as one of its clusters sees it."""
+    """multicluster.x-k8s.io/v1alpha1 ServiceImport: a Service of a clusterset, as seen in one of its clusters."""
 
     metadata: ObjectMeta
     spec: ServiceImportSpec = ServiceImportSpec()
@@ -163,7 +163,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
-    """core/v1 Pod, as `pods verified` needs it, and what explains why its endpoints are as they are."""
+    """core/v1 Pod: the fields that `pods verified` and the explanations of its endpoints need."""
 
     metadata: ObjectMeta
     status: PodStatus = PodStatus()
@@ -172,15 +172,15 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
 Object = Service | EndpointSlice | Namespace | Pod | ServiceImport
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
-# On slices of a ServiceImport: its name, and the cluster of the endpoints.
+# Labels on slices of a ServiceImport: its name, and the cluster of the endpoints.
 IMPORT_NAME_LABEL = "multicluster.kubernetes.io/service-name"
 SOURCE_CLUSTER_LABEL = "multicluster.kubernetes.io/source-cluster"
-# An annotation of Services that EndpointSlices do not follow; publishNotReadyAddresses replaced it.
+# An annotation of Services that EndpointSlices ignore; publishNotReadyAddresses replaced it.
 TOLERATE = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
 
 
 class Upserted(NamedTuple):
-    """An object was added or changed, or is delivered again."""
+    """An object was added or changed, or was delivered again."""
 
     object: Object
 

@@ -1,8 +1,8 @@
 """Packs API objects into values, without what DNS cannot represent.
 
 Path: services.py and imports.py call it for every event.
-Rule: no content of an object raises an exception.  The usable parts are packed; each other part is reported to `reject`
-        with a reason and a sentence.
+Rule: no content of an object raises an exception.  The usable parts are packed; every other part is reported to
+      `reject` with a reason and a sentence.
 Source: CoreDNS 1.14.7 plugin/kubernetes/object/{service,endpoint}.go.
 """
 
@@ -42,7 +42,7 @@ from hsdns.wire.name import MAX_LABEL_LEN, Name
 
 _WIDTHS: Final = {"IPv4": 4, "IPv6": 16}  # octets of an address by addressType
 Reject = Callable[[Reason, str], None]
-# Labels and lists of ports repeat all over a cluster (web-0, http/TCP); this many different ones are shared.
+# Labels and lists of ports repeat all over a cluster (web-0, http/TCP); at most this many different ones are shared.
 MOST_SHARED: Final = 16384
 
 
@@ -181,7 +181,7 @@ def pack_slice(
 ) -> tuple[PackedSlice, ...]:
     """The ready endpoints of a slice: a part for each address width, separate ones for non-canonical spellings.
 
-    If those that are not ready are counted, and no other is there, it is one part without addresses.
+    If endpoints that are not ready are counted, and there are no others, the result is one part without addresses.
     """
     if isinstance(found, ReadSlice):
         usual = None if zonal else found.reading.pack(pod_names)
@@ -300,14 +300,14 @@ def pack_slice(
 
 
 class _Plain(NamedTuple):
-    """The ready addresses of a slice, and the number of the others."""
+    """The ready addresses of a slice, and the number of those that are not ready."""
 
     addresses: list[bytes]
     not_ready: int
 
 
 def _plain(endpoints: Iterable[Endpoint]) -> _Plain | None:
-    """Endpoints that are known by IPv4 addresses alone, as nearly all are; None if there are others."""
+    """Endpoints that have IPv4 addresses only, as nearly all have; None if there are others."""
     addresses: list[bytes] = []
     not_ready = 0
     for endpoint in endpoints:

@@ -1,4 +1,4 @@
-"""One pod that is read on demand, as a program in it looks up names; stores have no pods, or their addresses only.
+"""One pod, read on demand for the way a program in it looks up names; stores have no pods, or only their addresses.
 
 Path: explanation/asking_pod.py -> the source's read_pod() -> resolver/pod.py makes the pod's resolv.conf of it.
 """
@@ -12,14 +12,14 @@ from hsdns.cluster.controllers.kinds import PodSpec
 
 
 class PodUnreadable(Exception):
-    """Why a pod is not there or cannot be read, as a sentence for the operator."""
+    """The pod does not exist or cannot be read; the message is a sentence for the operator."""
 
 
 class PodReading(NamedTuple):
     """A pod as its source has it now.
 
-    `denied` has the transports over which NetworkPolicies keep it from the cluster's DNS, each with a sentence; it is
-    None where these are not read.
+    `denied` has the transports over which NetworkPolicies block the cluster's DNS for it, each with a sentence; None if
+    NetworkPolicies are not read.
     """
 
     spec: PodSpec

@@ -73,7 +73,7 @@ class Pods(PodsByAddress):
         self._address: dict[PodKey, bytes] = {}
 
     def apply(self, pod: Pod, gone: bool) -> bool:
-        """Apply an event about a pod; return whether its address changes, and so the serial of the zones."""
+        """Apply an event about a pod; return whether its address, and so the serial of the zones, changes."""
         meta = pod.metadata
         namespace = pack_label(meta.namespace)
         if namespace is None:
@@ -85,7 +85,7 @@ class Pods(PodsByAddress):
                 if key not in self.terminating:
                     self._note_terminating(key, False)
                 self.terminating.add(key)
-            return False  # CoreDNS leaves a terminating pod as it was until it is deleted
+            return False  # CoreDNS keeps a terminating pod as it was until it is deleted
         if key in self.terminating:
             self._note_terminating(key, True)
             self.terminating.discard(key)

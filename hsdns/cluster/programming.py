@@ -1,7 +1,7 @@
 """The DNS programming duration (CoreDNS's term): the time from a change of endpoints to the new answers.
 
 Path: services.py reports each change of a slice -> metrics.
-Rule 1: the start is the time that the EndpointSlice controller annotated on the slice; a slice without a valid one is
+Rule 1: the start is the time in the slice's annotation by the EndpointSlice controller; a slice without a valid one is
         not measured.  The clocks of two machines are compared, so the duration may be negative.
 Rule 2: parsing and counting are deferred to the next scrape, to keep the handling of events short.
 Rule 3: the slices that exist at the start are measured too, with their age, as in CoreDNS.
@@ -53,7 +53,7 @@ def read_time(text: str) -> float | None:
 
 
 def read_time_in_python(text: str) -> float | None:
-    """What read_time() gives, without compiled code."""
+    """The same as read_time(), without compiled code."""
     if _RFC3339.fullmatch(text) is None:
         return None
     try:

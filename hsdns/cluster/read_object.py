@@ -1,7 +1,7 @@
 """Services and EndpointSlices that compiled code has read from the API server's protobuf.
 
 Path: apiserver/protobuf.py -> here -> store.py, which needs them in packed form (pack.py).
-Rule: the whole object is decoded only for what else takes events, such as recordings, and for objects that compiled
+Rule: the whole object is decoded only for other consumers of events, such as recordings, and for objects that compiled
       code does not pack.
 """
 
@@ -26,7 +26,7 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.programming import CHANGE_TIME
 
 PortTexts = tuple[str | None, str | None, int | None]  # name, protocol and number
-# Octets an address, the addresses, their labels below the Service, the ports, how many endpoints are not ready.
+# Octets per address, the addresses, their labels below the Service, the ports, how many endpoints are not ready.
 PackedEndpoints = tuple[int, bytes, tuple[bytes | None, ...] | None, tuple[PortTexts, ...], int]
 # Whether it is headless, its ClusterIPs and ports, whether it has a selector.
 PackedSpec = tuple[bool, tuple[bytes, ...], tuple[PortTexts, ...], bool]
@@ -38,7 +38,7 @@ class SliceReading(Protocol):
 
     @property
     def meta(self) -> tuple[str | None, str | None, str | None, str | None]:
-        """The labels that name its Service, its ServiceImport and the cluster of that; the time of its change."""
+        """The labels that name its Service, its ServiceImport and that one's cluster; the time of its change."""
 
     @property
     def owner(self) -> tuple[bytes, bytes] | None:
@@ -66,7 +66,7 @@ class ServiceReading(Protocol):
         """The object, with the fields of objects.py."""
 
     def pack(self) -> PackedSpec | None:
-        """What DNS needs; None for an ExternalName and what is reached from outside, or not written canonically."""
+        """The fields that DNS needs; None with an ExternalName, external addresses or non-canonical addresses."""
 
 
 class ReadSlice:
@@ -140,5 +140,5 @@ def upserted(found: Object | ReadObject) -> Upserted:
 
 
 def as_read(event: Event) -> Object | ReadObject:
-    """The object of an event as it was read; only for events that have one."""
+    """The object of an event as it was read; not for events without an object."""
     return event[0]  # type: ignore[misc] # Synced has none

@@ -1,8 +1,8 @@
 """Objects that are read on demand: a store keeps packed values, and neither pods nor endpoints that are not ready.
 
-Path: explanation/live.py, for a question -> the source's read() -> the objects that the question leads to.
-Rule 1: what is asked for is bounded by the question: the objects of a few Services, their pods, their namespaces.
-Rule 2: a part that cannot be read is a Fault; the others are given nevertheless.
+Path: explanation/live.py, for a question -> the source's read() -> the objects that the answer depends on.
+Rule 1: the question bounds what is read: the objects of a few Services, their pods, their namespaces.
+Rule 2: a part that cannot be read is a Fault; the other parts are returned.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 from hsdns.cluster.objects import Object
 from hsdns.cluster.value import Key
 
-MAX_PODS: Final = 500  # of a Service that are read
-OTHER_PODS: Final = 50  # of the namespace, where a selector matches none
+MAX_PODS: Final = 500  # pods of a Service that are read
+OTHER_PODS: Final = 50  # pods of the namespace that are read if a selector matches none
 
 
 class Lead(NamedTuple):
-    """What a question leads to: namespaces, Services (or ServiceImports, if `shared`), an address of pods as text."""
+    """What to read for a question: namespaces, Services (or ServiceImports, if `shared`), a pod address as text."""
 
     namespaces: tuple[bytes, ...] = ()
     services: tuple[Key, ...] = ()
@@ -26,14 +26,14 @@ class Lead(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What could not be read, as a sentence; `kind` is the kind of its objects, "" for all."""
+    """A sentence about what could not be read; `kind` is the kind of the objects, "" for all."""
 
     sentence: str
     kind: str = ""
 
 
 class Reading(NamedTuple):
-    """Objects, and what could not be read."""
+    """The objects read, and what could not be read."""
 
     objects: tuple[Object, ...] = ()
     faults: tuple[Fault, ...] = ()

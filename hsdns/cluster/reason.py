@@ -1,9 +1,9 @@
 """Why a name of the cluster has no records, in a few words: the texts of Extended DNS Errors.
 
-Path: lookup.py finds out that a name does not exist -> here -> the kubernetes plugin, with `explain`.
-Rule 1: a text is made from the value that the reply is made from, so it is right or becomes stale with the reply.
-Rule 2: a text names nothing: who asks knows the name, and must not learn of other objects.  So few texts differ, and
-        entries of the answer table share them.
+Path: lookup.py finds that a name does not exist -> here -> the kubernetes plugin, with `explain`.
+Rule 1: a text is made from the same value as the reply, so it becomes stale with the reply.
+Rule 2: a text names no object: the client knows the name, and must not learn of other objects.  So there are few
+        different texts, and entries of the answer table share them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FAMILIES: Final = {RRType.A: "IPv4", RRType.AAAA: "IPv6"}
 
 
 def readiness(value: ServiceValue, *, counted: bool = True) -> str:
-    """How many endpoints of a Service are ready; without the number of all where those not ready are not `counted`."""
+    """How many endpoints of a Service are ready; without the total unless those not ready are `counted`."""
     ready, count = value.readiness
     if not counted:
         return f"{ready} endpoints ready" if ready else "no ready endpoints"
@@ -36,7 +36,7 @@ def readiness(value: ServiceValue, *, counted: bool = True) -> str:
 
 
 def absence(value: ServiceValue, parsed: ParsedName, *, counted: bool) -> str:
-    """Why a name at or below a Service, or one that has only slices, does not exist."""
+    """Why a name at or below a Service, or at or below one that has only slices, does not exist."""
     if value.kind is None:
         unusable = "the externalName of the Service is not a domain name"
         return unusable if value.resource_version else NO_SERVICE
@@ -52,7 +52,7 @@ def absence(value: ServiceValue, parsed: ParsedName, *, counted: bool) -> str:
 
 
 def nodata(found: Node | bytes | None, qtype: int) -> str:
-    """Why a name that exists, with what lookup.py has found, has no records of a type."""
+    """Why an existing name has no records of a type; `found` is the result of lookup.py."""
     family = _FAMILIES.get(qtype)
     if family is None or found is None:
         return f"the name has no {type_to_text(qtype)} records"

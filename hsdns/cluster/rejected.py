@@ -1,11 +1,11 @@
-"""Invalid objects: each fault is logged once, counted at every reading, and forgotten when the object is valid again.
+"""Invalid objects: each fault is logged once, counted at each reading, and forgotten when the object is valid again.
 
 Path: services.py, imports.py, pods.py and store.py, and sources for objects that cannot be decoded -> here -> log and
 metrics.
-Rule 1: an object that stays invalid costs one log line for each reason, however often it is updated.  Every reading
-        that skips something is counted.
+Rule 1: an object that stays invalid costs one log line for each reason, however often it is updated.  Each time that
+        something is skipped is counted.
 Rule 2: at most MOST objects are remembered; the faults of further ones are only counted, which is logged once.
-Rule 3: a valid object costs one look at a flag.
+Rule 3: a valid object costs one check of a flag.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RejectedObjects:
         self.is_pending = True
 
     def finish(self, kind: str, meta: ObjectMeta, gone: bool) -> None:
-        """End the reading of an object: count its faults, log the new ones and forget the corrected ones."""
+        """Finish an object that was read: count its faults, log the new ones and forget the corrected ones."""
         if not self.is_pending:
             return
         if gone:
@@ -56,7 +56,7 @@ class RejectedObjects:
             self._settle(kind, meta.namespace, meta.name)
 
     def reject(self, kind: str, namespace: str, name: str, reason: Reason, sentence: str) -> None:
-        """Report an object that a source could not deliver; it is valid again when the store reads it."""
+        """Report an object that a source could not deliver; it is valid again once the store reads it."""
         self._found.clear()
         self.add(reason, sentence)
         self._settle(kind, namespace, name)
@@ -86,7 +86,7 @@ class RejectedObjects:
 
 
 def quoted(text: str) -> str:
-    """An object's own text for a log line: its beginning in quotes, with escapes for what is not printable."""
+    """The beginning of an object's text, for a log line: in quotes, with unprintable characters escaped."""
     begin = text[:LONGEST]
     plain = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in begin)
     return f'"{plain}"' if len(text) <= LONGEST else f'"{plain}..." ({len(text)} characters)'

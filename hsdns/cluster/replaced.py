@@ -1,11 +1,12 @@
-"""What changes have replaced in a store, so that it can be read as it was at a time.
+"""The values that changes have replaced in a store, to read it as it was at an earlier time.
 
-Path: services.py, imports.py, pods.py, reverse.py and store.py note what they are about to replace -> earlier.py reads.
-Rule 1: while nothing needs an earlier state nothing is noted, and a change pays one look at `is_kept`.
-Rule 2: values are never changed, so what is noted is the value itself: an earlier state costs what has changed since.
-Rule 3: all changes of one event have one time.  A state at a time has the changes of that time and of those before it.
-Rule 4: one thread notes, before it replaces the value; readers in other threads look at the newest value first.
-Rule 5: only what a need can ask for is kept: one value of a key for each fixed time, all of a window that moves.
+Path: services.py, imports.py, pods.py, reverse.py and store.py record what they are about to replace -> here ->
+earlier.py.
+Rule 1: while nothing needs an earlier state, nothing is recorded, and a change costs one check of `is_kept`.
+Rule 2: values never change, so the record is the value itself: the cost of an earlier state is what has changed since.
+Rule 3: all changes of one event have one time.  A state at a time includes the changes at and before that time.
+Rule 4: one thread records, before it replaces the value; readers in other threads read the newest value first.
+Rule 5: only what a need can ask for is kept: one value of a key for each fixed time, all values in a moving window.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 Table = str
 Place = tuple[Table, Hashable]
-Noted = tuple[tuple[float, Any], ...]  # times of changes in order, each with the value before it
+Noted = tuple[tuple[float, Any], ...]  # times of changes in order, each with the previous value
 
 SERVICES: Final[Table] = "services"
 IMPORTS: Final[Table] = "imports"
@@ -32,13 +33,13 @@ SERIALS: Final[Table] = "serials"
 
 
 class Need(NamedTuple):
-    """The state at a time, in monotonic seconds; with `window`, also those of the last so many seconds since then."""
+    """The state at a time, in monotonic seconds; with `window`, also those of the last `window` seconds since then."""
 
     since: float
     window: float = 0.0
 
     def has(self, began: float, ended: float, now: float) -> bool:
-        """Whether it may ask for what was true from one time until another."""
+        """Whether it may ask for a state that was valid from one time until another."""
         if self.window:
             return ended > max(self.since, now - self.window)
         return began <= self.since < ended
@@ -60,11 +61,11 @@ class Replaced:
         self._is_to_trim = False
 
     def __len__(self) -> int:
-        """The number of values that are kept."""
+        """The number of values kept."""
         return sum(map(len, self._noted.copy().values()))
 
     def keep(self, holder: object, needs: Sequence[Need]) -> None:
-        """Keep what some part of the program needs from now on, in place of what it needed before; from any thread."""
+        """From now on, keep what a holder needs, in place of what it needed before; callable from any thread."""
         others = {key: each for key, each in self._needs.items() if key != id(holder)}
         self._needs = {**others, id(holder): tuple(needs)} if needs else others
         self._all = tuple(each for found in self._needs.values() for each in found)
@@ -74,17 +75,17 @@ class Replaced:
         self.is_kept = bool(self._all) and self._is_open
 
     def open(self) -> None:
-        """Begin with the state of now: what was before it is never asked for."""
+        """Begin with the current state: no earlier one is needed."""
         self._is_open = True
         self.is_kept = bool(self._all)
 
     def begin(self) -> None:
-        """Take the time of an event, before it is applied."""
+        """Set the time of an event, before it is applied."""
         if self.is_kept:
             self._now = self.clock()
 
     def note(self, table: Table, key: Hashable, before: object) -> None:
-        """Note the value of a key that is about to be replaced, None for no value; only while `is_kept`."""
+        """Record the value of a key that is about to be replaced, None for no value; called only while `is_kept`."""
         noted, now, place = self._noted, self._now, (table, key)
         self.latest = now
         if self._is_to_trim:
@@ -98,13 +99,13 @@ class Replaced:
         noted[place] = (*known, (now, before))
         window = max((need.window for need in self._all), default=0.0)
         if window:
-            recent = self._recent  # keep() may have replaced it meanwhile
+            recent = self._recent  # keep() may have replaced it in the meantime
             recent.append((now, place))
             while recent and recent[0][0] <= now - window:
                 self._trim(recent.popleft()[1])
 
     def at(self, table: Table, key: Hashable, time: float, newest: Any) -> Any:
-        """The value of a key at a time, given the newest one, which was read before this call."""
+        """The value of a key at a time; `newest` is the newest one, read before this call."""
         for changed, before in self._noted.get((table, key), ()):
             if changed > time:
                 return before
@@ -115,7 +116,7 @@ class Replaced:
         return [key for found, key in self._noted.copy() if found == table]
 
     def first_after(self, time: float) -> float | None:
-        """When the first change after a time came, None if none has."""
+        """The time of the first change after a time, None if there is none."""
         if self.latest <= time:
             return None
         every = self._noted.copy().values()
@@ -123,7 +124,7 @@ class Replaced:
         return min(found, default=None)
 
     def _trim(self, place: Place) -> None:
-        """Drop the values of a key that nothing can ask for any more."""
+        """Drop the values of a key that no need can ask for any more."""
         noted = self._noted.get(place, ())
         times = [-inf, *(changed for changed, _ in noted)]
         left = tuple(

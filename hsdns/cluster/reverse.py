@@ -1,7 +1,7 @@
 """The index from addresses to Services and slices, and the reverse names of addresses.
 
 Path: services.py keeps the indexes; lookup.py and nameserver.py look up addresses.
-Rule 1: an address leads to the objects that have it, not to records; those are computed from the Service's value.
+Rule 1: an address leads to the objects that have it, not to records; records are computed from the Service's value.
 Rule 2: a change replaces one value in one dict, so that a lookup in another thread finds the owners before or after it.
 """
 
@@ -26,7 +26,7 @@ _NIBBLES: Final = {b"%x" % value for value in range(16)}
 class ReverseIndex(Generic[Owner]):
     """Addresses (4 or 16 octets) and the keys of the objects that have them, in the order of their addition.
 
-    What changes replace is noted in `replaced`, as `table`.
+    `replaced` records what changes replace, under `table`.
     """
 
     __slots__ = ("_owners", "_replaced", "_table")
@@ -40,11 +40,11 @@ class ReverseIndex(Generic[Owner]):
 
     @property
     def owners(self) -> dict[bytes, Owner | list[Owner]]:
-        """The dict behind it, for compiled code that changes it as move() does."""
+        """The dict of the index, for compiled code that changes it as move() does."""
         return self._owners
 
     def add(self, address: bytes, owner: Owner) -> None:
-        """Add an owner of an address; without effect if it is one already."""
+        """Add an owner of an address; no effect if it is one already."""
         known = self.lookup(address)
         if owner not in known:
             self._note(address, known)
@@ -62,7 +62,7 @@ class ReverseIndex(Generic[Owner]):
     def move(
         self, gone: Sequence[bytes], come: Sequence[bytes], owner: Owner, counters: Counters
     ) -> None:
-        """Remove an owner of some addresses and add it to others, then bump the counters of all of them."""
+        """Remove an owner of some addresses, add it to others, then increment the counters of all of them."""
         if (
             move_addresses is not None
             and isinstance(counters, Versions)
@@ -77,7 +77,7 @@ class ReverseIndex(Generic[Owner]):
         bump_addresses(counters, come)
 
     def remove(self, address: bytes, owner: Owner) -> None:
-        """Remove an owner of an address; without effect if it is none."""
+        """Remove an owner of an address; no effect if it is not one."""
         known = self.lookup(address)
         rest = [each for each in known if each != owner]
         if len(rest) < len(known):
@@ -129,7 +129,7 @@ def address_of(name: Name) -> bytes | None:
 
 
 def reverse_name(address: bytes) -> Name:
-    """The name of an address of 4 or 16 octets, for address_of() to read."""
+    """The reverse name of an address of 4 or 16 octets; the inverse of address_of()."""
     if len(address) == 4:
         return Name.from_labels([b"%d" % octet for octet in reversed(address)] + [*_IPV4])
     nibbles = reversed(address.hex().encode())

@@ -28,7 +28,7 @@ from hsdns.wire.message import RR, make_record
 from hsdns.wire.name import MAX_NAME_LEN, Name, labels_to_wire
 from hsdns.wire.rdata import srv
 
-PIECE: Final = 500  # entries between two turns of the loop; a millisecond or two
+PIECE: Final = 500  # entries between two turns of the event loop; takes a millisecond or two
 
 
 def find(value: ServiceValue, parsed: ParsedName, qname: Name, ttl: int) -> Node | None:
@@ -52,7 +52,7 @@ def find(value: ServiceValue, parsed: ParsedName, qname: Name, ttl: int) -> Node
             return None
         node = found
         if parsed.topology_zone and not value.has_topology_zone(parsed.topology_zone):
-            return node  # such a name exists for every text that a client makes up
+            return node  # such a name exists for any text of a client
     value.nodes[qname.lower] = node
     return node
 
@@ -85,7 +85,7 @@ def _make(value: ServiceValue, parsed: ParsedName, owner: Name, ttl: int) -> Nod
 
 
 def _records(owner: Name, rrtype: int, ttl: int, rdata: Sequence[bytes]) -> tuple[RR, ...]:
-    """An RRset; in columns, because a Service may have 20,000 endpoints."""
+    """The RRset, built column by column, because a Service may have 20,000 endpoints."""
     if len(rdata) <= 1:  # most have one address, and none of the other family
         return (RR(owner, rrtype, ttl, rdata[0]),) if rdata else ()
     columns = (repeat(owner), repeat(rrtype), repeat(ttl), rdata, repeat(RRClass.IN))
@@ -121,9 +121,9 @@ def make_srv(
 ) -> Iterator[None]:
     """Make the SRV records of an existing name and the addresses of their targets, `node.srv`, piece by piece.
 
-    It takes 0.2 s for a Service with 20,000 endpoints, so the caller lets others run between the pieces.  The weight is
-    floor(100 / entries), at least 1, where the entries are all (address, port) pairs, including duplicates and pairs
-    without a port number (CoreDNS plugin/backend_lookup.go).
+    It takes 0.2 s for a Service with 20,000 endpoints, so the caller lets other tasks run between the pieces.  The
+    weight is floor(100 / entries), at least 1, where the entries are all (address, port) pairs, including duplicates
+    and pairs without a port number (CoreDNS plugin/backend_lookup.go).
     """
     entries: list[tuple[bytes, bytes | None, int, bytes]] = []
     for number, (host, label, port, cluster) in enumerate(_entries(value, parsed), 1):

@@ -1,7 +1,8 @@
-"""Label selectors, as `kubectl -l` writes them.
+"""Label selectors, as `kubectl -l` accepts them.
 
 Path: the kubernetes plugin parses `labels` and `namespace_labels`; store.py drops the objects that do not match.
-Source: Kubernetes "Labels and Selectors": `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, `a`, `!a`, by commas.
+Source: Kubernetes "Labels and Selectors": `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, `a`, `!a`, separated by
+commas.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Requirement(NamedTuple):
     wanted: bool
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels fulfil it; `!=` and `notin` also match objects without the label."""
+        """Whether labels meet the requirement; `!=` and `notin` also match objects without the label."""
         value = labels.get(self.key)
         found = value is not None and (self.values is None or value in self.values)
         return found is self.wanted
@@ -43,7 +44,7 @@ class Requirement(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """Selects the objects that fulfil all requirements."""
+    """Selects the objects that meet all requirements."""
 
     requirements: tuple[Requirement, ...]
 

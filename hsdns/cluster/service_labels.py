@@ -1,10 +1,10 @@
-"""The labels below a Service that exist, for the answer table, which denies all others; and what an event changes.
+"""The labels that exist below a Service, and what an event changes; the answer table answers NXDOMAIN for all others.
 
-Path: services.py asks what an event changes -> fastpath's ClusterNames, reverse.py.
-Rule 1: whatever schema.py finds is listed.  More may be: the labels of an ExternalName's slices, for example, have no
-        records, so the table leaves them to the chain.
-Rule 2: a label is listed once for each slice that has it, so that an event is compared with the last state of its slice
-        and of nothing else.
+Path: services.py, for an event -> here -> fastpath's ClusterNames, reverse.py.
+Rule 1: every label that schema.py finds is listed.  Others may be listed too: the labels of an ExternalName's slices,
+        for example, have no records, so the table leaves them to the chain.
+Rule 2: a label is listed once for each slice that has it, so that an event is compared only with the last state of its
+        slice.
 Rule 3: a label is in wire form; a port is listed as PORT PROTOCOL, two labels in one, without underscores.
 Rule 4: compiled code (native/src/slice_change.rs) finds the same changes as the code here, in another order.
 """
@@ -29,7 +29,7 @@ TOPOLOGY: Final = b"\5_zone"
 class SliceChange(NamedTuple):
     """What the replacement of one slice's parts changes, each without repetitions and in any order.
 
-    `gained` and `lost` are labels below the Service in wire form, `gone` and `come` addresses that PTR finds.
+    `gained` and `lost` are labels below the Service in wire form, `gone` and `come` addresses that PTR queries find.
     """
 
     gained: Sequence[bytes]
@@ -42,7 +42,7 @@ class SliceLabels:
     """The labels of one slice's endpoints and ports.
 
     `addresses` are those whose labels are their dashed form, `labels` all other labels, `reversible` the addresses that
-    PTR finds.
+    PTR queries find.
     """
 
     __slots__ = ("addresses", "labels", "reversible")
@@ -50,7 +50,7 @@ class SliceLabels:
     def __init__(self, parts: Sequence[PackedSlice]) -> None:
         self.addresses: set[bytes] = set()
         self.labels: set[bytes] = set()
-        self.reversible = self.addresses  # one set for both, where no part differs
+        self.reversible = self.addresses  # one set for both, while no part differs
         if any(part.labels is not None or not part.reversible for part in parts):
             self.reversible = set()
         for part in parts:
@@ -72,14 +72,14 @@ class SliceLabels:
                     self.addresses.add(host)
 
     def without(self, other: SliceLabels) -> list[bytes]:
-        """The labels that the other does not have."""
+        """The labels that the other slice does not have."""
         addresses = self.addresses - other.addresses if other.addresses else self.addresses
         return [*_dashed(addresses), *(self.labels - other.labels)]
 
 
 def change_in_python(old: Sequence[PackedSlice], new: Sequence[PackedSlice]) -> SliceChange:
-    """What change_of() finds, without compiled code."""
-    # At the start, and for a new slice, there is nothing to compare with.
+    """The same as change_of(), without compiled code."""
+    # At the start, and for a new slice, there is nothing to compare.
     had = SliceLabels(old) if old else _NOTHING
     has = SliceLabels(new) if new else _NOTHING
     return SliceChange(
@@ -101,7 +101,7 @@ def change_of(old: Sequence[PackedSlice], new: Sequence[PackedSlice]) -> SliceCh
 
 
 def own_labels(value: ServiceValue | None, zonal: bool) -> set[bytes]:
-    """The labels below a Service that are not of its slices."""
+    """The labels below a Service that do not come from its slices."""
     if value is None:
         return set()
     found = set(_ports(value.ports))
@@ -112,7 +112,7 @@ def own_labels(value: ServiceValue | None, zonal: bool) -> set[bytes]:
 
 @lru_cache(maxsize=MOST_SHARED)
 def _ports(ports: tuple[Port, ...]) -> list[bytes]:
-    """The ports that can be asked for by name; without a name or protocol, none can."""
+    """The ports that can be queried by name: those with a name and a protocol."""
     return [
         _wire(port.name) + _wire(port.protocol)
         for port in ports

@@ -1,10 +1,10 @@
-"""The Services of a cluster with their EndpointSlices, and the addresses that lead to them: events in, values out.
+"""The Services of a cluster with their EndpointSlices, and indexes of their addresses: turns events into values.
 
 Path: store.py passes on the events -> lookup.py, nameserver.py, external.py and transfer.py read the values.
 Rule 1: an event replaces one value in a dict; neither an event nor a lookup iterates over or copies the cluster.
-Rule 2: slices and Services may come in any order: a slice may come before its Service, move to another one, or outlive
-        it.
-Rule 3: the counters of all that an event changes move in the same call, after the change (freshness.py).
+Rule 2: slices and Services may arrive in any order: a slice may arrive before its Service, move to another one, or
+        outlive it.
+Rule 3: the counters of all that an event changes are incremented in the same call, after the change (freshness.py).
 Source: CoreDNS 1.14.7 plugin/kubernetes/controller.go for the events that change a serial.
 """
 
@@ -53,7 +53,7 @@ class Services:
 
     `wall` gives seconds since the epoch for `external_serial`, the serial of the zones of k8s_external.  `programmed`
     takes the kind of Service, the time of the change and the current time for each change of a slice.  `changes` is a
-    number that grows with every change, `history` has the last ones.  `pod_names` names endpoints without a hostname
+    number that grows with every change, `history` has the last changes.  `pod_names` names endpoints without a hostname
     after their pods, `zonal` keeps their topology zones, `counts_not_ready` how many endpoints are not ready.
     """
 
@@ -200,7 +200,7 @@ class Services:
         self._replace_slice(owner, name, new)
         if (
             before is not None and before != owner
-        ):  # only now, so that its addresses never lead nowhere
+        ):  # only now, so that its addresses always lead to a value
             self._replace_slice(before, name, ())
         return self._applied(found, changed_at, before, owner, old, new)
 
@@ -219,13 +219,13 @@ class Services:
             event = ADDED if before is None else CHANGED
             self._note_slice(owner, found, changed_at, event, old, new)
         self._measure(changed_at, owner)
-        # All fields but the slice's name and resourceVersion.
+        # All fields except the slice's name and resourceVersion.
         return before != owner or [part[2:] for part in old] != [part[2:] for part in new]
 
     def _finish(
         self, kind: str, found: Service | EndpointSlice | ReadService | ReadSlice, gone: bool
     ) -> None:
-        """End the reading of an object; without faults, its metadata is not needed."""
+        """Finish an object that was read; its metadata is needed only if it has faults."""
         if self._rejected.is_pending:
             self._rejected.finish(kind, found.metadata, gone)
 
@@ -282,10 +282,10 @@ class Services:
     def _replace(
         self, key: Key, value: ServiceValue, gained: Sequence[bytes], lost: Sequence[bytes]
     ) -> None:
-        """Replace a value; `gained` and `lost` are the labels below it that come and go.
+        """Replace a value; `gained` and `lost` are the labels below it that are added and removed.
 
-        What comes is listed before it exists and what goes is listed until it does not: a look-up in another thread
-        denies nothing that exists.
+        New labels are listed before they exist, and removed ones until they no longer exist: a lookup in another thread
+        never denies a name that exists.
         """
         self.changes += 1
         if self._replaced.is_kept:
@@ -305,7 +305,7 @@ class Services:
         self._counters.bump(service_counter(*key))
 
 
-_NOTHING: Final = ServiceValue(None)  # nothing changes it, as nothing looks up names in it
+_NOTHING: Final = ServiceValue(None)  # never changed, as no name is looked up in it
 
 
 def _version(found: Service | EndpointSlice | ReadService | ReadSlice) -> str:

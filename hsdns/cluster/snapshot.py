@@ -1,4 +1,4 @@
-"""Snapshots: the state of a store as text, and back to objects that restore it.
+"""Snapshots: writes the state of a store as text, and reads the objects that restore it.
 
 Path: Store -> whole_state.py -> pieces -> sources/snapshot_file.py -> check, objects -> Store.restore.
 Rule 1: the text is one `kind: List` with an object on each line, so `source manifests FILE` can read it.
@@ -43,7 +43,7 @@ class BadSnapshot(ValueError):
 
 
 class Header(NamedTuple):
-    """The first line: the version that wrote it, when (seconds since the epoch), and with which settings."""
+    """The first line: the version that wrote it, the time (seconds since the epoch), and the settings."""
 
     version: str
     saved: float
@@ -107,7 +107,7 @@ class _Kind(msgspec.Struct):
 
 
 def check(lines: Iterable[bytes]) -> Header:
-    """Read a snapshot to its end and return its header; raise BadSnapshot."""
+    """Read a whole snapshot and return its header; raise BadSnapshot."""
     header: Header | None = None
     checksum = count = 0
     for line in lines:

@@ -1,11 +1,11 @@
 """The interface of sources, which deliver the objects of a cluster to the kubernetes plugin as events.
 
-Path: source -> Store.apply.  Each file in hsdns/sources/ implements a source; the Corefile property
-`source NAME ARGUMENT...` selects one, without it the source is the API server.
-Rule 1: deliver() applies a batch in one call, event by event; a query may see those before another.  Only one thread
-        calls it.
-Rule 2: Synced follows the objects that existed at the start.  A source with invalid input reports it and delivers
-        nothing of it, so that the state before is still served.
+Path: source -> Store.apply.  Each file in hsdns/sources/ implements a source; the Corefile property `source NAME
+ARGUMENT...` selects one; without it the source is the API server.
+Rule 1: deliver() applies a batch in one call, event by event; a query may see the effect of the first events only.
+        Only one thread calls it.
+Rule 2: Synced follows the objects that existed at the start.  A source reports invalid input and delivers nothing of
+        it, so that the previous state is still served.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Report(Protocol):
 
 
 class Surroundings(Protocol):
-    """The randomness, metrics and clocks that a source uses; chain.Runtime implements it."""
+    """The random numbers, metrics and clocks that a source uses; chain.Runtime implements it."""
 
     random: Random
     metrics: Registry
@@ -46,19 +46,19 @@ class Source(Protocol):
     """Delivers the objects of a cluster and their changes."""
 
     def check(self) -> list[str]:
-        """Sentences about what is missing (files, for example), for -validate and the log; contacts nothing."""
+        """Sentences about what is missing (files, for example), for -validate and the log; makes no connections."""
 
     def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver what is available without waiting, with Synced if that is all; called before watch()."""
+        """Deliver what is available without waiting, and Synced if that is everything; called before watch()."""
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Deliver objects and their changes until cancelled."""
 
     async def read(self, lead: Lead) -> Reading:
-        """The objects that a question leads to, as they are now; to be called where watch() runs."""
+        """The current objects for a question; call it on the event loop that runs watch()."""
 
     def silence(self, now: float) -> float:
-        """Seconds since the source last knew the cluster's state, 0.0 if it always does; `now` is monotonic seconds."""
+        """Seconds since the source last knew the state, 0.0 if it always knows it; `now` in monotonic seconds."""
 
 
 class NamedSource(Source, Protocol):

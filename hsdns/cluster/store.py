@@ -1,15 +1,15 @@
-"""The state of a cluster for one kubernetes plugin: events in, values out.
+"""The state of a cluster for one kubernetes plugin: turns events into values.
 
 Path: source -> Store.apply -> services.py, imports.py, pods.py; the kubernetes plugin answers from them.
 Rule 1: an event replaces one value; neither an event nor a lookup iterates over or copies the cluster.
-Rule 2: any order of events that ends in the same objects ends in the same answers.
+Rule 2: events that lead to the same objects lead to the same answers, in any order.
 Rule 3: a serial changes when an event could change an answer: with any add or delete, and with updates that change what
         is visible (CoreDNS 1.14.7 plugin/kubernetes/controller.go).
 Rule 4: a restored snapshot is served until Synced.  The source delivers all existing objects before that, and each of
-        them is applied whatever its version; restored objects that it has not delivered are deleted at Synced.
-Rule 5: the counters of all that an event changes move in the same call, after the change (freshness.py).
-Rule 6: one thread writes, that of the watch; others read without a lock.  So whatever a reader finds in one place is a
-        value that is replaced, never changed, and a reader copies a dict before it iterates over it.
+        them is applied regardless of its version; restored objects that it has not delivered are deleted at Synced.
+Rule 5: the counters of all that an event changes are incremented in the same call, after the change (freshness.py).
+Rule 6: only the thread of the watch writes; others read without a lock.  So values are replaced, never changed, and a
+        reader copies a dict before it iterates over it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ from hsdns.metrics import Registry
 _SLICES: Final = (EndpointSlice, ReadSlice)
 _SERVICES: Final = (Service, ReadService)
 ObjectKey = tuple[type[Object], str, str]  # kind, namespace, name
-Follow = Callable[[Sequence[Event]], bool]  # takes a batch, and tells whether it takes the next one
-OWN_SERIAL, SHARED_SERIAL = "own", "shared"  # their keys among the replaced serials
+Follow = Callable[[Sequence[Event]], bool]  # takes a batch; whether it takes the next
+OWN_SERIAL, SHARED_SERIAL = "own", "shared"  # keys in the table of replaced serials
 
 
 class StoreSettings(NamedTuple):
@@ -95,12 +95,12 @@ class StoreSettings(NamedTuple):
 
 
 class Store:
-    """Services, ServiceImports, pods and namespaces, each by name, and addresses that lead back to them.
+    """Services, ServiceImports, pods and namespaces, each by name, and indexes from addresses to them.
 
     `wall` gives seconds since the epoch for the serials, `warn` takes sentences about invalid objects.  `counters` and
-    `names` are what the answer table compares its replies with; without them nothing is cached from this store.
-    `restored` is the time at which the snapshot being served was saved, `lost` since when the API server cannot be
-    watched (a date and time, "" while it can).  `replaced` has what changes have replaced, if that is needed.
+    `names` show the answer table what is valid; without them nothing is cached from this store.  `restored` is the time
+    at which the snapshot being served was saved, `lost` since when the API server cannot be watched (a date and time,
+    "" while it can).  `replaced` has the values that changes have replaced, if they are needed.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Store:
             replaced=replaced,
         )
         self.pods = Pods(self.rejected, labels=settings.pod_labels, replaced=replaced)
-        self.namespaces: dict[bytes, str] = {}  # to their resourceVersion
+        self.namespaces: dict[bytes, str] = {}  # name to resourceVersion
         self.synced = False
         self.restored: float | None = None
         self.lost = ""
@@ -152,12 +152,12 @@ class Store:
 
     @property
     def serves(self) -> bool:
-        """Whether there is a state to answer from, be it an old one."""
+        """Whether there is a state to answer from, even an old one."""
         return self.synced or self.restored is not None
 
     @property
     def changes(self) -> int:
-        """A number that grows with every change, for those that keep a copy."""
+        """A number that grows with every change, for users that keep a copy."""
         return (
             self.services.changes
             + self.imports.changes
@@ -191,8 +191,8 @@ class Store:
         self._pass_on(events)
 
     def follow(self, follow: Follow) -> None:
-        """Pass each batch on once it is applied, while `follow` returns True; only the thread that writes calls it."""
-        self._pass_on(())  # so that those that have gone are forgotten, though nothing happens
+        """Pass each batch to `follow` once it is applied, while that returns True; only the writing thread calls it."""
+        self._pass_on(())  # drops followers that have ended, even if no event arrives
         self._followers.append(follow)
 
     def _pass_on(self, events: Sequence[Event]) -> None:
@@ -227,7 +227,7 @@ class Store:
         self._publish(True, changes)
 
     def lose(self, since: str) -> None:
-        """Record since when the API server cannot be watched, "" if it can again."""
+        """Record since when the API server cannot be watched; "" if it can be watched again."""
         self.lost = since
         self._counters.bump(STALENESS)
 

@@ -1,8 +1,8 @@
-"""The objects that a store has of what a question leads to, as far as packed values keep them.
+"""The objects for a question that a store has, as far as packed values keep them.
 
-Path: explanation/live.py, where the source cannot be read -> here -> unpack.py.
-Rule 1: an endpoint that was not ready, a selector, a pod of an endpoint are not in a store, so they are not here.
-Rule 2: nothing is searched.
+Path: explanation/live.py, if the source cannot be read -> here -> unpack.py.
+Rule 1: a store has no endpoints that are not ready, no selectors and no pods of endpoints, so they are not here.
+Rule 2: no search.
 """
 
 from __future__ import annotations

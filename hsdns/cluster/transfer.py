@@ -1,9 +1,9 @@
 """All records of a cluster zone, for zone transfers.
 
 Path: the kubernetes plugin passes them to plugins/transfer.py, which sends them in batches.
-Rule 1: a transfer is the state of one moment.  The values are collected when it begins and never change, so even a slow
-        client gets the zone that the serial of the SOA record denotes.
-Rule 2: names that exist only as answers are not transferred: pods, addresses as names of pods, `dns-version`.
+Rule 1: a transfer has the state of one moment.  The values are collected when it begins and never change, so even a
+        slow client gets the zone with the serial of the SOA record.
+Rule 2: names that are answered but not listed are not transferred: pods, addresses as names of pods, `dns-version`.
 Source: CoreDNS 1.14.7 plugin/kubernetes xfr.go for the order, the weights and the TTL of glue.
 """
 
@@ -32,7 +32,7 @@ def has_records(zone: Name) -> bool:
 
 
 def zone_records(answers: ClusterAnswers, zone: Name) -> Iterator[RR]:
-    """The records of a forward zone without its two SOA records; the values are those of the time of the call."""
+    """The records of a forward zone without its two SOA records; the values are taken at the call."""
     servers, glue = answers.nameserver.records(zone)
     found = list(answers.lookup.values(zone).items())
     exposed = {
@@ -52,7 +52,7 @@ def zone_records(answers: ClusterAnswers, zone: Name) -> Iterator[RR]:
 def _walk(
     head: Sequence[RR], values: Mapping[tuple[bytes, bytes], ServiceValue], zone: Name, ttl: int
 ) -> Iterator[RR]:
-    """In the order of the names; a heap, because to sort all of them before the first message takes too long."""
+    """The records in order of names; a heap, because sorting all of them before the first message takes too long."""
     yield from head
     names = list(values)
     heapify(names)

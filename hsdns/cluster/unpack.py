@@ -1,6 +1,6 @@
 """API objects from packed values: the inverse of pack.py, for snapshots.
 
-Path: snapshot.py encodes what is made here as JSON.
+Path: snapshot.py encodes these objects as JSON.
 Rule: packing the objects again gives equal values.  An address that was not written in canonical form gets another
       non-canonical form; a label that came from a pod's name becomes the hostname of the endpoint.
 Lost: resource versions (restored objects are read again anyway), and Services that DNS cannot represent.
@@ -29,7 +29,7 @@ from hsdns.wire.name import Name
 
 SliceLabels = dict[tuple[bytes, str], dict[str, str]]  # by namespace and name of the slice
 
-# A value only knows whether there is a selector; what it selects is in the slices.
+# A value records only whether there is a selector; the selected endpoints are in the slices.
 _SELECTOR: Final = {"hsdns": "not-kept"}
 
 
@@ -114,7 +114,7 @@ def unpack_service(
             "spec": spec,
         }
         if value.external:
-            # In order; which of them are external IPs of the Service itself makes no difference.
+            # In order; it makes no difference which of them are external IPs of the Service itself.
             ingress = [
                 {"hostname": each.to_text()}
                 if isinstance(each, Name)
@@ -178,7 +178,7 @@ def _endpoints(part: PackedSlice) -> Iterator[dict[str, Any]]:
 
 
 def _address(address: bytes, *, canonical: bool) -> str:
-    """An address in canonical form, or in one that is not: IPv4-mapped, or with the last 32 bits as IPv4."""
+    """An address in canonical form, or in another: IPv4-mapped, or with the last 32 bits as IPv4."""
     if len(address) == 4:
         text = ".".join(map(str, address))
         return text if canonical else f"::ffff:{text}"

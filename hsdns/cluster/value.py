@@ -33,7 +33,7 @@ class Port(NamedTuple):
     number: int
 
 
-# Of an object without ports: a port that matches questions without port labels.
+# For an object without ports: a port that matches questions without port labels.
 NO_PORTS: Final = (Port(b"", b"", NO_PORT),)
 
 
@@ -44,13 +44,13 @@ class PackedSlice(NamedTuple):
     are dashed addresses.  `targets` replaces the addresses in slices of addressType FQDN.  A part is not `reversible`
     if its addresses were not written in canonical form: CoreDNS compares texts, so PTR does not find them.
     `topology_zones[i]` is the topology zone of address i in lower case; None if no zone is known or none is needed.
-    `cluster` is the source cluster of a ServiceImport's endpoints, b"" for those of a Service.  `not_ready` is how many
-    addresses of the slice were left out because their endpoint is not ready, in its first part, if that is counted.
+    `cluster` is the source cluster of a ServiceImport's endpoints, b"" for those of a Service.  `not_ready` is, in the
+    first part of a slice, the number of addresses omitted because their endpoint is not ready, if that is counted.
     """
 
     name: str
     resource_version: str
-    width: int  # octets an address: 4 or 16; 0 for FQDN targets
+    width: int  # octets per address: 4 or 16; 0 for FQDN targets
     addresses: bytes
     labels: tuple[bytes | None, ...] | None
     ports: tuple[Port, ...]
@@ -91,7 +91,7 @@ class PackedSlice(NamedTuple):
         return b"" if isinstance(host, Name) else dashed(host)
 
     def positions(self, address: bytes) -> Iterator[int]:
-        """The indexes of an address: a search through the packed octets that only accepts whole addresses."""
+        """The indexes of an address: searches the packed octets, and accepts only whole addresses."""
         width = self.width
         if len(address) != width or not self.reversible:
             return
@@ -139,8 +139,8 @@ class Node:
 class ServiceValue:
     """A Service (or ServiceImport) and its slices; either may be missing.
 
-    `kind` is None while only slices are known: then there are no forward names, but reverse ones.  `external` are the
-    addresses, or names of load balancers, under which it is reached from outside; `has_selector` is only for metrics.
+    `kind` is None while only slices are known: then it has reverse names, but no forward names.  `external` are the
+    addresses, or names of load balancers, by which it is reached from outside; `has_selector` is only for metrics.
     """
 
     __slots__ = (
@@ -203,7 +203,7 @@ class ServiceValue:
 
     @property
     def readiness(self) -> tuple[int, int]:
-        """How many endpoints are ready, and how many there are; of a dual-stack Service in the family with most."""
+        """The numbers of ready and of all endpoints; for a dual-stack Service in the family with the most."""
         found = {part.width: (0, 0) for part in self.slices}
         for part in self.slices:
             ready, count = found[part.width]
@@ -276,7 +276,7 @@ class ServiceValue:
 
     @property
     def labels(self) -> dict[bytes, tuple[tuple[PackedSlice, int], ...]]:
-        """Endpoint labels with the places of their addresses; computed when first used."""
+        """Endpoint labels with the positions of their addresses; computed when first used."""
         if self._labels is None:
             found: dict[bytes, list[tuple[PackedSlice, int]]] = {}
             for part in self.slices:

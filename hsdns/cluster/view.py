@@ -1,4 +1,4 @@
-"""What answers read of a cluster's state: the newest one (store.py), or one as it was at a time (earlier.py).
+"""The view of a cluster's state that answers are computed from: the newest (store.py) or an earlier state (earlier.py).
 
 Path: lookup.py, answer.py, nameserver.py and external.py read it.
 """
@@ -54,11 +54,11 @@ class ServicesView(ImportsView, Protocol):
 
 
 class ClusterView(Protocol):
-    """A state of a cluster; store.Store says what its parts are."""
+    """A state of a cluster; store.Store describes its parts."""
 
     @property
     def settings(self) -> StoreSettings:
-        """The objects that it has."""
+        """The settings of its store."""
 
     @property
     def serves(self) -> bool:

@@ -1,10 +1,10 @@
-"""All objects of a store, made again from the packed values.
+"""All objects of a store, rebuilt from the packed values.
 
 Path: Store -> here -> unpack.py; snapshot.py and server/control/watch.py write them.
-Rule 1: the state is that of one moment: references to the values, which are immutable, are taken at once; the objects
-        are made afterwards, one by one.  Only the thread that writes the store takes them of a moment between events.
-Rule 2: a store that counts endpoints that are not ready has not their addresses: versioned() gives them the unspecified
-        one.
+Rule 1: the state is that of one moment: references to the immutable values are taken at once; the objects are made
+        afterwards, one by one.  Only in the thread that writes the store is that moment between two events.
+Rule 2: a store may count endpoints that are not ready, but does not have their addresses: versioned() gives them the
+        unspecified address.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class WholeState(NamedTuple):
             for pod in owners:
                 labels = self.pod_labels.get(pod)
                 yield unpack_pod(pod, address, labels)
-                if pod in self.terminating:  # a store takes no pod that it first sees terminating
+                if pod in self.terminating:  # a store ignores one first seen terminating
                     yield _with(unpack_pod(pod, address, labels), deletionTimestamp="unknown")
 
 
 def _versioned(made: Iterator[dict[str, Any]], value: ServiceValue) -> Iterator[dict[str, Any]]:
-    """Objects of a value, with their versions and the endpoints that are not ready."""
+    """The objects of a value, with their versions and the endpoints that are not ready."""
     versions = {part.name: part.resource_version for part in value.slices}
     not_ready = {part.name: part for part in value.slices if part.not_ready}
     for each in made:
@@ -96,6 +96,6 @@ def _versioned(made: Iterator[dict[str, Any]], value: ServiceValue) -> Iterator[
 
 
 def _with(made: dict[str, Any], **members: str) -> dict[str, Any]:
-    """The object, with these members of its metadata as far as they are known."""
+    """The object, with these members added to its metadata, except empty ones."""
     made["metadata"] |= {name: text for name, text in members.items() if text}
     return made

@@ -1,7 +1,7 @@
 """A simulation of the controllers of a cluster: pods, addresses, ClusterIPs and EndpointSlices for manifests.
 
 Path: sources/manifests (documents) -> here -> objects, as the API server would have them.  It opens no files and does
-not wait; the same documents give the same objects, in any order.
+not wait.  The same documents give the same objects, in any order.
 
     document.py       one document of a manifest, and its validation
     kinds.py          structs of the kinds that only controllers read

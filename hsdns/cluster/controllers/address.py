@@ -1,8 +1,8 @@
 """Allocation of addresses from a network, the same ones at every start.
 
 Path: workload.py allocates addresses for pods, cluster_ip.py for Services.
-Rule 1: the address of an owner begins with a hash of its name (BLAKE2b) and is incremented while it is in use, so that
-        other objects only matter if two hashes collide.
+Rule 1: the search for an owner's address starts at a hash of its name (BLAKE2b) and goes on to the next address while
+        one is in use.  So other objects matter only if two hashes collide.
 Rule 2: owners allocate in sorted order, so the order of files does not matter.
 """
 
@@ -23,7 +23,7 @@ SAFE_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class AddressPool:
-    """The addresses of a network between two offsets, without those of `taken`.
+    """The addresses of a network between two offsets, without those in `taken`.
 
     Nothing is computed before the first allocation, since a dump of a cluster needs none.
     """

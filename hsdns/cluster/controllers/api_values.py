@@ -1,8 +1,8 @@
-"""Values that the API server refuses: names, labels, addresses, ports.
+"""Values that the API server refuses: in names, labels, addresses and ports.
 
 Path: document.py and validation.py -> here -> Refused, which sources/manifest_file turns into a line.
 Source: k8s.io/apimachinery pkg/util/validation and k8s.io/kubernetes pkg/apis/core/validation, 1.36.
-Rule 1: where versions of Kubernetes differ, the value is accepted: names of Services may begin with a digit, those of
+Rule: where versions of Kubernetes differ, the value is accepted: names of Services may begin with a digit, those of
         StatefulSets may have dots, and an IPv4 address may be written as an IPv4-mapped one.
 """
 

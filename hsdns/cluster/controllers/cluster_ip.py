@@ -17,7 +17,7 @@ HEADLESS = "None"
 
 
 def given_cluster_ips(service: Service) -> list[str]:
-    """The addresses in the manifest, or the word `None`; the first is clusterIP."""
+    """The cluster IPs in the manifest, or the word `None`; the first is clusterIP."""
     return service.spec.cluster_ips or []
 
 

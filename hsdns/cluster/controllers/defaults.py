@@ -29,9 +29,9 @@ _CONTAINERS: Final = ("containers", "initContainers")
 class Default(NamedTuple):
     """One field and its default.
 
-    `field` is a path in the names of the API, where `[]` stands for each item of a list.  The field is set if its
-    value is one of `unset` (None: whatever it is): to `value`, or to the result of `value` for the struct that has the
-    field, where None is no change.
+    `field` is a path in the names of the API, where `[]` stands for each item of a list.  The field is set if its value
+    is one of `unset` (None: any value): to `value`, or to the result of `value` for the struct that has the field; a
+    result of None changes nothing.
     """
 
     kinds: tuple[str, ...]
@@ -141,7 +141,7 @@ _BY_KIND: Final = {
 
 
 def with_defaults(kind: str, found: T) -> T:
-    """The object with all defaults of its kind."""
+    """The object with all defaults of its kind filled in."""
     for row, path in _BY_KIND.get(kind, ()):
         found = _filled(found, path, row)
     return found

@@ -1,7 +1,7 @@
 """The Service of the cluster's own DNS: its name, the labels of its pods, and the ports that these listen on.
 
 Path: sources/manifest_pods.py and rules/checks/network_policy.py -> here -> network_policy.py.
-Rule: NetworkPolicies are about the port of the pods, to which the Service's port 53 is translated before.
+Rule: NetworkPolicies apply to the port of the pods; the Service's port 53 is translated to it before they apply.
 Source: kubeadm's Service kube-dns; OpenShift's DNS operator, whose pods listen on port 5353.
 """
 
@@ -25,7 +25,7 @@ class DnsService(NamedTuple):
     port: int
 
     def is_named(self, service: Service) -> bool:
-        """Whether a Service is it."""
+        """Whether a Service has this name."""
         found = service.metadata.namespace, service.metadata.name
         return found == (self.namespace, self.name)
 
@@ -40,7 +40,7 @@ KNOWN: Final = (USUAL, OPENSHIFT)
 def pod_ports(
     spec: ServiceSpec, ports: Iterable[ContainerPort], kind: DnsService
 ) -> frozenset[int]:
-    """The ports of pods that a Service for DNS leads to; `ports` are those that their containers name."""
+    """The target ports of a Service for DNS; `ports` are the ports of the pods' containers."""
     named = {each.name: each.container_port for each in ports}
     found = set()
     for each in spec.ports or ():

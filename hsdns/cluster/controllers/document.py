@@ -25,7 +25,7 @@ _INDICES = re.compile(r"\s*[0-9]{1,9}(\s*,\s*[0-9]{1,9})*\s*")
 
 
 class Document(NamedTuple):
-    """An object with its `file:line`; `object` is None for a kind that only contributes its namespace."""
+    """An object with its `file:line`; `object` is None for a kind of which only the namespace is used."""
 
     kind: str
     namespace: str  # "" for cluster-scoped objects
@@ -35,7 +35,7 @@ class Document(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Kind, namespace and name: two documents with the same ones are the same object."""
+        """Kind, namespace and name: two documents with the same key describe the same object."""
         return self.kind, self.namespace, self.name
 
     def __str__(self) -> str:

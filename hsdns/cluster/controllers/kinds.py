@@ -1,4 +1,4 @@
-"""The kinds of a manifest that only controllers read, with the names of the API; other fields are skipped.
+"""The kinds that only controllers read, with the field names of the API; other fields are skipped.
 
 Path: sources/manifest_file decodes them -> document.py checks them -> workload.py, endpointslice.py and mirroring.py.
 The structs of kinds that DNS needs are in cluster/objects.py.
@@ -206,7 +206,7 @@ class PolicyPeer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PolicyPort(msgspec.Struct, frozen=True, rename="camel"):
-    """networking/v1 NetworkPolicyPort; without a protocol it is TCP, without a port all are meant."""
+    """networking/v1 NetworkPolicyPort; without a protocol it means TCP, without a port all ports."""
 
     protocol: str | None = None
     port: int | str | None = None
@@ -214,14 +214,14 @@ class PolicyPort(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EgressRule(msgspec.Struct, frozen=True):
-    """networking/v1 NetworkPolicyEgressRule; without ports or peers all are meant."""
+    """networking/v1 NetworkPolicyEgressRule; without ports or peers it means all."""
 
     to: list[PolicyPeer] | None = None
     ports: list[PolicyPort] | None = None
 
 
 class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
-    """networking/v1 NetworkPolicySpec, as far as egress is concerned."""
+    """networking/v1 NetworkPolicySpec: the fields for egress."""
 
     pod_selector: LabelSelector = LabelSelector()
     policy_types: list[str] | None = None
@@ -229,7 +229,7 @@ class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NetworkPolicy(msgspec.Struct, frozen=True):
-    """networking/v1 NetworkPolicy; it changes no answer, but tells which Pods reach the DNS."""
+    """networking/v1 NetworkPolicy; it changes no answer, but decides which Pods reach the cluster's DNS."""
 
     metadata: ObjectMeta
     spec: PolicySpec = PolicySpec()

@@ -1,7 +1,7 @@
 """Whether NetworkPolicies let a Pod reach the cluster's DNS, over UDP and over TCP.
 
-Path: sources/manifest_pods.py and rules/checks/network_policy.py -> here; nothing that is answered depends on it.
-Source: Kubernetes networking/v1 NetworkPolicy: a Pod that a policy for egress selects may do what such policies allow.
+Path: sources/manifest_pods.py and rules/checks/network_policy.py -> here; no answer depends on it.
+Source: Kubernetes networking/v1 NetworkPolicy: a Pod that egress policies select may send only what they allow.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def denied(policies: Sequence[NetworkPolicy], pod: Peer, servers: Sequence[Peer]
 
 
 def is_for(policy: NetworkPolicy, pod: Peer) -> bool:
-    """Whether a policy is about the egress of a Pod."""
+    """Whether a policy selects the egress of a Pod."""
     spec = policy.spec
     types = spec.policy_types or (["Egress"] if spec.egress is not None else [])
     is_near = (policy.metadata.namespace or "default") == pod.namespace
@@ -70,7 +70,7 @@ def is_for(policy: NetworkPolicy, pod: Peer) -> bool:
 
 
 def names_dns(port: PolicyPort, ports: frozenset[int]) -> bool:
-    """Whether a port is named, and is one of these for DNS over UDP or TCP."""
+    """Whether a policy names a port, and it is one of `ports`, over UDP or TCP."""
     return port.port is not None and any(
         _has_port(port, transport, ports) for transport in PORT_NAMES
     )

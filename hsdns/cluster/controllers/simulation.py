@@ -1,6 +1,6 @@
 """The simulation: documents in, the objects of a settled cluster out.
 
-Path: sources/manifests -> here -> the difference to the objects delivered before -> Store.apply.
+Path: sources/manifests -> here -> the differences from the objects delivered before -> Store.apply.
 Rule 1: objects in the input are used as they are; only missing ones are made.
 Rule 2: the resource version of an object is a hash of its content, so unchanged objects are recognised.
 """
@@ -44,7 +44,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 def simulate(
     documents: Iterable[Document], warn: Callable[[str], None] = lambda sentence: None
 ) -> list[Object]:
-    """Make the objects of the controllers; `warn` takes sentences about what is not possible."""
+    """The objects of the documents and of the controllers; `warn` takes sentences about what cannot be simulated."""
     unique = _unique(documents, warn)
     ordered = [unique[key] for key in sorted(unique)]
     nodes = _objects(ordered, Node)

@@ -1,9 +1,9 @@
-"""Validation of an object: what the API server refuses and the answers depend on.
+"""Validation of an object: refuses what the API server refuses, in the fields that the answers depend on.
 
 Path: document.py (an object with its defaults) -> here -> Refused, or nothing.
 Source: k8s.io/kubernetes 1.36 pkg/apis/{core,discovery,apps}/validation/validation.go.
-Rule 1: fields that DNS and the simulated controllers do not read are not checked, and what they can do without need
-        not be there: containers, images, selectors of workloads, the ports of a Service.
+Rule 1: fields that DNS and the simulated controllers do not read are not checked, and fields that they do not need may
+        be missing: containers, images, selectors of workloads, the ports of a Service.
 Rule 2: stricter than the API server in one point: a port that no SRV record can hold is refused in every kind; the API
         server stores any number in an EndpointSlice.
 """
@@ -43,7 +43,7 @@ from hsdns.cluster.objects import (
     ServiceSpec,
 )
 
-# The addresses of 10.244.0.0/16 without .0 and .255, one for each replica.
+# The number of addresses in 10.244.0.0/16 without .0 and .255: each replica needs one.
 MOST_PODS: Final = 65_024
 _HEADLESS: Final = "None"
 _SERVICE_TYPES: Final = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")

@@ -3,9 +3,9 @@
 Path: simulation.py -> here -> endpointslice.py and `pods verified`.
 Rule 1: a pod with a status is used as it is; one without gets an address, and is ready unless an annotation says
         otherwise.
-Rule 2: a workload whose pods are in the input (by owner) gets no others: the input is a dump of a real cluster.
-Rule 3: pods are named as by the controllers (k8s.io/kubernetes pkg/controller): StatefulSet NAME-ORDINAL, Deployment
-        NAME-HASH-XXXXX, ReplicaSet, DaemonSet and Job NAME-XXXXX, indexed Job NAME-INDEX-XXXXX.
+Rule 2: a workload that owns pods in the input gets no others: the input is a dump of a real cluster.
+Rule 3: pods are named as the controllers name them (k8s.io/kubernetes pkg/controller): StatefulSet NAME-ORDINAL,
+        Deployment NAME-HASH-XXXXX, ReplicaSet, DaemonSet and Job NAME-XXXXX, indexed Job NAME-INDEX-XXXXX.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _identities(
         base = f"{base}-{template_hash}"
         labels = {"pod-template-hash": template_hash}
     if kind == "DaemonSet":
-        # Named by its node, so that adding a node does not change the other pods.
+        # Named after its node, so that another node does not change the other pods.
         for index, node in enumerate([each.metadata.name for each in nodes] or [""]):
             yield index, f"{base}-{letters(f'{seed}/{node}', 5)}", labels, None
         return

@@ -40,7 +40,7 @@ SOURCES: Final[Mapping[str, type[NamedSource]]] = _Sources()
 
 
 def source_from(name: Token, args: Sequence[Token], base_dir: str) -> NamedSource:
-    """Create the source with that name; raise CorefileError.  Relative paths start at `base_dir`."""
+    """Create the source with that name; raise CorefileError.  Paths are relative to `base_dir`."""
     if name.text == "kubeconfig":
         raise name.error(
             '"kubeconfig" is a property of its own: write "kubeconfig FILE" into the kubernetes block of a Corefile, '

@@ -1,10 +1,10 @@
-"""The first requests of the watches, sent while the rest of the server is still to be imported.
+"""The first requests of the watches, sent before the rest of the server is imported.
 
 Path: cli/launch.py parses the Corefile -> here -> apiserver/client.py, in the thread of the watches.  Once it is
-imported, api_server.py sends the same requests, and is given their responses.
-Rule 1: whatever is wrong is told by the plugin, later; then nothing is sent ahead.
-Rule 2: a request that is sent ahead in vain costs a connection until the server has started.
-Rule 3: this module imports what connects and nothing that decodes, stores or answers (tests/test_imports.py).
+imported, api_server.py makes the same requests, and gets these responses.
+Rule 1: after any error nothing is sent ahead; the plugin reports the error later.
+Rule 2: an unneeded request costs a connection until the server has started.
+Rule 3: this module imports the code that connects, and none that decodes, stores or answers (tests/test_imports.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hsdns.sources.watch_options import WatchOptions
 
 log = logging.getLogger("hsdns.plugin.kubernetes")
 
-# As those of Reflector.next_request(); the lifetime of a watch is random in any case.
+# The same as in Reflector.next_request(); the lifetime of a watch is random anyway.
 STREAM: Final = {
     "sendInitialEvents": "true",
     "resourceVersionMatch": "NotOlderThan",
@@ -41,7 +41,7 @@ WATCH_SECONDS: Final = (300, 600)
 
 
 class Ahead:
-    """Clients that have sent requests ahead; `call` has a function called in the thread of the watches."""
+    """Clients that have sent requests ahead; `call` calls a function in the thread of the watches."""
 
     def __init__(self, metrics: Registry, call: Callable[[Callable[[], object]], object]) -> None:
         self._metrics = metrics
@@ -59,7 +59,7 @@ class Ahead:
             self._call(partial(_ask, client, options.scopes, random))
 
     def drop(self) -> None:
-        """Close what no source has taken over; called when all have begun."""
+        """Close the clients that no source has taken over; called when all sources have begun."""
         self._call(self._drop)
 
     def _drop(self) -> None:
@@ -68,7 +68,7 @@ class Ahead:
         task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        """Close what no source has taken over; called in the thread of the watches."""
+        """Close the clients that no source has taken over; called in the thread of the watches."""
         made, self._made = self._made, {}
         for access, client in made.items():
             if ApiAccess.ahead.get(access) is client:
@@ -86,13 +86,13 @@ def _ask(client: ApiClient, scopes: Iterable[Scope], random: Random) -> None:
 
 
 def is_compiled() -> bool:
-    """Whether the compiled code is probably there, without its import; a request that turns out wrong is sent anew."""
+    """Whether the compiled code probably exists, without importing it; a wrong request is sent again."""
     folder = Path(__file__).parents[1] / "fastpath"
     return os.environ.get("HSDNS_NO_EXTENSIONS") != "1" and any(folder.glob("_native*.so"))
 
 
 def wanted_of(corefile: Corefile) -> dict[ApiAccess, WatchOptions]:
-    """What a Corefile has watched, by API server and credentials; without those whose directives are not right."""
+    """The watches of a Corefile by API server and credentials, without those of invalid directives."""
     found: dict[ApiAccess, WatchOptions] = {}
     for block in corefile.blocks:
         for directive in block.directives:
@@ -109,7 +109,7 @@ def wanted_of(corefile: Corefile) -> dict[ApiAccess, WatchOptions]:
 
 
 def _read(directive: Directive) -> tuple[ApiAccess, WatchOptions] | None:
-    """What a directive has watched, None if it has another source; raise ValueError."""
+    """The watches of a directive, None if it has another source; raise ValueError."""
     words: dict[str, tuple[str, ...]] = {}
     for line in directive.lines:
         args = tuple(token.text for token in line.args)

@@ -1,8 +1,8 @@
 """Connection options of a kubernetes block: which API server it uses, and with which credentials.
 
 Path: plugins/kubernetes.py (endpoint, tls, kubeconfig) -> here -> sources/api_server.py.
-Rule 1: kubeconfig overrides endpoint and tls; without any of them the in-cluster configuration is used
-        (CoreDNS 1.14.7 plugin/kubernetes/kubernetes.go getClientConfig).
+Rule: kubeconfig overrides endpoint and tls; without any of them the in-cluster configuration is used (CoreDNS 1.14.7
+      plugin/kubernetes/kubernetes.go getClientConfig).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ConnectionOptions(NamedTuple):
 class ApiAccess:
     """Makes the transport to the API server; raises ValueError for a bad URL, or if kubeconfigs cannot be read.
 
-    `ahead` has transports through which requests were sent ahead: the first one who asks for such an access gets it.
+    `ahead` has the transports that have sent requests ahead: the first caller with the same access gets one.
     """
 
     ahead: ClassVar[dict[ApiAccess, Transport]] = {}
@@ -73,7 +73,7 @@ class ApiAccess:
         return self.source(time.monotonic, time.time, lambda sentence: None).check()
 
     def __call__(self, around: Surroundings, report: Report) -> Transport:
-        """Make the client, or take the one that was made ahead; does not contact the server yet."""
+        """Make the client, or take the one in `ahead`; does not contact the server yet."""
         made = self.ahead.pop(self, None)
         if made is not None:
             return made
@@ -89,7 +89,7 @@ class ApiAccess:
     def source(
         self, now: Callable[[], float], wall: Callable[[], float], warn: Callable[[str], None]
     ) -> AccessSource:
-        """The address and the credentials, by these clocks; `warn` gets sentences."""
+        """The address and the credentials; `now` and `wall` are clocks, `warn` takes sentences."""
         options = self._options
         if options.kubeconfig:
             from hsdns.apiserver.kubeconfig import Kubeconfig  # noqa: PLC0415 - no pod needs it

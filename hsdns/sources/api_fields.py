@@ -1,8 +1,8 @@
-"""The fields of the kinds that hsdns reads, to find misspelt ones: a wrong word is silently no field at all.
+"""The fields of the kinds that hsdns reads, to find misspelt ones, which decoding ignores silently.
 
-Path: manifest_check.py asks for the fields of a decoded object that its kind does not have.
-Rule 1: of the types on the way to what DNS and the controllers use, all fields are listed; other types are not
-        followed, so what is inside them is not checked.
+Path: manifest_check.py -> here -> the fields of a decoded object that its kind does not have.
+Rule 1: all fields are listed of the types that contain what DNS and the controllers use; the content of other types is
+        not checked.
 Rule 2: only version v1 of a kind is listed.
 Source: the OpenAPI document of Kubernetes 1.36 (api/openapi-spec/swagger.json).
 """

@@ -1,8 +1,8 @@
-"""Reads one pod from the API server, with what it says about DNS; the watches have no such pods.
+"""Reads one pod with its DNS settings from the API server; the watches have no such pods.
 
 Path: api_server.py, on the connection of the watches -> here -> cluster/pod_reading.py.
-Rule 1: it is a list with a selector for one name: the roles of the stock manifests grant no GET.
-Rule 2: NetworkPolicies are not read: the roles do not grant that either.
+Rule 1: the request is a list with a selector for one name: the roles of the stock manifests do not allow `get`.
+Rule 2: NetworkPolicies are not read: the roles do not allow that either.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Pods(msgspec.Struct):
 async def read_pod(
     transport: Transport, namespace: str, name: str, seconds: float = DEADLINE
 ) -> PodReading:
-    """Read a pod, also one that has ended, within so many seconds; raise PodUnreadable."""
+    """Read a pod, even one that has ended, in at most `seconds`; raise PodUnreadable."""
     path = f"{namespace}/{name}"
     if not _PATH.fullmatch(path):
         raise PodUnreadable(f'"{path}" is not the name of a namespace and of a pod')

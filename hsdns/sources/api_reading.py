@@ -1,10 +1,10 @@
-"""Reads the objects that a question leads to from the API server: a handful of bounded lists.
+"""Reads the objects for a question from the API server: a few bounded lists.
 
 Path: api_server.py, on the connection of the watches -> here -> cluster/reading.py.
-Rule 1: only lists are requested, with a selector for one name: the roles of the stock manifests grant no GET.
-Rule 2: selectors of the kubernetes block are not applied, so that what they leave out is seen.
-Rule 3: what has not come within DEADLINE is not waited for.
-Source: Kubernetes API concepts; `metadata.name` and `status.podIP` are the field selectors of lists and of pods.
+Rule 1: only lists are requested, with a selector for one name: the roles of the stock manifests do not allow `get`.
+Rule 2: selectors of the kubernetes block are not applied, so that the objects that they exclude are seen.
+Rule 3: responses are awaited until DEADLINE only.
+Source: Kubernetes API concepts; all lists have the field selector `metadata.name`, pods also `status.podIP`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.reading import MAX_PODS, OTHER_PODS, Fault, Lead, Reading
 
 DEADLINE: Final = 1.0  # seconds for all lists
-PAGE: Final = 100  # slices of one page: they have up to 1000 endpoints each
-MAX_SERVICES: Final = 4  # of one question
-_LABEL: Final = re.compile(rb"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123, as the API has it
+PAGE: Final = 100  # slices on a page: each has up to 1000 endpoints
+MAX_SERVICES: Final = 4  # Services for one question
+_LABEL: Final = re.compile(rb"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123, as in the API
 
 
 async def get_page(transport: Transport, scope: Scope, query: dict[str, str]) -> bytes:
@@ -61,7 +61,7 @@ async def get_page(transport: Transport, scope: Scope, query: dict[str, str]) ->
 
 
 async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLINE) -> Reading:
-    """Read what a question leads to, for at most so many seconds."""
+    """Read the objects for a question, for at most `seconds`."""
     reader = _Reader(transport)
     spaces = {*lead.namespaces, *(namespace for namespace, _ in lead.services)}
     coros = [reader.namespace(each.decode()) for each in sorted(spaces) if _LABEL.fullmatch(each)]
@@ -81,7 +81,7 @@ async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLI
 
 
 class _Reader:
-    """Lists, and gathers what they give."""
+    """Makes list requests, and collects the objects."""
 
     def __init__(self, transport: Transport) -> None:
         self.objects: list[Object] = []
@@ -90,7 +90,7 @@ class _Reader:
         self._pending: list[Resource] = []
 
     def faults(self, seconds: float) -> list[Fault]:
-        """What could not be read, also what has not come."""
+        """What could not be read, including what did not arrive in time."""
         late = [
             Fault(
                 f"{each.plural} could not be read: {self._transport.server} did not answer within {seconds:g} s",
@@ -101,11 +101,11 @@ class _Reader:
         return self._faults + late
 
     async def namespace(self, name: str) -> None:
-        """A Namespace."""
+        """Read a Namespace."""
         await self._list(Scope(NAMESPACES, name))
 
     async def service(self, namespace: str, name: str, shared: bool) -> None:
-        """A Service or ServiceImport, its slices, and the pods that it selects."""
+        """Read a Service or ServiceImport, its slices, and the pods that it selects."""
         label = IMPORT_NAME_LABEL if shared else SERVICE_NAME_LABEL
         found, parts = await asyncio.gather(
             self._named(SERVICE_IMPORTS if shared else SERVICES, namespace, name),
@@ -116,7 +116,7 @@ class _Reader:
                 await self._pods(namespace, each.spec.selector, parts)
 
     async def address(self, address: str) -> None:
-        """The pods with an address, and the slices of their namespaces that have it."""
+        """Read the pods with an address, and the slices in their namespaces that contain it."""
         pods = await self._list(Scope(PODS), fields=f"status.podIP={address}", limit=PAGE)
         for namespace in sorted({each.metadata.namespace for each in pods})[:MAX_SERVICES]:
             parts = await self._list(Scope(ENDPOINT_SLICES, namespace), limit=PAGE, keep=False)
@@ -142,7 +142,7 @@ class _Reader:
     async def _list(
         self, scope: Scope, *, fields: str = "", limit: int = 1, keep: bool = True
     ) -> list[Object]:
-        """List one page of a scope; what fails is a fault, and so is a part of a page, unless it is meant to be one."""
+        """List one page of a scope; a failure is a fault, and so are further pages, unless only one page is wanted."""
         resource = scope.resource
         query = {**scope.query, "limit": str(limit)}
         if fields:

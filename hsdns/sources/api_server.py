@@ -1,6 +1,6 @@
 """The API server as a source: the scopes to watch, and when all of them are synced.
 
-Path: plugins/kubernetes.py makes one if the block names no other source -> a watcher for each scope -> deliver.
+Path: plugins/kubernetes.py makes it if the block names no other source -> a watcher for each scope -> deliver.
 Rule 1: services, endpointslices, namespaces and, if enabled, pods and serviceimports are watched cluster-wide, as in
         CoreDNS.  If that is forbidden and `namespaces` is given, each is watched in those namespaces instead.
 Rule 2: an exception while an event is handled is logged and drops that event only; the watch continues.
@@ -45,7 +45,7 @@ class Connect(Protocol):
 
     @property
     def is_in_cluster(self) -> bool:
-        """Whether the server is that of the cluster that this process runs in."""
+        """Whether it is the API server of the cluster that this process runs in."""
 
     def __call__(self, around: Surroundings, report: Report) -> Transport:
         """Make the transport; does not contact the server yet."""
@@ -58,8 +58,8 @@ class ApiServer:
     """The objects of a cluster, watched at its API server.
 
     `reject` gets kind, key and error of each object that cannot be decoded, `on_lost` the time since when the server
-    cannot be watched, "" once it can be again; `settle` is called when all scopes are synced.  `obstacles` are what
-    stops its requests on purpose.
+    cannot be watched, "" once it can be watched again; `settle` is called when all scopes are synced.  `obstacles` make
+    its requests fail, for rules of `fault`.
     """
 
     def __init__(
@@ -80,18 +80,18 @@ class ApiServer:
         self._synced = False
 
     def __str__(self) -> str:
-        """Name the API server; a snapshot is only used if it is of the same one."""
+        """The API server; a snapshot is used only if it has the same one."""
         return str(self.connect)
 
     def joined(self, other: ApiServer) -> ApiServer | None:
-        """A source for this one and another, None if they have different API servers or credentials."""
+        """One source in place of this one and another; None if their API servers or credentials differ."""
         if self.connect != other.connect:
             return None
         return ApiServer(self.connect, self.options.union(other.options), self._settle)
 
     @property
     def is_in_cluster(self) -> bool:
-        """Whether the server is that of the cluster that this process runs in."""
+        """Whether it is the API server of the cluster that this process runs in."""
         return self.connect.is_in_cluster
 
     def check(self) -> list[str]:
@@ -103,11 +103,11 @@ class ApiServer:
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Watch all scopes until cancelled."""
-        # In a thread: it may have to import the HTTP client, and reads files.
+        # In a thread: it reads files, and may import the HTTP client.
         transport = await asyncio.to_thread(self.connect, around, report)
 
         def report_redacted(level: int, message: str) -> None:
-            report(level, transport.redact(message))  # a watch, too, may echo a credential
+            report(level, transport.redact(message))  # a watch may echo a credential too
 
         def reject(kind: str, key: Key, fault: str) -> None:
             self.reject(kind, key, transport.redact(fault))
@@ -155,7 +155,7 @@ class ApiServer:
             await transport.close()
 
     def silence(self, now: float) -> float:
-        """Seconds since the last contact of the scope with the oldest one; infinite until all had contact."""
+        """Seconds since the oldest last contact of a scope; infinite until every scope had contact."""
         return self._contact.silence(now) if self._contact is not None else float("inf")
 
     async def objects(self) -> list[Object]:
@@ -168,7 +168,7 @@ class ApiServer:
         return found
 
     async def read(self, lead: Lead) -> Reading:
-        """Read the objects that a question leads to, on the connection of the watches."""
+        """Read the objects for a question, on the connection of the watches."""
         if self._transport is None:
             return Reading((), (Fault("the API server has not been asked yet"),))
         return await read_objects(self._transport, lead)
@@ -180,7 +180,7 @@ class ApiServer:
         return await read_pod(self._transport, namespace, name)
 
     def outages(self) -> list[str]:
-        """What is not watched now, since when and why, as sentences; from any thread."""
+        """Sentences about what is not watched now, since when and why; callable from any thread."""
         return self._contact.outages() if self._contact is not None else []
 
     def _deliver(self, events: Sequence[Event], deliver: Deliver) -> None:

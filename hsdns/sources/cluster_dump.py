@@ -1,12 +1,12 @@
-"""A dump of a cluster: what rules look at, read once from the API server, with nothing that is secret.
+"""A dump of a cluster: the objects that rules check, read once from the API server, without secrets.
 
 Path: cli/doctor.py -> here -> apiserver/client.py; rules/reading.py reads the dump like any file of manifests.
-Rule 1: only lists, in pages; nothing is written to the cluster, and Secrets are not asked for.
-Rule 2: environment variables, commands, arguments and volumes of Pods are left out, but for the domain that istiod is
-        given, and so are annotations, but for those that rules read: kubectl repeats whole objects in them.  Of a
-        ConfigMap only the Corefile is in it, and of that of the kubelets what they tell pods about DNS.
-Rule 3: what may not be read is noted in the dump, with the reason, and the rest is read all the same.
-Rule 4: what DNS servers have answered is in it as objects of a kind of its own.
+Rule 1: only lists are requested, in pages; nothing is written to the cluster, and Secrets are not requested.
+Rule 2: it omits environment variables, commands, arguments and volumes of Pods, except istiod's domain, and annotations
+        except those that rules read: kubectl repeats whole objects in them.  It contains only the Corefile of a
+        ConfigMap, and the DNS settings of the kubelets' ConfigMap.
+Rule 3: the dump records what could not be read, with the reason, and contains the rest.
+Rule 4: answers of DNS servers are in it as objects of a separate kind.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from hsdns.cluster.objects import TOLERATE
 
 NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of reasons by plural
 DNS_PODS: Final = (
-    "pods of the cluster's DNS"  # as a word beside the plurals, where one namespace is read
+    "pods of the cluster's DNS"  # used like a plural, if only one namespace is read with its DNS
 )
-ISTIOD: Final = "istiod"  # as a word beside the plurals, where one namespace is read
+ISTIOD: Final = "istiod"  # used like a plural, if only one namespace is read
 RUNNING: Final = (
-    "pods that run"  # as a word in place of pods, where a file has workloads, but no Pod of them
+    "pods that run"  # used in place of the plural "pods", if a file has workloads but no Pods
 )
-ANSWERS: Final = "answers"  # of DNS servers, as a word beside the plurals
-OWN_ANSWERS: Final = "answers of this cluster"  # as a word beside the plurals
-POD_VIEW: Final = "from-pod"  # what DNS servers answer to a Pod, as a word beside the plurals
-MESH: Final = "istioctl"  # what it says, as a word beside the plurals
-QUERIES: Final = "queries"  # that were recorded, as a word beside the plurals
-QUERIES_OF: Final = "RecordedQueries"  # the kind of object that has them
-DNS_SERVER: Final = "DnsServer"  # the kind of object that has those of one
+ANSWERS: Final = "answers"  # of DNS servers; used like a plural
+OWN_ANSWERS: Final = "answers of this cluster"  # used like a plural
+POD_VIEW: Final = "from-pod"  # answers of DNS servers to a Pod; used like a plural
+MESH: Final = "istioctl"  # its output; used like a plural
+QUERIES: Final = "queries"  # recorded queries; used like a plural
+QUERIES_OF: Final = "RecordedQueries"  # the kind of object with recorded queries
+DNS_SERVER: Final = "DnsServer"  # the kind of object with the answers of a server
 PAGE: Final = 500  # objects
 MAX_PAGE_LEN: Final = 64 * 1024 * 1024  # octets
 MAX_ERROR_LEN: Final = 4096
@@ -47,15 +47,15 @@ _METADATA: Final = (
 _KUBELET: Final = "kubelet"  # the key of kubeadm's ConfigMap kubelet-config
 _DOMAIN: Final = "--domain"  # of istiod
 _CONFIG_MAPS: Final = ("coredns", "node-local-dns", "coredns-custom", "hsdns", "kubelet-config")
-_WORKLOADS: Final = ("StatefulSet", "Deployment", "DaemonSet")  # each has a template of its pods
-_OFTEN_NONE: Final = ("DaemonSet", "ReplicaSet")  # so their absence says nothing about a file
+_WORKLOADS: Final = ("StatefulSet", "Deployment", "DaemonSet")  # each has a pod template
+_OFTEN_NONE: Final = ("DaemonSet", "ReplicaSet")  # so a file without them may be complete
 _ROLES: Final = ("system:coredns", "coredns", "hsdns")
 
 
 class Listed(NamedTuple):
-    """A kind of object to list; with `names` only those, each in a list of its own, in `namespace`.
+    """A kind of object to list; with `names` only those objects, with a list request each, in `namespace`.
 
-    With `labels` only those that have them.
+    With `labels` only objects that have them.
     """
 
     plural: str
@@ -67,7 +67,7 @@ class Listed(NamedTuple):
     labels: str = ""
 
     def path(self, namespace: str) -> str:
-        """The path of the list, in one namespace or, if that is empty, in all."""
+        """The path of the list, in one namespace or, if `namespace` is empty, in all."""
         prefix = "/apis/" if "/" in self.group_version else "/api/"
         place = self.namespace or (namespace if self.is_namespaced else "")
         return (
@@ -97,7 +97,7 @@ KINDS: Final = (
 
 
 def _dns_kinds(namespace: str) -> list[Listed]:
-    """What is read of the cluster's DNS beside a namespace."""
+    """The lists of the cluster's DNS, read in addition to a namespace."""
     found = []
     for kind in KNOWN if namespace else ():
         if kind.namespace != namespace:
@@ -126,7 +126,8 @@ async def collect(
 ) -> bytes:
     """Read a cluster, or one namespace of it and the pods of its DNS, as a List in JSON.
 
-    `progress` is told what is read, and how many.  Raise Unreachable if nothing at all could be read.
+    `progress` takes the plural of what is read, and the number of objects so far.  Raise Unreachable if nothing could
+    be read.
     """
     items: list[dict[str, Any]] = []
     unread: dict[str, str] = {}
@@ -149,7 +150,7 @@ async def collect(
 
 
 def with_answers(dump: bytes, answers: Sequence[Mapping[str, Any]], reason: str) -> bytes:
-    """A dump of collect() with what DNS servers said, or with the reason for which that says nothing."""
+    """A dump of collect() with the answers of DNS servers, or with the reason why there are none."""
     value = json.loads(dump)
     value["items"] += answers
     found = json.dumps(value, indent=1).encode() + b"\n"
@@ -157,7 +158,7 @@ def with_answers(dump: bytes, answers: Sequence[Mapping[str, Any]], reason: str)
 
 
 def with_reason(dump: bytes, word: str, reason: str) -> bytes:
-    """A dump of collect() with the reason for which it lacks something."""
+    """A dump of collect() with the reason why it lacks something."""
     value = json.loads(dump)
     annotations = value["metadata"]["annotations"]
     annotations[NOTE] = json.dumps({**json.loads(annotations[NOTE]), word: reason})
@@ -177,7 +178,7 @@ def with_object(dump: bytes, added: Mapping[str, Any]) -> bytes:
 
 
 def unread_kinds(dump: bytes) -> dict[str, str]:
-    """What a dump lacks, by plural, with the reasons; of one of kubectl, the kinds of which it has no object."""
+    """What a dump lacks, by plural, with the reasons; for a dump by kubectl, the kinds without objects."""
     try:
         value = json.loads(dump)
     except ValueError:
@@ -269,7 +270,7 @@ def _reason(kind: Listed, status: int, said: str) -> str:
 
 
 def pruned(kind: Listed, item: Mapping[str, Any]) -> dict[str, Any]:
-    """An object with its kind and the fields that rules look at."""
+    """An object with its kind and the fields that rules check."""
     metadata = _chosen(item.get("metadata"), _METADATA)  # fmt: skip
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):
@@ -305,7 +306,7 @@ def pruned(kind: Listed, item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kubelet(text: str) -> str:
-    """What a KubeletConfiguration tells pods about DNS, as JSON, which is YAML too."""
+    """The DNS settings that a KubeletConfiguration gives pods, as JSON, which is also YAML."""
     try:
         value = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
@@ -368,7 +369,7 @@ def _container(value: object) -> dict[str, Any]:
     found = _chosen(value, "name ports restartPolicy readinessProbe")
     if "readinessProbe" in found:
         probe = _chosen(found["readinessProbe"], "httpGet tcpSocket grpc")
-        if "httpGet" in probe:  # its headers may hold a password
+        if "httpGet" in probe:  # its headers may contain a password
             probe["httpGet"] = _chosen(probe["httpGet"], "path port scheme")
         found["readinessProbe"] = probe
     return found
@@ -394,7 +395,7 @@ def _container_status(value: object) -> dict[str, Any]:
         found["state"] = {"waiting": _chosen(waiting, "reason")} if waiting else {}
     if "lastState" in found:
         ended = _chosen(found["lastState"], "terminated").get("terminated")
-        # The message of a container that ended may hold anything it wrote.
+        # The message of a terminated container may contain anything that it wrote.
         chosen = _chosen(ended, "reason exitCode finishedAt")
         found["lastState"] = {"terminated": chosen} if chosen else {}
     return found

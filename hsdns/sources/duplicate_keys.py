@@ -1,6 +1,6 @@
-"""Keys that a mapping has twice, as in two manifests without "---" between them; the second would replace the first.
+"""Duplicate keys of a mapping, as in two manifests without "---" between them; the second would replace the first.
 
-Path: manifest_yaml.py notes them -> manifest_file.py refuses the document; for JSON, decode_json() finds them.
+Path: manifest_yaml.py finds them -> manifest_file.py refuses the document; for JSON, decode_json() finds them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Decoded(NamedTuple):
 
 
 def sentence(found: DuplicateKey) -> str:
-    """Say where the key is for the first time, and what to do."""
+    """A sentence about where the key occurs first, and what to do."""
     remedy = "remove one of the two"
     if found.is_outermost and found.key in _OF_EVERY_OBJECT:
         remedy = 'write "---" between two objects'
@@ -29,7 +29,7 @@ def sentence(found: DuplicateKey) -> str:
 
 
 def decode_json(text: bytes, line: int) -> Decoded:
-    """Decode JSON, whose first line has that number; raise RecursionError.
+    """Decode JSON, whose first line has the number `line`; raise RecursionError.
 
     For duplicate keys in a text beyond the limits of manifest_yaml.py, raise YAMLError.
     """
@@ -41,11 +41,11 @@ def decode_json(text: bytes, line: int) -> Decoded:
         has_duplicates = has_duplicates or len(found) < len(pairs)
         return found
 
-    # Long numbers would take time with the square of their length.
+    # The time for a long number grows with the square of its length.
     try:
         value = json.loads(text, object_pairs_hook=make, parse_int=str, parse_float=str)
     except ValueError:
-        return Decoded(None, [])  # in a field that is not read, such as octets that are not UTF-8
+        return Decoded(None, [])  # such as octets that are not UTF-8 in a field that is not read
     return Decoded(value, _positions(text, line) if has_duplicates else [])
 
 

@@ -49,7 +49,7 @@ def field_node(node: Any, field: str) -> Any:
 
 
 def key_line(node: Any, parent: str, key: str) -> int:
-    """The line, from 1, of a key in the mapping `parent`; that of the node if there is none."""
+    """The line, from 1, of a key in the mapping `parent`; the node's line if there is no such key."""
     mapping = node
     for bracketed, word in _STEP.findall(parent):
         mapping = _child(mapping, bracketed or word)
@@ -59,7 +59,7 @@ def key_line(node: Any, parent: str, key: str) -> int:
 
 
 def json_node(text: bytes) -> Any:
-    """The node of an object in JSON, which YAML can read, too; None if it is not YAML."""
+    """The node of an object in JSON, read as YAML; None if it is not YAML."""
     try:
         return yaml.compose(text, Loader=ManifestLoader)
     except yaml.YAMLError:

@@ -1,8 +1,8 @@
-"""Objects that a program hands over as events, in place of manifests or an API server.
+"""A source whose objects another program supplies as events, in place of manifests or an API server.
 
-Path: testing/server.py and fault_scenarios/memory_server.py put it into the kubernetes block and hand it events -> the
+Path: testing/server.py and fault_scenarios/memory_server.py put it into the kubernetes block and call hand() -> the
 store.
-Rule: it knows all objects that there are, for explanations and for a server that is started again.
+Rule: it keeps all objects, for explanations and for a server that is started again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hsdns.cluster.source import Deliver, Report, Surroundings
 
 
 class Handed:
-    """The source that a program is: it delivers what it is handed; `title` is what it is called."""
+    """Delivers the events that a program hands it; `title` is its name in messages."""
 
     def __init__(self, events: Sequence[Event] = (), title: str = "objects handed over") -> None:
         self._title = title
@@ -29,11 +29,11 @@ class Handed:
         return self._title
 
     def check(self) -> list[str]:
-        """Nothing is missing."""
+        """An empty list: nothing is missing."""
         return []
 
     def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver the objects that are there."""
+        """Deliver the current objects."""
         self._deliver = deliver
         deliver([*map(Upserted, self._objects.values()), Synced()])
 
@@ -56,9 +56,9 @@ class Handed:
         await asyncio.Event().wait()
 
     async def read(self, lead: Lead) -> Reading:
-        """Find the objects that a question leads to."""
+        """Find the objects for a question."""
         return Reading(tuple(ObjectIndex(self._objects.values()).find(lead)))
 
     def silence(self, now: float) -> float:
-        """Always 0: what it is handed is the truth."""
+        """Always 0: the events define the state."""
         return 0.0

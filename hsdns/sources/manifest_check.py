@@ -1,10 +1,10 @@
-"""What is valid in a manifest but surely not meant: a misspelt kind, apiVersion or field.
+"""Valid parts of a manifest that are probably mistakes: a misspelt kind, apiVersion or field.
 
 Path: manifest_file.py, for each object -> here -> warnings.
-Rule 1: nothing that an API server knows is warned about; an object with a resource version comes from one, which has
-        removed unknown fields, so its fields are not looked at.
-Rule 2: a kind is misspelt if it resembles one that hsdns reads, in a group of those; groups with a dot that are not
-        among these belong to other software.
+Rule 1: no warning is about what an API server knows.  An object with a resource version comes from an API server, which
+        has removed unknown fields, so its fields are not checked.
+Rule 2: a kind is misspelt if it resembles one that hsdns reads, in a group of those; other groups with a dot belong to
+        other software.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hsdns.sources.api_fields import FIELDS, VERSION, unknown_fields
 from hsdns.sources.manifest_yaml import MAX_SHOWN_LEN, shown
 
 GROUPS: Final = {kind: group for group, kind in KINDS}
-# Other kinds of these groups that resemble ours, and kinds of v1 that are not of Kubernetes (kubeconfig, OpenShift).
+# Other kinds of these groups with similar names, and kinds of v1 from elsewhere (kubeconfig, OpenShift).
 _OTHER_KINDS: Final = frozenset(
     "Config ConfigMap ControllerRevision CronJob DeploymentConfig PodTemplate ServiceAccount ServiceExport "
     "Status Template".split()
@@ -37,7 +37,7 @@ class Remark(NamedTuple):
 
 
 def check_object(kind: str, api_version: str, name: str, value: Any) -> Iterator[Remark]:
-    """Yield the remarks about an object; `name` is for the sentences, `value` the decoded object or None."""
+    """Yield the remarks about an object; `name` is used in the sentences, `value` is the decoded object or None."""
     group, _, version = api_version.rpartition("/")
     if (group, kind) not in KINDS:
         remark = _check_kind(kind, group, api_version)
@@ -50,7 +50,7 @@ def check_object(kind: str, api_version: str, name: str, value: Any) -> Iterator
 def _check_kind(kind: str, group: str, api_version: str) -> Remark | None:
     meant = GROUPS.get(kind)
     if meant is not None:
-        # The group of a custom resource contains a dot, so this is none; without any group it is an error.
+        # The group of a custom resource contains a dot, so this is not one; without any group it is an error.
         if group and "." not in group:
             sentence = f"{kind} is not of apiVersion {shown(api_version)}, so it is ignored; write {written(kind)}"
             return Remark("", "apiVersion", sentence)

@@ -5,7 +5,7 @@ Rule 1: every document has its line; an error has the line of its field.
 Rule 2: all errors of a file are reported at once, MAX_PROBLEMS at most.
 Rule 3: any file of 1 MB is read or refused within 2 s and 200 MB: manifest_yaml.py bounds YAML.
 Rule 4: kinds that DNS does not use are skipped, but the namespace they name exists.
-Rule 5: what is valid but surely not meant is a warning (manifest_check.py); MAX_PROBLEMS of a file at most.
+Rule 5: valid parts that are probably mistakes are warnings (manifest_check.py); at most MAX_PROBLEMS for a file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hsdns.sources.manifest_yaml import (
 )
 
 MAX_FILE_LEN: Final = 128 * 1024 * 1024  # octets; as a dump of 10,000 Services with their Pods has
-MAX_PROBLEMS: Final = 100  # a file with more of them is reported no further
+MAX_PROBLEMS: Final = 100  # for a file; further ones are not reported
 _MAX_NESTED_LISTS: Final = 8  # a List of Lists of Lists, each of which is decoded again
 
 
@@ -70,7 +70,7 @@ def read_manifest_file(content: bytes, path: str) -> ManifestFile:
 
 
 def read_objects(content: bytes, path: str) -> Iterator[ObjectRead]:
-    """Read the objects of a file one by one; what is wrong with the file itself is the problem of the last."""
+    """Read the objects of a file one by one; an error of the file itself is the problem of the last one."""
     items = _json_items(content) if _looks_like_json(content, path) else _yaml_items(content)
     try:
         for item in items:
@@ -93,7 +93,7 @@ _NO_LIST = "items of {} is not a list; write one object per item"
 
 
 class ManifestError(Exception):
-    """An error message and its line; `fault` is that of a field, which the API server would refuse."""
+    """An error message and its line; `fault` is set if the API server would refuse a field."""
 
     def __init__(self, line: int, message: str, fault: Refused | None = None) -> None:
         super().__init__(message)
@@ -124,7 +124,7 @@ class Item(NamedTuple):
 
 
 class ObjectRead(NamedTuple):
-    """One object of a file: as it is written, as a document unless it has a problem, and remarks with their lines."""
+    """One object of a file: as written, as a document unless it has a problem, and remarks with their lines."""
 
     line: int
     item: Item | None
@@ -264,7 +264,7 @@ def _line_in(item: Item, field: str) -> int:
 
 
 def _node_of(item: Item) -> tuple[Any, int]:
-    """Return the YAML node of an object, and the line of the text that it was made of."""
+    """Return the YAML node of an object, and the line where the text of that node begins."""
     return (json_node(bytes(item.value)), item.line) if item.node is None else (item.node, 1)
 
 
@@ -406,7 +406,7 @@ def _json_items(content: bytes) -> Iterator[Item | ManifestError]:
 
 
 class _Lines:
-    """Finds the lines of substrings, which must be asked for in the order of the text."""
+    """Finds the lines of substrings; call line_of() in the order of the text."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

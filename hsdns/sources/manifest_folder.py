@@ -1,10 +1,10 @@
 """The manifest files under a list of paths, and a fingerprint of their state.
 
 Path: manifests.py -> here -> manifest_file.py.
-Rule 1: paths in the given order, files of a folder by name, recursively; names that begin with a dot are skipped, such
-        as `.git` and the `..data` of a mounted ConfigMap, whose visible files are links into it.
-Rule 2: the folder of a Helm chart is skipped: its templates are no manifests.
-Rule 3: standard input, the path "-", is listed as a file, but has no state that could change.
+Rule 1: paths are listed in the given order, files of a folder by name, recursively.  Names that begin with a dot are
+        skipped, such as `.git` and the `..data` of a mounted ConfigMap, whose visible files are links into it.
+Rule 2: the folder of a Helm chart is skipped: its templates are not manifests.
+Rule 3: standard input, the path "-", is listed as a file, but never changes.
 Rule 4: the fingerprint follows links: the update of a mounted ConfigMap swaps a link and changes no file.
 """
 
@@ -52,7 +52,7 @@ def _rendered(folder: str, names: Sequence[str]) -> str:
 def manifest_paths(paths: Sequence[str], remarks: list[str] | None = None) -> list[str]:
     """List the files, each once; a path that is itself a file may have any extension.
 
-    `remarks` gets a sentence for each folder whose manifests another program renders.
+    `remarks` receives a sentence for each folder whose manifests another program renders.
     """
     found: dict[str, None] = {}
     for path in paths:
@@ -65,7 +65,7 @@ def manifest_paths(paths: Sequence[str], remarks: list[str] | None = None) -> li
 
 
 def _is_component(path: str) -> bool:
-    """Whether a kustomization is only a part of others, which cannot be rendered."""
+    """Whether a kustomization is only a part of others and cannot be rendered itself."""
     try:
         with open(path, "rb") as file:
             return b"kind: Component" in file.read(1 << 16)

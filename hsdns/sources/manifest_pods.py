@@ -1,7 +1,7 @@
-"""A pod of manifests, or one that a workload in them would have, and the NetworkPolicies that are about it.
+"""A pod from manifests, or one that a workload in them would have, and the NetworkPolicies that select it.
 
 Path: manifests.py, for read_pod() -> here -> cluster/controllers/.
-Rule: the files are read again: a source of manifests keeps what DNS needs, and that is less.
+Rule: the files are read again: a source of manifests keeps only what DNS needs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hsdns.sources.manifest_file import MAX_FILE_LEN, read_manifest_file
 from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths
 from hsdns.sources.standard_input import standard_input
 
-USUAL_DNS: Final = "10.96.0.10"  # the cluster's DNS where no Service says it
+USUAL_DNS: Final = "10.96.0.10"  # the cluster's DNS if no Service has its address
 
 
 def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
@@ -50,7 +50,7 @@ def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
 def _denied(
     documents: Sequence[Document], pod: RunningPod, pods: Sequence[RunningPod]
 ) -> dict[str, str]:
-    """What NetworkPolicies deny; without the Service of the DNS, its Pods are taken to be those of kube-dns."""
+    """What NetworkPolicies deny; if there is no Service for DNS, its Pods are assumed to be those of kube-dns."""
     objects = [each.object for each in documents]
     policies = [each for each in objects if isinstance(each, NetworkPolicy)]
     namespaces = [each.metadata for each in objects if isinstance(each, Namespace)]
@@ -88,7 +88,7 @@ def _denied(
 
 
 def _documents(paths: Sequence[str]) -> list[Document]:
-    """All documents without errors; what is wrong with the others, the source itself reports."""
+    """All documents without errors; the source itself reports the errors of the others."""
     documents: list[Document] = []
     for path in manifest_paths(paths):
         if path == STANDARD_INPUT:

@@ -1,14 +1,15 @@
-"""Loader of YAML that is bounded: what is read is not trusted to be the work of a person.
+"""A YAML loader with limits: the input may be malicious.
 
 Path: manifest_file.py reads each document with it.
-Rule 1: nodes are counted while they are composed, and with what their aliases stand for before values are made of them
-        (CVE-2019-11253): MAX_NODES, or one for NODE_LEN octets where a file is longer.
+Rule 1: nodes are counted while they are composed, and again with the nodes that aliases stand for before values are
+        made of them (CVE-2019-11253).  The limit is MAX_NODES, or for a longer file one node for NODE_LEN octets.
 Rule 2: nesting is bounded (MAX_DEPTH), through aliases too.
-Rule 3: keys become text, as Kubernetes reads them; numbers as keys could be chosen to have the same hash.
-Rule 4: keys that a mapping has twice are noted, with both lines: the second would replace the first without a word.
-Rule 5: a tag of another program, such as `!Ref` or `!vault`, is noted with its place; what it is on is read as if
-        it were not there.  Nothing is ever made of a tag of Python.
-Rule 6: a number has at most MAX_NUMBER_LEN characters: those in base 60 take time with the square of their length.
+Rule 3: keys become text, as in Kubernetes; numbers as keys could be chosen to have the same hash.
+Rule 4: duplicate keys of a mapping are recorded with both lines: the second would silently replace the first.
+Rule 5: a tag of another program, such as `!Ref` or `!vault`, is recorded with its line, and its node is read as if it
+        had no tag.  No Python object is ever made from a tag.
+Rule 6: a number has at most MAX_NUMBER_LEN characters: the time for those in base 60 grows with the square of their
+        length.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ MAX_NUMBER_LEN: Final = 100
 MAX_SHOWN_LEN: Final = 60
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _TEXT: Final = "tag:yaml.org,2002:str"
-_WORDS: Final = (_TEXT, "tag:yaml.org,2002:value")  # the second is that of a single "="
+_WORDS: Final = (_TEXT, "tag:yaml.org,2002:value")  # the second is the tag of a single "="
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
-# CSafeLoader is ten times as fast, but not in every build of PyYAML.
+# CSafeLoader is ten times as fast, but not every build of PyYAML has it.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -46,7 +47,7 @@ class DuplicateKey(NamedTuple):
     key: str
     first: int
     line: int
-    is_outermost: bool  # in a mapping that is not indented
+    is_outermost: bool  # the mapping is not indented
 
 
 class ForeignTag(NamedTuple):
@@ -74,7 +75,8 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
         self._duplicates: list[DuplicateKey] = []
         self._foreign: list[ForeignTag] = []
 
-    # PyYAML calls these two around each node that it composes, to resolve tags by paths; there are no such tags.
+    # PyYAML calls these two methods before and after it composes a node, to resolve tags by paths; there are no such
+    # tags.
 
     def descend_resolver(self, parent: Any, index: Any) -> None:
         """Count a node; raise TooLarge."""
@@ -94,14 +96,15 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
         self._depth -= 1
 
     def check_aliases(self, document: Any) -> None:
-        """Count what the aliases of a document stand for; raise TooLarge."""
+        """Count the nodes that the aliases of a document stand for; raise TooLarge."""
         if self._has_aliases:
             self._measure(document, {})
 
     def _measure(self, node: Any, known: dict[Any, tuple[int, int] | None]) -> tuple[int, int]:
-        """Return the number of nodes and the depth of a node, with those that its aliases stand for.
+        """Return the number of nodes and the depth of a node, including what its aliases stand for.
 
-        An anchor is before its aliases, so it is known when they come, and the recursion is no deeper than the text.
+        An anchor precedes its aliases, so it is known when they are reached, and the recursion is no deeper than the
+        text.
         """
         if isinstance(node, yaml.ScalarNode):
             return 1, 1
@@ -134,7 +137,7 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
         return size, depth + 1
 
     def take_duplicates(self) -> list[DuplicateKey]:
-        """Return the duplicate keys of what was constructed since the last call, the first of each mapping."""
+        """Return the first duplicate key of each mapping constructed since the last call."""
         found, self._duplicates = self._duplicates, []
         return sorted(set(found), key=lambda each: each.line)
 
@@ -167,7 +170,7 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
             raise
 
     def flatten_mapping(self, node: Any) -> None:
-        """Replace the merge keys of a mapping, once: afterwards its own keys are not told from those."""
+        """Replace the merge keys of a mapping, only once: afterwards they cannot be told from its own keys."""
         if node in self._merged:
             return
         own = [key for key, _ in node.value if key.tag != _MERGE]
@@ -204,7 +207,7 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
         return found
 
     def construct_number(self, node: Any) -> Any:
-        """Make a number of a scalar; raise TooLarge."""
+        """Make a number from a scalar; raise TooLarge."""
         if len(node.value) > MAX_NUMBER_LEN:
             raise TooLarge(
                 f"a number has more than {MAX_NUMBER_LEN} characters; put it in quotes", node
@@ -225,7 +228,7 @@ def key_text(key: object) -> str:
 
 
 def shown(word: str) -> str:
-    """Return a word for a message: in one line, and at most MAX_SHOWN_LEN characters of it."""
+    """Return a word for a message: on one line, with at most MAX_SHOWN_LEN characters."""
     text = word[:MAX_SHOWN_LEN]
     text = text if text.isprintable() else repr(text)[1:-1]
     return text if len(word) <= MAX_SHOWN_LEN else f"{text}..."

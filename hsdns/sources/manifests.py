@@ -1,10 +1,10 @@
 """The source `manifests PATH...`: a cluster described by files.
 
 Path: files, or standard input ("-") -> manifest_file (documents) -> cluster/controllers (objects) -> deliver, only the
-difference.
-Rule 1: at the start the valid files are served and the others reported; later, one invalid file blocks the whole
+differences.
+Rule 1: at the start the valid files are served, and the others are reported.  Later, one invalid file blocks the whole
         reload, and the last valid state is still served.
-Rule 2: files are read and compared in a thread; changes are delivered on the loop in one batch.
+Rule 2: files are read and compared in a thread; changes are delivered on the event loop in one batch.
 Rule 3: changes are found by file notifications and by polling: some changes cause no notification (swapped links,
         network file systems).
 Rule 4: a warning is not repeated as long as its reason lasts.
@@ -109,7 +109,7 @@ class Manifests:
 
     @classmethod
     def setup(cls, name: Token, args: Sequence[Token], base_dir: str) -> Self:
-        """Check the paths; raise CorefileError if one is empty or there is none, or "-" was not read before."""
+        """Check the paths; raise CorefileError if there are none, one is empty, or "-" was not read before."""
         if not args:
             raise name.error(
                 f'source "{name.text}" needs at least one file or folder; add its path'
@@ -137,7 +137,7 @@ class Manifests:
         return found
 
     def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver the objects of the valid files, then Synced, which waits for a correction if no file is valid."""
+        """Deliver the objects of the valid files, then Synced; if no file is valid, Synced waits for a correction."""
         reading = self._read()
         for level, sentence in reading.sentences:
             report(level, sentence)
@@ -149,7 +149,7 @@ class Manifests:
         deliver([*self._difference(reading.objects), *([Synced()] if self._synced else [])])
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
-        """Deliver the difference whenever files change, until cancelled."""
+        """Deliver the differences whenever files change, until cancelled."""
         notified = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             if self._notifications:
@@ -191,11 +191,11 @@ class Manifests:
                     deliver(events)
 
     async def read(self, lead: Lead) -> Reading:
-        """Find the objects that a question leads to, of the state that is served."""
+        """Find the objects for a question in the state that is served."""
         return Reading(tuple(self._index.find(lead)))
 
     async def read_pod(self, namespace: str, name: str) -> PodReading:
-        """Read a pod from the files as they are now; raise PodUnreadable."""
+        """Read a pod from the current files; raise PodUnreadable."""
         return await asyncio.to_thread(read_pod, self.paths, namespace, name)
 
     def silence(self, now: float) -> float:
@@ -236,7 +236,7 @@ class Manifests:
                     )
                 )
                 continue
-            if path not in self._nonempty:  # else it may be half written
+            if path not in self._nonempty:  # otherwise it may be half written
                 remark = settings_remark(content, path, self.paths)
                 if remark:
                     remarks.append(f"source manifests: {remark}")
@@ -257,7 +257,7 @@ class Manifests:
         return _Reading(objects, sentences, state, frozenset(nonempty), ObjectIndex(objects))
 
     def _difference(self, objects: Sequence[Object]) -> list[Event]:
-        """Return the difference to the objects delivered before, by resource version."""
+        """Return the differences from the objects delivered before, by resource version."""
         versions = {_key(each): each.metadata.resource_version for each in objects}
         before, self._versions = self._versions, versions
         events: list[Event] = [

@@ -1,10 +1,10 @@
 """The source `replay FILE [NAME=VALUE...]`: a recording of `hsdns record`, with its changes at their times.
 
 Path: the Corefile property `source replay FILE`, and -source -> here -> recording/playback.py -> deliver.
-Rule 1: a file that cannot be replayed at all is an error; of one that is cut or broken what is whole is served, and a
-        warning says where it ends.
-Rule 2: after the last change the state is served on.
-Rule 3: commands run where the watch runs; when one returns, its changes are answered.
+Rule 1: a file that cannot be replayed at all is an error; the intact part of a truncated or damaged file is served, and
+        a warning says where it ends.
+Rule 2: after the last change, its state is still served.
+Rule 3: commands run on the event loop that runs watch(); when one returns, queries see its changes.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ SETTINGS: Final[dict[str, Callable[[Token], Any]]] = {
 
 
 class Course(NamedTuple):
-    """Where a replay is: `at` and `end` are seconds since the recording began, `applied` and `changes` numbers.
+    """The position of a replay: `at` and `end` in seconds since it began, `applied` and `changes` as numbers.
 
-    `problem` is a sentence if the recording is not whole.
+    `problem` is a sentence if the recording is incomplete.
     """
 
     file: str
@@ -67,8 +67,8 @@ class Course(NamedTuple):
 class Replay:
     """A recording at a path.
 
-    `speed` is that of the recording's time, 0 for no waiting; `at` the place (seconds) to begin at, None for its
-    beginning; `is_paused` waits there for a command.
+    `speed` is the factor of the recording's time, 0 for no waiting; `at` is where to begin (seconds), None for the
+    beginning; if `is_paused`, it waits there for a command.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Replay:
         return f"replay {self.path}"
 
     def check(self) -> list[str]:
-        """Why the file cannot be replayed, if it cannot."""
+        """A sentence about why the file cannot be replayed, if so."""
         try:
             with Recording.open(self.path):
                 return []
@@ -110,16 +110,16 @@ class Replay:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the file could be read, so that there is something to command."""
+        """Whether the file could be read, so that commands are possible."""
         return self._playback is not None
 
     def at_its_end(self) -> None:
-        """For a command that looks at names: stay at the end of the recording, or at the place that was chosen."""
+        """Stay at the end of the recording, or at the chosen position, for a command that reads names."""
         self.at = inf if self.at is None else self.at
         self._stays = True
 
     def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver the state that the replay begins with."""
+        """Deliver the initial state of the replay."""
         if faults := self.check():
             report(logging.ERROR, faults[0])
             return
@@ -180,7 +180,7 @@ class Replay:
                         await commanded.wait()
 
     async def read(self, lead: Lead) -> Reading:
-        """Find the objects that a question leads to, as they are at this place of the recording."""
+        """Find the objects for a question at this position of the recording."""
         if self._index is None and self._playback is not None:
             self._index = ObjectIndex(self._playback.objects.values())
         found = tuple(self._index.find(lead)) if self._index is not None else ()
@@ -191,27 +191,27 @@ class Replay:
         return Reading(found, (REDUCED,) if is_reduced else ())
 
     def silence(self, now: float) -> float:
-        """Always 0: the file is the truth."""
+        """Always 0: the file defines the state."""
         return 0.0
 
     async def pause(self) -> Course:
-        """Stay at this place; to be called where watch() runs, as the other commands."""
+        """Stay at this position; call this and the other commands on the event loop that runs watch()."""
         return self._command(lambda playback, now: playback.pause(now))
 
     async def run(self) -> Course:
-        """Go on."""
+        """Continue."""
         return self._command(lambda playback, now: playback.run(now))
 
     async def set_speed(self, speed: float) -> Course:
-        """Go on at another speed."""
+        """Continue at another speed."""
         return self._command(lambda playback, now: playback.set_speed(speed, now))
 
     async def step(self, count: int) -> Course:
-        """Pause, and apply so many changes at once."""
+        """Pause, and apply the next `count` changes at once."""
         return self._command(lambda playback, now: self._apply(playback.step(count, now)))
 
     async def course(self) -> Course:
-        """Where the replay is."""
+        """The position of the replay."""
         return self._command(lambda playback, now: None)
 
     def _command(self, act: Callable[[Playback, float], None]) -> Course:

@@ -1,4 +1,4 @@
-"""Settings of a source, as NAME=VALUE: their names, and their values as what the source reads them as.
+"""Settings of a source, as NAME=VALUE: checks their names, and converts their values.
 
 Path: the arguments of `source NAME` and of -source -> here <- synthetic.py, replay.py.
 """
@@ -14,7 +14,7 @@ from hsdns.corefile.tree import Position, Token, did_you_mean
 def read_settings(
     name: Token, args: Sequence[Token], settings: Mapping[str, Callable[[Token], Any]]
 ) -> dict[str, Any]:
-    """The values that are given of `settings`, for the source of that name; raise CorefileError."""
+    """The values given for `settings` of the source with that name; raise CorefileError."""
     values: dict[str, Any] = {}
     for token in args:
         word, equals, value = token.text.partition("=")

@@ -1,9 +1,9 @@
-"""Files in a folder of manifests that are the settings of another program, such as `tsconfig.json`.
+"""Files in a folder of manifests that are settings of another program, such as `tsconfig.json`.
 
 Path: manifests.py, cli/lint_files.py, testing/objects.py (a file and its content) -> here.
-Rule 1: a `.json` file is taken for settings if it is not JSON, because it has comments for example, and nowhere says
-        `apiVersion`, which every manifest has.
-Rule 2: only in a folder: a file that is named by its own path is meant to be a manifest.
+Rule 1: a `.json` file counts as settings if it is not valid JSON, for example because it has comments, and does not
+        contain `apiVersion`, which every manifest has.
+Rule 2: this applies only in a folder: a file given by its own path is meant to be a manifest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 def settings_remark(content: bytes, path: str, paths: Collection[str]) -> str:
-    """The sentence about a file that is left out; empty if it is to be read.  `paths` are those that were given."""
+    """The sentence about a file that is skipped; empty if it is to be read.  `paths` are the given paths."""
     if not path.endswith(".json") or path in paths or not _is_settings(content):
         return ""
     return f"{path}: it is neither JSON nor a manifest, which says its apiVersion; it is left out"
@@ -27,6 +27,6 @@ def _is_settings(content: bytes) -> bool:
         msgspec.json.decode(content, type=msgspec.Raw)
     except msgspec.DecodeError:
         return True
-    except RecursionError:  # whoever reads it says so
+    except RecursionError:  # the code that reads it reports that
         return False
     return False

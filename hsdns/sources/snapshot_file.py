@@ -4,9 +4,9 @@ Path: load() -> Store.restore at the start; Store -> cluster/snapshot.py -> save
 Rule 1: the file is replaced atomically: written to a temporary file, fsynced, renamed; mode 0600.
 Rule 2: an unusable file is a warning and never stops the start; a failed write is retried.
 Rule 3: only a state that the source delivered is saved, never one that was restored from the file.
-Rule 4: the file is served only if this user or root has written it: what it says is answered as the cluster's names.
-        The opened file is looked at, not its path, so that it cannot be exchanged in between.
-Rule 5: text is made on the loop in pieces of PIECE octets, about a millisecond each, and written in a thread.
+Rule 4: the file is served only if this user or root has written it, since its content becomes answers.  The opened file
+        is checked, not its path, so that it cannot be exchanged in between.
+Rule 5: text is made on the event loop in pieces of PIECE octets, about a millisecond each, and written in a thread.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class SnapshotFile:
         return found
 
     def _check(self, file: IO[bytes], report: Report) -> tuple[Iterator[Object], float] | None:
-        """Return the objects of an opened file and its time; None, with a report, if it is of other settings."""
+        """Return the objects of an opened file and its time; report and return None if its settings differ."""
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise snapshot.BadSnapshot("it is not a file")
@@ -241,7 +241,7 @@ def _objects(file: IO[bytes]) -> Iterator[Object]:
 
 
 async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
-    """Complete `work` even if cancelled meanwhile, because a write in a thread cannot be cancelled."""
+    """Complete `work` even if cancelled in the meantime, because a write in a thread cannot be cancelled."""
     task = asyncio.create_task(work)
     try:
         await asyncio.shield(task)
@@ -251,7 +251,7 @@ async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
 
 
 def show_serving(metrics: Registry, path: str, store: Store) -> None:
-    """Set the metric that tells whether answers come from the snapshot at `path`; call it after each change."""
+    """Set the metric that shows whether answers come from the snapshot at `path`; call it after each change."""
     metrics.gauge(
         "hsdns_kubernetes_snapshot_serving",
         "1 while answers come from the snapshot, 0 once the cluster has been read.",

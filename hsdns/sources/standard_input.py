@@ -22,5 +22,5 @@ def standard_input() -> ManifestFile | None:
 
 
 def was_read() -> bool:
-    """Whether it has been read; only the command line does that, as nothing else could run meanwhile."""
+    """Whether it has been read; only the command line reads it, because reading blocks everything else."""
     return bool(standard_input.cache_info().currsize)

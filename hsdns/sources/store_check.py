@@ -1,7 +1,7 @@
 """Consistency check of the store: compares it periodically with what the API server lists.
 
 Path: HSDNS_CHECK_STORE=SECONDS -> plugins/kubernetes.py starts it -> source.objects() -> cluster/consistency.py.
-Rule 1: it only reports; the store is not changed.
+Rule: it only reports; the store is not changed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check_interval(report: Report, environment: Mapping[str, str] = os.environ) 
 
 
 async def _run_steps(steps: Generator[None, None, list[str]]) -> list[str]:
-    """Run the steps, yielding to the loop after each: all of them take a second for 10,000 Services."""
+    """Run the steps, yielding to the event loop after each: in all they take a second for 10,000 Services."""
     while True:
         try:
             next(steps)

@@ -84,7 +84,7 @@ class Synthetic:
         return f"synthetic {self.shape}"
 
     def check(self) -> list[str]:
-        """Return no problems: nothing can be missing."""
+        """Return an empty list: nothing can be missing."""
         return []
 
     def load(self, deliver: Deliver, report: Report) -> None:
@@ -107,7 +107,7 @@ class Synthetic:
                 deliver(events)
 
     async def read(self, lead: Lead) -> Reading:
-        """Make the objects that a question leads to; no pods, which a synthetic cluster has not."""
+        """Make the objects for a question, without pods: a synthetic cluster has none."""
         return Reading(tuple(self._cluster.find(lead)))
 
     def silence(self, now: float) -> float:

@@ -1,4 +1,4 @@
-"""Generator of a synthetic cluster: objects and changes that depend on a seed alone.
+"""Generator of a synthetic cluster: objects and changes that depend only on a seed.
 
 Path: synthetic.py -> here -> deliver.
 Rule 1: Service N is `svc-N` in namespace `ns-M`, M = N // 100; its endpoint P is `svc-N-P`.  Which Services are
@@ -95,7 +95,7 @@ class SyntheticCluster:
             yield from self._of_service(service)
 
     def find(self, lead: Lead) -> Iterator[Object]:
-        """Yield the objects that a question leads to as they are now, without resource versions."""
+        """Yield the current objects for a question, without resource versions."""
         version = self._version
         for namespace in lead.namespaces:
             number = _number(namespace, b"ns-")
@@ -218,7 +218,7 @@ _READY = EndpointConditions(ready=True, serving=True, terminating=False)
 
 
 def _number(label: bytes, prefix: bytes) -> int | None:
-    """The number of a label such as `svc-12`; None if it has none, or is not written so."""
+    """The number in a label such as `svc-12`; None for other labels."""
     digits = label.removeprefix(prefix).decode("ascii", "replace")
     if not digits.isdecimal() or prefix + str(int(digits)).encode() != label:
         return None

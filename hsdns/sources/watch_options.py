@@ -1,6 +1,6 @@
-"""What of a cluster is watched at its API server, and in which scopes.
+"""What is watched at the API server of a cluster, and in which scopes.
 
-Path: plugins/kubernetes/options.py and ahead.py make them of the Corefile -> api_server.py.
+Path: plugins/kubernetes/options.py and ahead.py make them from the Corefile -> api_server.py.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class WatchOptions(NamedTuple):
     imports: bool = False
 
     def union(self, other: WatchOptions) -> WatchOptions:
-        """What to watch for two blocks; each store drops what it does not select."""
+        """What to watch for two blocks together; each store drops what it does not select."""
         namespaces = (*self.namespaces, *other.namespaces)
         return WatchOptions(
-            # Where one of them needs the whole cluster, there is no alternative to watching it.
+            # If one block needs the whole cluster, there is no alternative to watching it.
             namespaces=tuple(sorted({*namespaces})) if self.namespaces and other.namespaces else (),
             labels=self.labels if self.labels == other.labels else "",
             namespace_labels=self.namespace_labels
@@ -53,7 +53,7 @@ class WatchOptions(NamedTuple):
             labels = ",".join(filter(None, (self.labels, IMPORT_NAME_LABEL)))
             scopes.append(Scope(ENDPOINT_SLICES, labels=labels))
         scopes.append(Scope(NAMESPACES, labels=self.namespace_labels))
-        if self.imports:  # CoreDNS, too, selects them with the selector of the namespaces
+        if self.imports:  # CoreDNS also uses the selector of the namespaces
             scopes.append(Scope(SERVICE_IMPORTS, labels=self.namespace_labels))
         if self.pods:
             scopes.append(Scope(PODS, labels=self.labels))

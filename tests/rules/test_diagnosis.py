@@ -162,7 +162,7 @@ def test_new_rules_are_named_only_where_they_are_asked_for() -> None:
 @pytest.mark.parametrize("target", ["", "a", "a/web"])
 def test_the_domain_of_istiod_concerns_each_namespace(target: str) -> None:
     mesh = b"""---
-{apiVersion: v1, kind: ConfigMap, metadata: {name: coredns, namespace: kube-system}, data: {Corefile: ". { kubernetes a.local }"}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: coredns, namespace: kube-system}, data: {Corefile: ".:53 {\\n kubernetes a.local\\n}"}}
 ---
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: istiod, namespace: istio-system},
  spec: {template: {spec: {containers: [{name: x, args: ["", --domain, b.local]}]}}}}

@@ -38,7 +38,7 @@ class AccessSource(Protocol):
     server: str  # for messages and labels; a description until the address is known
 
     def check(self) -> list[str]:
-        """Return a sentence for each missing part, for -validate and the log; without any contact or process."""
+        """Return a sentence for each missing part, for -validate and the log; no connection, no process."""
 
     async def current(self) -> Access:
         """Return the current access, from a cache while it is valid; raise Unreachable."""

@@ -2,8 +2,8 @@
 
 Path: reflector.py calls it after a failure.
 Source: client-go 1.36 tools/cache/reflector.go (0.8 s doubling to 30 s, with jitter, reset after two minutes without a
-failure).  Unlike there, no pause exceeds 30 s with jitter; and a server that accepted no connections is asked as soon
-as it does again (returning.py).
+failure).  Unlike there, no pause exceeds 30 s with jitter, and a server that accepted no connections gets a request as
+soon as it accepts them again (returning.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Backoff:
         self._starting_until = 0.0
 
     def begin_anew(self, now: float) -> None:
-        """Begin with the first pause, and stay with it while a server that has returned is still starting."""
+        """Begin with the first pause, and keep it while a server that has returned is still starting."""
         self._next, self._starting_until = FIRST_PAUSE, now + STARTING
 
     def pause(self, now: float) -> float:

@@ -3,15 +3,15 @@
 Path: watcher.py sends requests through transport.py -> here -> connections.py -> the API server.
 Rule 1: status, headers and body are passed on uninterpreted.  Redirects are not followed, so that no other server
         gets the token.
-Rule 2: credentials and TLS files are checked before each request; status 401 makes them be reloaded.
+Rule 2: credentials and TLS files are checked before each request; status 401 causes a reload.
 Rule 3: every error is raised as Unreachable with a sentence; no other exception of a connection leaves this module.
 Rule 4: a dead server is detected by the kernel (connections.py), by the timeout of the response headers, and by the
         read timeout of the body.
 Rule 5: proxies come from the access only, never from the environment.
-Rule 6: bodies are never compressed: nothing asks for it, and a response that is compressed nevertheless is refused,
-        because a few octets could stand for any number.
-Rule 7: what a server says gets into a message only without the credentials, which it may echo.
-Rule 8: a request may be sent before it is asked for (send_ahead); the first get() for it takes its response over.
+Rule 6: no request accepts compression, and a response that is compressed anyway is refused, because a few octets could
+        stand for any number.
+Rule 7: a server's text may echo credentials; they are removed before it gets into a message.
+Rule 8: a request may be sent ahead (send_ahead); the first get() for it takes over its response.
 Source: client-go rest/request.go, transport/cache.go; CoreDNS 1.14.7 plugin/kubernetes/metrics.go.
 """
 
@@ -40,13 +40,13 @@ from hsdns.metrics import DEFAULT_BUCKETS, Registry
 # Seconds; a server that is starting may delay a list for most of a minute.
 HEADERS_TIMEOUT: Final = 60.0
 ERROR_READ_TIMEOUT: Final = 10.0  # seconds; the bodies of errors are short
-AHEAD_LEN: Final = 1 << 23  # octets of a response to take in before get() is called
+AHEAD_LEN: Final = 1 << 23  # octets of a response to buffer before get() is called
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 _FAULTS: Final = (HttpFault, OSError, TimeoutError)
 
 
 class _Asked(NamedTuple):
-    """A response whose head is there: its connection, where that leads, and the access that it was asked with."""
+    """A response whose head has arrived: its connection and route, and the access of the request."""
 
     connection: HttpConnection
     route: Route
@@ -54,7 +54,7 @@ class _Asked(NamedTuple):
 
 
 class _Ahead(NamedTuple):
-    """A request that was sent ahead: what it asks for, and what becomes its response."""
+    """A request that was sent ahead, and the task that returns its response."""
 
     essence: dict[str, str]
     task: asyncio.Task[_Asked]
@@ -80,7 +80,7 @@ class ApiClient:
         self.redact = Redaction()
         self.obstacles = Obstacles()
         self._connections = Connections()
-        self._bodies: dict[HttpConnection, str] = {}  # with the paths
+        self._bodies: dict[HttpConnection, str] = {}  # with the path of the request
         self._ahead: dict[str, _Ahead] = {}  # by path
         self._requests = registry.counter(
             "coredns_kubernetes_rest_client_requests_total",
@@ -147,9 +147,9 @@ class ApiClient:
             raise self._unreachable(access, error) from None
 
     def send_ahead(self, path: str, query: Mapping[str, str], accept: str = JSON) -> None:
-        """Send a GET, on the running loop, that get() will be called for; until then AHEAD_LEN octets are taken in.
+        """Send a GET on the running loop, ahead of its get(); until then at most AHEAD_LEN octets are buffered.
 
-        A failure is forgotten: get() sends it again.
+        A failure is dropped: get() sends the request again.
         """
 
         async def send() -> _Asked:
@@ -159,7 +159,7 @@ class ApiClient:
         self._ahead[path] = _Ahead(_essence(query, accept), task)
 
     def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
-        """Have an error end the responses to requests for paths that match."""
+        """End the responses to requests for paths that match with an error."""
         for connection, path in self._bodies.items():
             if connection.error is None and matches(path):
                 connection.fail(error)
@@ -180,7 +180,7 @@ class ApiClient:
     async def _sent_ahead(
         self, path: str, query: Mapping[str, str], accept: str, obstacle: Obstacle | None
     ) -> _Asked | None:
-        """The response to a request that was sent ahead, if it is this one."""
+        """The response to this request if it was sent ahead, else None."""
         ahead = self._ahead.get(path)
         if ahead is None:
             return None
@@ -318,7 +318,7 @@ def user_agent() -> str:
 
 
 def _essence(query: Mapping[str, str], accept: str) -> dict[str, str]:
-    """What a request asks for: without the lifetime of its watch, which is random."""
+    """What a request asks for, without the lifetime of its watch, which is random."""
     return {name: text for name, text in query.items() if name != "timeoutSeconds"} | {
         "Accept": accept
     }

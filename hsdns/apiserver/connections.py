@@ -1,12 +1,12 @@
-"""Connections to an API server: opened through a proxy where there is one, and used again while they are idle.
+"""Connections to an API server: opened, through a proxy if there is one, and reused.
 
 Path: client.py takes one for each request -> here -> http_connection.py.
-Rule 1: addresses of a name are tried as RFC 8305 says, all of them within CONNECT_TIMEOUT, TLS included.
+Rule 1: addresses of a name are tried as in RFC 8305, all of them within CONNECT_TIMEOUT, including TLS.
 Rule 2: a dead server is detected by TCP keep-alive and TCP_USER_TIMEOUT.
-Rule 3: an idle connection is closed after IDLE_TIMEOUT.  One that the server has closed meanwhile is no failure: the
-        request is sent once more, on a new one.
-Rule 4: a proxy is asked for a tunnel to a server with https, and gets the request itself for one with http; it sees
-        the server's credentials in the second case only.  A proxy with https is verified as the server is.
+Rule 3: an idle connection is closed after IDLE_TIMEOUT.  If the server has closed it by then, the request is sent again
+        on a new connection.
+Rule 4: a proxy gets a CONNECT request for a server with https, and the request itself for a server with http; only in
+        the second case does it see the server's credentials.  A proxy with https is verified like the server.
 Source: client-go transport; RFC 9110 section 9.3.6 (CONNECT), RFC 9112 section 3.2.2.
 """
 
@@ -32,7 +32,7 @@ from hsdns.apiserver.http_connection import (
 CONNECT_TIMEOUT: Final = 10.0  # seconds, including name lookup and TLS
 IDLE_TIMEOUT: Final = 15.0  # seconds
 HAPPY_EYEBALLS_DELAY: Final = (
-    0.25  # seconds until the next address of a name is tried beside the one before
+    0.25  # seconds after which the next address of a name is tried in parallel
 )
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 _USER_TIMEOUT_MS: Final = 30_000
@@ -40,7 +40,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class Route(NamedTuple):
-    """Where a connection leads to; connections with equal routes are interchangeable."""
+    """The destination of a connection; connections with equal routes are interchangeable."""
 
     server: SplitResult
     proxy: SplitResult | None
@@ -65,7 +65,7 @@ class Route(NamedTuple):
 
     @property
     def target(self) -> str:
-        """What stands before the path in a request."""
+        """The part before the path in a request."""
         plain = self.proxy is not None and not self.is_tunnel
         return f"{self.server.scheme}://{self.server.netloc}" if plain else ""
 
@@ -84,9 +84,9 @@ class Connections:
         self._idle: dict[Route, list[tuple[HttpConnection, asyncio.TimerHandle]]] = {}
 
     async def ask(self, route: Route, request: bytes, buffer_len: int) -> HttpConnection:
-        """Send a request; return the connection once the head of the response is there.
+        """Send a request; return the connection once the head of the response has arrived.
 
-        Of the body `buffer_len` octets are taken in before they are read.  Raises HttpFault or OSError.
+        At most `buffer_len` octets of the body are buffered before they are read.  Raises HttpFault or OSError.
         """
         while True:
             connection = self._take(route) or await self._open(route)
@@ -108,12 +108,12 @@ class Connections:
         self.release(route, await self._open(route))
 
     def release(self, route: Route, connection: HttpConnection) -> None:
-        """Keep a connection that serves no request for a while."""
+        """Keep an unused connection until IDLE_TIMEOUT."""
         timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT, self._expire, route, connection)
         self._idle.setdefault(route, []).append((connection, timer))
 
     def close(self) -> None:
-        """Close those that are idle."""
+        """Close the idle connections."""
         idle, self._idle = self._idle, {}
         for found in idle.values():
             for connection, timer in found:
@@ -144,7 +144,7 @@ class Connections:
                     return await _connect_through(route, route.proxy)
                 return await _connect(route.server, route.tls, route.tls_server_name)
         except TimeoutError as error:
-            if error.errno is not None:  # the system's, of one address
+            if error.errno is not None:  # an error of the system, for one address
                 raise
             raise ConnectTimeout from None
 
@@ -199,7 +199,7 @@ async def _connect(to: SplitResult, tls: ssl.SSLContext | None, server_name: str
 
 
 async def _first(loop: asyncio.AbstractEventLoop, found: list[tuple[Any, ...]]) -> socket.socket:
-    """A socket that is connected to the first of these addresses that accepts."""
+    """A socket connected to the first of these addresses that accepts."""
     if len(found) > 1:
         from aiohappyeyeballs import start_connection  # noqa: PLC0415 - few names have several addresses
 

@@ -79,8 +79,8 @@ class WatchMetrics:
 class Contact:
     """The reachability of an API server by scope; `server` returns its address once that is known.
 
-    `on_lost` gets the time since when a scope cannot be watched, "" once all can be.  `returning` looks for a
-    server that is away, where it is set.
+    `on_lost` gets the time since when a scope cannot be watched, "" once all can be watched.  `returning`, if it is
+    set, detects the return of a server that is away.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Contact:
             gauge.values.pop(labels_of(scope), None)
 
     def silence(self, now: float) -> float:
-        """Seconds since the last data of the scope with the oldest; infinite until all scopes had data."""
+        """Seconds since the oldest last data of a scope; infinite until all scopes had data."""
         return now - min(self._last_received.values(), default=float("-inf"))
 
     def received(self, scope: Scope) -> None:
@@ -179,16 +179,16 @@ class Contact:
         self.on_lost(min((each.since for each in self._outages.values()), default=""))
 
     def outages(self) -> list[str]:
-        """What cannot be watched now, since when and why, as sentences; from any thread."""
+        """Sentences about what cannot be watched now, since when and why; callable from any thread."""
         return [
             f"{scope} have not been watched since {each.since}: {each.cause}"
             for scope, each in list(self._outages.items())
         ]
 
     async def wait(self, seconds: float, *, is_away: bool = False) -> bool:
-        """Wait, but no longer than until another scope has recovered, and at least for the first backoff.
+        """Wait for `seconds`, or until another scope has recovered, but at least for the first backoff.
 
-        A server that is away may return before: the result is whether that was so.
+        Return whether a server that was away returned during the wait.
         """
         looking = None
         if is_away and self.returning is not None:

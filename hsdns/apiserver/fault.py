@@ -1,7 +1,7 @@
 """Error messages for connections to the API server.
 
 Path: client.py catches -> here -> Unreachable -> the operator's log.
-Rule 1: a message names the server, the cause and, if known, the remedy; it contains no header and no password.
+Rule: a message names the server, the cause and, if known, the remedy; it contains no header and no password.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ def describe(access: Access, error: BaseException, timeout: float) -> str:
 def is_tls(error: BaseException) -> bool:
     """Whether it is a TLS error, possibly because the certificate was refused."""
     cause = _cause(error)
-    # After the handshake only the text of the exception tells.
+    # After the handshake, only the text of the exception shows it.
     return isinstance(cause, ssl.SSLError) or "[SSL" in str(cause)
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether the server accepts no connections, as far as it was asked for one."""
+    """Whether the error means that the server accepts no connections."""
     if isinstance(error, (ConnectTimeout, ConnectionRefusedError, socket.gaierror)):
         return True
     return isinstance(error, OSError) and error.errno in _AWAY

@@ -1,12 +1,12 @@
-"""One HTTP/1.1 connection to the API server: a request at a time, and its response as it arrives.
+"""An HTTP/1.1 connection to the API server: one request at a time, with its response as it arrives.
 
-Path: connections.py opens them -> client.py asks through them.
+Path: connections.py opens it -> client.py sends requests on it.
 Rule 1: httptools parses; no octet of a response is decoded here.
-Rule 2: the body is buffered up to a limit, then the server is stopped by flow control; it is given out in pieces of at
-        most READ_LEN octets, so that the events of one piece do not hold the loop.
-Rule 3: a connection serves another request only if the body of the one before was read to its end, and both sides keep
-        it.  Octets that nothing has asked for close it.
-Rule 4: every failure is an HttpFault or the error of the system that caused it (fault.py makes sentences of them).
+Rule 2: the body is buffered up to a limit, then flow control stops the server.  It is read in pieces of at most
+        READ_LEN octets, so that the events of one piece do not block the event loop.
+Rule 3: a connection serves another request only if the previous body was read to its end, and both sides keep it open.
+        Octets without a request close it.
+Rule 4: every failure is an HttpFault or the system's error that caused it (fault.py turns them into sentences).
 Source: RFC 9112 (sections 6.3 for the end of a body, 9.3 for persistence).
 """
 
@@ -19,7 +19,7 @@ from typing import Final, cast
 
 from httptools import HttpParserError, HttpResponseParser
 
-READ_LEN: Final = 1 << 18  # octets to give out at a time
+READ_LEN: Final = 1 << 18  # octets that a read returns at most
 BUFFER_LEN: Final = 1 << 18  # octets to buffer before flow control stops the server
 MAX_HEAD_LEN: Final = 1 << 16  # octets of a status line with its headers
 
@@ -41,7 +41,7 @@ class ProxyUnreachable(HttpFault):
 
 
 class ProxyRefused(HttpFault):
-    """The proxy does not connect to the server."""
+    """The proxy refuses to connect to the server."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(status, reason)
@@ -65,17 +65,17 @@ class Incomplete(HttpFault):
 
 
 class NotHttp(HttpFault):
-    """What the server sends is not HTTP; the argument tells why."""
+    """The server sent something other than HTTP; the argument says why."""
 
 
 class Headers(Mapping[str, str]):
-    """The headers of a response, by names in any case; of a repeated one the first counts."""
+    """The headers of a response, by case-insensitive name; the first of repeated headers counts."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, str] = {}
 
     def add(self, name: bytes, value: bytes) -> None:
-        """Add one, as it was received."""
+        """Add a header as received."""
         self._by_name.setdefault(name.decode("latin-1").lower(), value.decode("utf-8", "replace"))
 
     def __getitem__(self, name: str) -> str:
@@ -99,9 +99,9 @@ class HttpConnection(asyncio.Protocol):
         self.is_used = False  # whether it has served a request
         self.transport: asyncio.Transport
         self.error: BaseException | None = (
-            None  # what ends the response, or has ended the connection
+            None  # the error that ends the response, or ended the connection
         )
-        self._parser: HttpResponseParser | None = None  # of the response that is being received
+        self._parser: HttpResponseParser | None = None  # of the response being received
         self._head: asyncio.Future[None] | None = None
         self._head_len = 0
         self._has_head = self._is_complete = self._keeps = False
@@ -127,7 +127,7 @@ class HttpConnection(asyncio.Protocol):
             self.is_used = True
 
     async def read(self) -> bytes:
-        """The next octets of the body, b"" at its end; raise what ended it before."""
+        """The next octets of the body, b"" at its end; raise the error that ended it early."""
         while not self._pieces:
             if self.error is not None:
                 raise self.error
@@ -164,14 +164,14 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not closed, by either side."""
+        """Whether neither side has closed it."""
         return self.error is None and not self._is_lost and not self.transport.is_closing()
 
     def fail(self, error: BaseException) -> None:
-        """Have an error end the response."""
+        """End the response with an error."""
         if self.error is None:
             self.error = error
-            self._pieces.clear()  # what has not been read is part of something incomplete
+            self._pieces.clear()  # unread octets belong to an incomplete body
             self._wake()
 
     def close(self) -> None:
@@ -182,8 +182,8 @@ class HttpConnection(asyncio.Protocol):
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but class
+        """Store the transport."""
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's differs only in its class
 
     def data_received(self, data: bytes) -> None:
         """Parse what has arrived."""
@@ -207,10 +207,10 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def eof_received(self) -> None:
-        """Close, as connection_lost() says."""
+        """Close the connection; connection_lost() does the rest."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End a response that lasts until the connection ends; any other one is incomplete."""
+        """End a response that lasts until the end of the connection; any other is incomplete."""
         self._is_lost = True
         if self._is_complete:
             self.error = self.error or NoResponse()
@@ -228,16 +228,16 @@ class HttpConnection(asyncio.Protocol):
     # Called by the parser.
 
     def on_status(self, status: bytes) -> None:
-        """Take a part of the reason phrase."""
+        """Add a part of the reason phrase."""
         self.reason += status.decode("latin-1")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; those after the body are of no use."""
+        """Add a header; trailers are ignored."""
         if not self._has_head:
             self.headers.add(name, value)
 
     def on_headers_complete(self) -> None:
-        """Have ask() return, unless the response is an interim one."""
+        """Let ask() return, unless the response is interim."""
         assert self._parser is not None, "it calls"
         self.status = self._parser.get_status_code()
         if self.status // 100 == 1:
@@ -247,7 +247,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Buffer a part of the body."""
         self._pieces.append(body)
         self._buffered += len(body)
 
@@ -263,14 +263,14 @@ class HttpConnection(asyncio.Protocol):
         return "Content-Length" not in self.headers and "chunked" not in coding
 
     def _end(self, error: BaseException) -> None:
-        """End the response, after what has arrived of it, and the connection."""
+        """End the response, after the octets that have arrived, and the connection."""
         if self.error is None:
             self.error = error
         self._wake()
         self.close()
 
     def _wake(self) -> None:
-        """Let ask() or read() look again."""
+        """Wake ask() or read()."""
         if self._head is not None and not self._head.done():
             if self._has_head:
                 self._head.set_result(None)

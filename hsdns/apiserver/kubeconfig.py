@@ -1,9 +1,9 @@
 """Access by `kubeconfig FILE [CONTEXT]`.
 
-Path: sources/api_server.py -> here -> kubeconfig_process.py, in its own process, where a plugin must run -> Access.
-Rule 1: tokens, certificates, passwords and files of them are read here.  For an exec plugin or OIDC a short-lived
-        process loads kubernetes_asyncio, runs it and prints the access: the package is never loaded into the server,
-        because it takes 70 to 90 MB.
+Path: sources/api_server.py -> here -> kubeconfig_process.py, in a separate process, if a plugin must run -> Access.
+Rule 1: tokens, certificates, passwords and their files are read here.  For an exec plugin or OIDC a short-lived process
+        loads kubernetes_asyncio, runs it and prints the access: the package is never loaded into the server, because it
+        takes 70 to 90 MB.
 Rule 2: the file is read, and that process runs, at the start, when the file changes, before the credentials expire, and
         after the server has refused them; at most once every PAUSE seconds for all requests together.
 Rule 3: if that fails, valid credentials stay in use, with a warning.
@@ -83,7 +83,7 @@ class _Output(msgspec.Struct, frozen=True):
 class Kubeconfig:
     """Access by a kubeconfig; `now` is a monotonic clock, `wall` the Unix time, both in seconds.
 
-    Raises ValueError if a plugin must run and the package that runs it was left out: it does not come back while the
+    Raises ValueError if a plugin must run and the package that runs it is not installed: that cannot change while the
     server runs.
     """
 
@@ -204,7 +204,7 @@ class Kubeconfig:
             raise ValueError(
                 f"cannot start {self._command[0]} to read kubeconfig {self._path}: {error.strerror}"
             ) from None
-        restore_limit(process.pid)  # it starts nothing before it has read its input
+        restore_limit(process.pid)  # in time: it starts nothing before it has read its input
         try:
             async with asyncio.timeout(self._timeout):
                 output, errors = await process.communicate(msgspec.json.encode(self._remembered))
@@ -238,7 +238,7 @@ class Kubeconfig:
 
 
 def _needs_plugin(path: str, context: str) -> bool:
-    """Whether a plugin must run; not known, and so not needed, if the file cannot be read: current() tells that."""
+    """Whether a plugin must run; False if the file cannot be read, which current() reports."""
     try:
         return plain_access(read_context(path, context), path) is None
     except KubeconfigError:
@@ -246,7 +246,7 @@ def _needs_plugin(path: str, context: str) -> bool:
 
 
 def _access(found: _Output, path: str) -> Access:
-    """Make an Access of the output; raise ValueError."""
+    """Make an Access from the output; raise ValueError."""
     secure = any((found.authority, found.certificate, found.insecure))
     try:
         server = server_url(found.server, secure=secure)

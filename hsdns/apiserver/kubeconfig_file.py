@@ -1,7 +1,7 @@
 """Parser for kubeconfig files: the cluster and the user of a context, and the files that they name.
 
 Path: kubeconfig.py checks for missing parts and reads what needs no plugin; kubeconfig_process.py reads the rest.
-Rule 1: relative paths in a kubeconfig start at its folder.
+Rule 1: paths in a kubeconfig are relative to its folder.
 Rule 2: messages name the file and the entry, never a value of a user entry, which may be a secret.
 Source: Kubernetes docs, "Organizing Cluster Access Using kubeconfig Files"; client-go tools/clientcmd/api/v1/types.go.
 """
@@ -22,7 +22,7 @@ Entry = dict[str, Any]
 # The keys of clusters and users whose values are paths.
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
-# What obtains credentials from a kubeconfig, and what to do where it was left out.
+# The package that obtains credentials from a kubeconfig, and what to do if it is not installed.
 PACKAGE: Final = "kubernetes_asyncio"
 INSTALL: Final = (
     f'install it ("pip install {PACKAGE}"), or build the image with "--build-arg KUBECONFIG=yes"'

@@ -5,8 +5,8 @@ Rule 1: kubernetes_asyncio handles tokens, exec plugins and OIDC.  Its configura
         the models of the API would take seconds and 70 to 90 MB.
 Rule 2: certificates and paths are passed on unchanged, so that kubernetes_asyncio writes no files.  For an exec plugin
         that returns a certificate it needs a folder: one in memory if possible.
-Rule 3: secrets enter through stdin and leave through stdout as fields of their own, nowhere else; errors of the package
-        may quote what a plugin has printed, so secrets are removed from them.
+Rule 3: secrets enter through stdin and leave through stdout in separate fields only; errors of the package may quote a
+        plugin's output, so secrets are removed from them.
 Source: kubernetes_asyncio config/kube_config.py; Kubernetes docs, "Client authentication" (v1).
 """
 

@@ -1,7 +1,7 @@
-"""The media types of what the API server sends: which are asked for, and which one a response has.
+"""The media types of responses: the Accept header of a request, and the type of a response.
 
-Path: reflector.py and sources/ahead.py ask with accepted() -> client.py; the Content-Type of the response decides.
-Rule: protobuf is asked for only where compiled code reads it: msgspec reads JSON faster than Python reads protobuf.
+Path: reflector.py and sources/ahead.py send accepted() -> client.py; the Content-Type of the response decides.
+Rule: protobuf is requested only if compiled code reads it: msgspec reads JSON faster than Python reads protobuf.
 Source: Kubernetes API concepts, "Alternate representations of resources"; docs/decisions/0030.
 """
 
@@ -16,7 +16,7 @@ PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
 
 def accepted(resource: Resource, *, is_compiled: bool) -> str:
-    """The Accept header of requests for a resource; `is_compiled`: whether there is compiled code to read protobuf."""
+    """The Accept header of requests for a resource; `is_compiled`: whether compiled code reads protobuf."""
     return f"{PROTOBUF}, {JSON}" if is_compiled and not resource.is_custom else JSON
 
 

@@ -1,9 +1,10 @@
-"""What is put in the way of requests to the API server on purpose: a network that is away, a missing permission.
+"""Deliberate failures of requests to the API server: an unreachable network, a missing permission.
 
-Path: rules of `fault` put obstacles here, from any thread; client.py asks before each request, and cuts what is open.
-Rule 1: all after the request is as with a real outage: errors, pauses, metrics, what is served meanwhile.
-Rule 2: every message says that it is on purpose, and by which rule.
-Rule 3: without an obstacle a request pays one look at a tuple, and a chunk of a response nothing.
+Path: rules of `fault` put obstacles here, from any thread -> client.py checks them before each request, and ends open
+responses.
+Rule 1: everything after the request is as in a real outage: errors, pauses, metrics, what is served in the meantime.
+Rule 2: every message says that the failure is deliberate, and names the rule.
+Rule 3: without an obstacle, a request costs one check of a tuple, and a chunk of a response nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Cut = Callable[[Callable[[str], bool], OSError], None]
 
 
 class Obstacle(Protocol):
-    """Something in the way; `status` is that of the refusal, 0 for a server that cannot be reached."""
+    """A deliberate failure; `status` is the status of the refusal, 0 for an unreachable server."""
 
     @property
     def status(self) -> int:
@@ -28,20 +29,20 @@ class Obstacle(Protocol):
 
     @property
     def by(self) -> str:
-        """Who did it, as the end of a sentence."""
+        """The cause, as the end of a sentence."""
 
     def stops(self, resource: str, request: str) -> bool:
-        """Whether it stops a request, a `list` or a `watch`; asked once for each."""
+        """Whether it stops a request, a `list` or a `watch`; called once for each request."""
 
     def cuts(self, resource: str) -> bool:
-        """Whether a response about a resource that is open now is to end; asked once for each."""
+        """Whether it ends an open response about a resource; called once for each response."""
 
     def next_change(self) -> float | None:
-        """In how many seconds cuts() may change; None for never."""
+        """The seconds until cuts() may change; None for never."""
 
 
 class Obstacles:
-    """The obstacles before one API server."""
+    """The obstacles of one API server."""
 
     def __init__(self) -> None:
         self.all: tuple[Obstacle, ...] = ()
@@ -51,35 +52,35 @@ class Obstacles:
         self._timer: asyncio.TimerHandle | None = None
 
     def put(self, holder: object, obstacles: Sequence[Obstacle]) -> None:
-        """Have these in place of those that the same part of the program has put before; from any thread."""
+        """Replace the obstacles that the same holder has put before; callable from any thread."""
         others = {key: each for key, each in self._by_holder.items() if key != id(holder)}
         self._by_holder = {**others, id(holder): tuple(obstacles)} if obstacles else others
         self.all = tuple(each for found in self._by_holder.values() for each in found)
-        loop = self._loop  # which another thread may end
+        loop = self._loop  # another thread may end it
         if loop is not None:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._look)
 
     def open(self, cut: Cut) -> None:
-        """Begin to cut what is open, on the running loop: `cut` gets a condition about paths, and an error."""
+        """Begin to cut open responses, on the running loop: `cut` gets a condition about paths, and an error."""
         self._loop, self._cut = asyncio.get_running_loop(), cut
         self._look()
 
     def close(self) -> None:
-        """End that."""
+        """Stop cutting."""
         if self._timer is not None:
             self._timer.cancel()
         self._loop = self._cut = self._timer = None
 
     def find(self, path: str, query: Mapping[str, str]) -> Obstacle | None:
-        """The one that stops a request, None if none does."""
+        """The obstacle that stops a request, None if none does."""
         for each in self.all:
             if each.stops(_resource(path), "watch" if "watch" in query else "list"):
                 return each
         return None
 
     def _look(self) -> None:
-        """Cut what is open, now and whenever that changes."""
+        """Cut open responses, now and whenever cuts() may change."""
         if self._cut is None or self._loop is None:
             return
         for each in self.all:
@@ -91,17 +92,17 @@ class Obstacles:
 
 
 def away(obstacle: Obstacle) -> OSError:
-    """The error of a connection that cannot be made."""
+    """The error of a failed connection attempt."""
     return OSError(errno.ENETUNREACH, f"the network is unreachable, {obstacle.by}")
 
 
 def lost(obstacle: Obstacle) -> OSError:
-    """The error of a response that is cut."""
+    """The error of a response that was cut."""
     return ConnectionResetError(errno.ECONNRESET, f"the connection was lost, {obstacle.by}")
 
 
 class Refusal:
-    """The response to a request that an obstacle refuses, as an API server would."""
+    """The response by which an obstacle refuses a request, like that of an API server."""
 
     headers: Mapping[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""What the API server sends as protobuf: compiled code reads it, and gives the events that its JSON would give.
+"""Protobuf responses of the API server: compiled code reads them, with the same events as from JSON.
 
 Path: client.py (bytes) -> here, native/src/watch.rs -> reflector.py.
 Rule: a Service or an EndpointSlice stays as it was read until something needs the whole object (read_object.py).
@@ -31,7 +31,7 @@ class ProtobufEvents:
         self._frames = WatchFrames(resource.kind, limit)
 
     def feed(self, data: bytes) -> Iterator[Event]:
-        """Add bytes; yield the completed events, and raise MalformedEvent after them if the next one is none."""
+        """Add bytes; yield the completed events, then raise MalformedEvent if the next frame is not an event."""
         events, fault = self._frames.feed(data)
         self.skipped += self._frames.take_skipped()
         for each in events:
@@ -41,7 +41,7 @@ class ProtobufEvents:
 
 
 class ProtobufPage(NamedTuple):
-    """A page of a list: the events of its objects, and the rest as in Page."""
+    """A page of a list: the events of its objects, and the other fields as in Page."""
 
     events: Iterator[Event]
     resource_version: str
@@ -59,7 +59,7 @@ def read_protobuf_page(body: bytes, resource: Resource) -> ProtobufPage:
 
 
 def status_text(body: bytes) -> str:
-    """The JSON of a Status; "" for what is none."""
+    """The JSON of a Status; "" for other bodies."""
     try:
         return "" if read_status is None else read_status(body).decode()
     except ValueError:

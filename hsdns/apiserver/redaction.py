@@ -1,8 +1,8 @@
-"""Removes credentials from text that comes from a server, a proxy or a plugin, before it gets into a message.
+"""Removes credentials from the text of a server, a proxy or a plugin before it gets into a message.
 
-Path: client.py, kubeconfig_process.py and sources/api_server.py hand in what they are about to report.
-Rule 1: what is known to be secret is removed, also where only its beginning is left; so is what looks like a secret:
-        a server may echo one that a proxy has added, and a plugin prints one that this process has never seen.
+Path: client.py, kubeconfig_process.py and sources/api_server.py pass the text that they are about to report -> here.
+Rule: known secrets are removed, even if only their beginning is left, and so is text that looks like a secret: a server
+      may echo one that a proxy added, and a plugin may print one that this process has never seen.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from typing import Final
 
 HIDDEN: Final = "[hidden]"
-MAX_SECRETS: Final = 16  # a token is renewed about once an hour, and two may be in use meanwhile
+MAX_SECRETS: Final = 16  # a token is renewed about once an hour, and two may be in use then
 _BEGINNING: Final = 8  # characters of a longer secret that suffice to recognise it
 _TOKEN: Final = r"[\w.~+/=%-]"  # as in RFC 6750 section 2.1, and as in a URL
 _LOOKS_SECRET: Final = re.compile(
-    # After the scheme of an Authorization header, if it is no word of English.
+    # After the scheme of an Authorization header, if it is not an English word.
     rf"(?i:\b(?:bearer|basic|negotiate)\b[\s:\"']+)(?=[A-Za-z.~+/=%-]*[\d_]|{_TOKEN}{{20}})(?P<credential>{_TOKEN}{{4,}})"
     # A field of JSON, such as the output of an exec plugin or an OIDC provider.
     r"|\\?[\"'](?i:(?:\w+[_-])?token|\w*password|client[_-]?secret|client-?key-?data)\\?[\"']\s*:\s*"
@@ -38,7 +38,7 @@ class Redaction:
             self.remember(secret)
 
     def remember(self, secret: str) -> None:
-        """Learn a secret; the words before it in the value of a header, such as Bearer, are none."""
+        """Add a secret; the words before it in the value of a header, such as Bearer, are not secret."""
         word = secret.split()[-1] if secret.strip() else ""
         if len(word) < 3 or word in self._known:
             return
@@ -58,7 +58,7 @@ class Redaction:
 
 
 def _hide(found: re.Match[str]) -> str:
-    """Replace the group that was found."""
+    """Replace the matched group."""
     start, end = found.span(str(found.lastgroup))
     whole, at = found.string, found.start()
     return whole[at:start] + HIDDEN + whole[end : found.end()]

@@ -2,24 +2,21 @@
 
 Path: watcher.py (sends its requests, feeds it the responses) -> Reflector -> deliver -> Store.apply.
 
-Invariants, for one scope (one resource, in all namespaces or in one):
-Rule 1  After finitely many responses without an error, the objects delivered and not deleted are those of the server.
-Rule 2  Every delivered object was sent by the server, and none is older than one delivered before it: initial states
-        are requested without a resourceVersion, which the server answers from its most recent state.
-Rule 3  `version`, at which a watch resumes, comes from the events and bookmarks of a watch, or from the end of an
-        initial state; the versions of the objects within an initial state say nothing about the other objects.
-Rule 4  Missed deletions are found only at the end of an initial state: known objects that it did not contain are
-        deleted.  Nothing is deleted before, so an outage makes no name disappear.
-Rule 5  An initial state is streamed (a watch with sendInitialEvents); it is listed in pages if the server does not
-        support streaming, or if the last stream failed.
-Rule 6  A watch that ends is resumed at `version`.  An initial state is requested again only if that history is gone
-        (410, or a version unknown to the server) or if responses are repeatedly invalid; the known state is served
-        meanwhile.  An unreachable server is no reason, so its return causes no lists.
-Rule 7  Invalid input has limited effect: for a malformed object the previous one is still served, an incomplete line is
-        ignored, a line that is no event ends the connection.
-Rule 8  resourceVersions are opaque: neither compared nor computed with.
-Rule 9  deliver() is also called without events when an initial state without objects is complete.
-No socket, no clock: times are passed in monotonic seconds.
+Invariants, for one scope (one resource, in all namespaces or in one): Rule 1  After finitely many responses without an
+error, the objects delivered and not deleted are those of the server.  Rule 2  Every delivered object was sent by the
+server, and none is older than one delivered before it: initial states are requested without a resourceVersion, which
+the server answers from its most recent state.  Rule 3  `version`, at which a watch resumes, comes from the events and
+bookmarks of a watch, or from the end of an initial state; the versions of the objects within an initial state say
+nothing about the other objects.  Rule 4  Missed deletions are found only at the end of an initial state: known objects
+that it did not contain are deleted.  Nothing is deleted before, so an outage makes no name disappear.  Rule 5  An
+initial state is streamed (a watch with sendInitialEvents); it is listed in pages if the server does not support
+streaming, or if the last stream failed.  Rule 6  A watch that ends is resumed at `version`.  An initial state is
+requested again only if that history is gone (410, or a version unknown to the server) or if responses are repeatedly
+invalid; the known state is served meanwhile.  An unreachable server is no reason, so its return causes no lists.  Rule
+7  Invalid input has limited effect: for a malformed object the previous one is still served, an incomplete line is
+ignored, a line that is not an event ends the connection.  Rule 8  resourceVersions are opaque: neither compared nor
+computed with.  Rule 9  deliver() is also called without events when an initial state without objects is complete.  No
+socket, no clock: times are passed in monotonic seconds.
 Source: Kubernetes API concepts; client-go 1.36 tools/cache/reflector.go for numbers.
 """
 
@@ -56,7 +53,7 @@ from hsdns.cluster.read_object import ReadObject, upserted
 PAGE: Final = 500  # objects per page of a list: 3 ms of decoding
 # Octets of such a page: 500 EndpointSlices of the largest size have 25 MB, each with 100 endpoints.
 MAX_PAGE_LEN: Final = 64 * 1024 * 1024
-_FEWER: Final = 8  # a page above the limit is asked for again with so many times fewer objects
+_FEWER: Final = 8  # a page above the limit is requested again with 1/_FEWER of the objects
 WATCH_SECONDS: Final = (300, 600)  # requested lifetime of a watch, as in client-go
 # Bookmarks come about once a minute, so a watch without data for this long is dead.
 WATCH_READ_TIMEOUT: Final = 150.0
@@ -80,7 +77,7 @@ class Purpose(Enum):
 class Request(NamedTuple):
     """A request to send; `read_timeout` is the longest time between two chunks of the response, in seconds.
 
-    `accept` is its Accept header.
+    `accept` is the Accept header.
     """
 
     purpose: Purpose
@@ -169,11 +166,11 @@ class Reflector:
         return self._request(query, STATE_READ_TIMEOUT)
 
     def refuse(self, status: int, text: str, retry_after: float = 0.0) -> None:
-        """Process a response other than 200: the beginning of its body, and its Retry-After in seconds."""
+        """Process a response other than 200; `text` is the beginning of its body, `retry_after` in seconds."""
         found = decode_status(text, status)
         self._retry_after = retry_after
         if status == 406 and self._accept != JSON:
-            self._accept = JSON  # from now on, beginning at once
+            self._accept = JSON  # from now on, starting at once
         elif status in (400, 422) and self._purpose is Purpose.STREAM:
             self._refuses_streams = True
         elif status == 500 and self._purpose is Purpose.STREAM:
@@ -185,7 +182,7 @@ class Reflector:
             self.fail(_refusal(found))
 
     def open(self, now: float, content_type: str = JSON) -> None:
-        """Begin a response with status 200 and a Content-Type."""
+        """Begin a response with status 200 and this Content-Type."""
         self._opened = now
         self._is_alive = self._is_over = False
         self._is_protobuf = is_protobuf(content_type)
@@ -229,7 +226,7 @@ class Reflector:
         return wanted
 
     def close(self, now: float, error: str = "") -> None:
-        """End the response; `error` tells why it is incomplete."""
+        """End the response; `error` says why it is incomplete."""
         if self.failure or self._is_over:
             return
         if self._purpose is Purpose.LIST:
@@ -252,11 +249,11 @@ class Reflector:
         return max(self._backoff.pause(now), self._retry_after)
 
     def begin_anew(self, now: float) -> None:
-        """Let the pauses begin anew: the server was away, and has returned."""
+        """Start the pauses over: the server was away, and has returned."""
         self._backoff.begin_anew(now)
 
     def fail(self, sentence: str, *, invalid: bool = False) -> None:
-        """Process a request without a response, or with one that is `invalid`."""
+        """Process a request without a response, or with an `invalid` one."""
         self.failure = sentence
         self._invalid_responses += invalid
         if self._invalid_responses >= MAX_ERRORS and not self._reason:
@@ -339,7 +336,7 @@ class Reflector:
         self._deliver(batch)
 
     def _reduce_page(self) -> None:
-        """Ask for fewer objects at a time, because a page has too many octets."""
+        """Request fewer objects at a time, because a page has too many octets."""
         self._body = bytearray()
         if self._paged:
             self._page = max(1, self._page // _FEWER)
@@ -358,7 +355,7 @@ class Reflector:
         """End an initial state: delete the known objects that it did not contain."""
         missed = self.known - self._seen
         if self._oversized:
-            missed = set()  # any of them may be the object above the size limit
+            missed = set()  # each may be the object above the size limit
         batch += [self._deletion(key) for key in missed]
         self.known -= missed
         self._seen = set()
@@ -381,7 +378,7 @@ class Reflector:
         self.fail(_refusal(status), invalid=True)
 
     def _expire(self, status: Status) -> None:
-        """Begin anew, because the history or the rest of the list is gone; a list of pages is then read at once."""
+        """Start over, because the history or the rest of the list is gone; a paged list is then read at once."""
         self._paged = not self._following
         self._following = ""
         if self._reason:

@@ -1,8 +1,8 @@
 """Resources and scopes: what is listed and watched, and its paths in the API.
 
-Path: sources/api_server.py chooses scopes -> reflector.py asks for them.
-Rule 1: only services, endpointslices, namespaces and pods are listed and watched; the roles of the stock manifests
-        grant no more.  serviceimports are added by the option `multicluster`.
+Path: sources/api_server.py chooses scopes -> reflector.py requests them.
+Rule: only services, endpointslices, namespaces and pods are listed and watched; the roles of the stock manifests allow
+      no more.  The option `multicluster` adds serviceimports.
 Source: Kubernetes API reference; CoreDNS 1.14.7 plugin/kubernetes/controller.go for the field selector of pods.
 """
 
@@ -16,7 +16,7 @@ from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, Service
 class Resource(NamedTuple):
     """A resource of the API; `fields` is a field selector that every request contains.
 
-    One that is `is_custom` is defined by a CustomResourceDefinition, for which the API server has JSON only.
+    With `is_custom`, a CustomResourceDefinition defines it; the API server sends such resources in JSON only.
     """
 
     kind: str
@@ -74,6 +74,6 @@ class Scope(NamedTuple):
         return {name: text for name, text in selectors.items() if text}
 
     def __str__(self) -> str:
-        """Name it for messages: `endpointslices`, `pods in shop`."""
+        """The scope in messages: `endpointslices`, `pods in shop`."""
         plural = self.resource.plural
         return plural if self.namespace is None else f"{plural} in {self.namespace}"

@@ -1,12 +1,12 @@
-"""Notices at once that an API server is there again which has accepted no connections.
+"""Detects at once that an API server that accepted no connections accepts them again.
 
-Path: watcher.py waits here, where a request has failed because the server is away -> transport.py reaches out.
-Rule 1: while watches pause, one connection is tried every LOOK_EVERY seconds or up to twice as long, by chance, for all
-        of them: to a port that is closed it costs two packets, and nothing of a server that is away.
-Rule 2: only the change from no connection to one ends the pauses.  A server that accepts connections and fails to
-        answer is left alone for the whole pause; so is a proxy, which accepts them in any case.
-Rule 3: the connection serves the first request, so that a return costs the server no connection of its own.
-Source: the pauses beside this are those of client-go (backoff.py), which knows nothing of the kind.
+Path: watcher.py, after a request that failed because the server is away -> here -> transport.py opens connections.
+Rule 1: while watches pause, one connection for all of them is tried at random intervals of LOOK_EVERY to twice
+        LOOK_EVERY seconds.  It costs two packets if the port is closed, and a server that is away nothing.
+Rule 2: only the change from no connection to a connection ends the pauses.  A server that accepts connections but does
+        not answer gets the whole pause; so does a proxy, which always accepts connections.
+Rule 3: the first request uses this connection, so that detecting a return costs no additional one.
+Source: the pauses themselves are those of client-go (backoff.py), which has nothing like this.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from hsdns.apiserver.transport import Unreachable
 
 LOOK_EVERY: Final = 0.5  # seconds
 REACH_TIMEOUT: Final = (
-    2.0  # seconds: the packets to a host that is away are lost, and sent again more and more seldom
+    2.0  # seconds: lost packets to a host that is away are sent again at growing intervals
 )
 
 
 class Returning:
-    """Looks for the return of one server; `reach` opens a connection, or raises Unreachable."""
+    """Waits for the return of one server; `reach` opens a connection, or raises Unreachable."""
 
     def __init__(self, reach: Callable[[], Awaitable[None]], random: Random) -> None:
         self._reach = reach
@@ -35,7 +35,7 @@ class Returning:
         self._looking: asyncio.Task[None] | None = None
 
     async def wait(self) -> None:
-        """Wait until it has returned."""
+        """Wait until the server has returned."""
         self._waiting += 1
         if self._looking is None:
             self._looking = asyncio.create_task(self._look(), name="look for the API server")

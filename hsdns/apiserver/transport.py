@@ -30,7 +30,7 @@ class Response(Protocol):
     def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
         """Yield the body in chunks as they arrive; raise Unreachable if it is incomplete.
 
-        So it is after `read_timeout()` seconds without data; `read_timeout` is called again after each chunk.
+        After `read_timeout()` seconds without data it is incomplete; `read_timeout` is called again after each chunk.
         """
 
     async def text(self, limit: int) -> str:
@@ -41,11 +41,11 @@ class Transport(Protocol):
     """A connection to one API server."""
 
     server: str  # for messages and labels: https://10.96.0.1:443
-    obstacles: Obstacles  # what stops requests on purpose
+    obstacles: Obstacles  # stop requests deliberately
 
     @property
     def redact(self) -> Callable[[str], str]:
-        """Removes credentials from text that contains what the server says."""
+        """A function that removes credentials from text that contains a server's text."""
 
     def get(
         self, path: str, query: Mapping[str, str], accept: str = JSON
@@ -56,10 +56,10 @@ class Transport(Protocol):
         """
 
     async def reach(self) -> None:
-        """Open a connection, for the next request; raise Unreachable, also where a proxy would hide who accepts it."""
+        """Open a connection for the next request; raise Unreachable, also if a proxy would accept it for the server."""
 
     def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
-        """Have an error end the responses to requests for paths that match; each is asked about once."""
+        """End the responses to requests for paths that match with an error; `matches` is called once for each."""
 
     async def close(self) -> None:
         """Close all connections."""

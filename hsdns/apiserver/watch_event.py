@@ -131,7 +131,7 @@ def _list_decoder(kind: type[Any]) -> msgspec.json.Decoder[_List[Any]]:
 
 
 class JsonEvents:
-    """The events of a watch in JSON, one a line; `skipped` counts the lines above the limit."""
+    """The events of a watch in JSON, one per line; `skipped` counts the lines above the limit."""
 
     def __init__(self, resource: Resource) -> None:
         self.skipped = 0
@@ -139,7 +139,7 @@ class JsonEvents:
         self._lines = LineSplitter()
 
     def feed(self, data: bytes) -> Iterator[Event]:
-        """Add bytes; yield the completed events, and raise MalformedEvent at the first line that is none."""
+        """Add bytes; yield the completed events; raise MalformedEvent at the first line that is not an event."""
         lines = self._lines.feed(data)
         self.skipped += self._lines.skipped
         self._lines.skipped = 0
@@ -219,7 +219,7 @@ def _decode_malformed_page(body: bytes, resource: Resource) -> Page:
 
 
 def decode_status(text: str, code: int) -> Status:
-    """Decode the body of a refusal; if it is no Status (a proxy's HTML page), make one of its first words."""
+    """Decode the body of a refusal; if it is not a Status (a proxy's HTML page), make one from its first words."""
     try:
         status = msgspec.json.decode(text, type=Status)
     except _FAULTS:

@@ -2,7 +2,7 @@
 
 Path: sources/api_server.py runs one for each scope; transport.py carries the requests.
 Rule 1: the loop ends only when cancelled, or when `gives_up` returns True.
-Rule 2: a server that is away is asked again as soon as it accepts connections (returning.py); the pauses begin anew.
+Rule 2: a server that is away gets a request as soon as it accepts connections (returning.py); the pauses start over.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Watcher:
         contact.opened(scope)
         error = ""
         was_synced = is_established = False
-        # An idle watch sends nothing for a minute; that it lasts is sufficient.
+        # An idle watch sends nothing for a minute, so its duration is sufficient.
         later = asyncio.get_running_loop().call_later(ESTABLISHED_AFTER, contact.established, scope)
         try:
             async for chunk in response.chunks(lambda: reflector.read_timeout):

@@ -1,11 +1,10 @@
 """Ends a run at a limit with `:abort`, as soon as it is known to be broken.
 
-Path: run.py asks once in a while -> here; the sentence becomes what ended the run.
-Rule 1: a number never falls, so it ends a run as soon as it is above its limit.
-Rule 2: a percentile or a share is that of the last WINDOW seconds whose queries are all answered or lost, so nothing is
-        ended before there are so many: what a server does in its first second is not what it does.
-Rule 3: what cannot be told, because the generator was the limit, ends nothing.
-No clock.
+Path: run.py calls it regularly -> here; the sentence becomes the reason for the end of the run.
+Rule 1: a count never falls, so it ends a run as soon as it is above its limit.
+Rule 2: a percentile or a share is that of the last WINDOW seconds whose queries are all answered or lost.  No run ends
+        before there are WINDOW such seconds: the first second of a server is not representative.
+Rule 3: a figure that cannot be stated, because the generator was the limit, ends no run.  No clock.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ WINDOW: Final = 5  # seconds
 
 
 class AbortWatch:
-    """Looks at results in which a query is lost after `timeout` seconds."""
+    """Checks results against the limits; a query is lost after `timeout` seconds."""
 
     def __init__(self, limits: Sequence[Limit], timeout: float) -> None:
         self._limits = [limit for limit in limits if limit.aborts]
@@ -30,7 +29,7 @@ class AbortWatch:
         self._seen = 0
 
     def see(self, results: Results, seconds: float) -> str:
-        """Look, so many seconds after the begin, at most once a second; return why the run is to end, or ""."""
+        """Check `seconds` after the begin, at most once a second; return why the run must end, or ""."""
         now = int(seconds)
         if not self._limits or now == self._seen:
             return ""

@@ -1,7 +1,7 @@
-"""A Kubernetes API with a made-up cluster, for the DNS server under test to watch.
+"""A Kubernetes API with a simulated cluster, which the DNS server under test watches.
 
 Path: the server under test -> here (aiohttp) -> api_history.py; churn.py calls changed() after each change.
-Rule: it only lists and watches, without access control, and listens where its user says.
+Rule: it serves only list and watch, without access control, on the given address.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _EXPIRED = {
 
 
 class ClusterApi:
-    """The API on an address; to be started and stopped in the loop that changes the history."""
+    """The API on an address; start and stop it on the event loop that changes the history."""
 
     def __init__(self, history: ApiHistory, host: str, port: int) -> None:
         self.history = history
-        self.watches = 0  # that are open
+        self.watches = 0  # open ones
         self._host, self._port = host, port
         self._changed = asyncio.Event()
         self._runner: web.AppRunner | None = None
 
     @property
     def url(self) -> str:
-        """What `endpoint` in a Corefile takes."""
+        """The URL for `endpoint` in a Corefile."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}"
 
@@ -63,7 +63,7 @@ class ClusterApi:
             await self._runner.cleanup()
 
     def changed(self) -> None:
-        """Let the watches see what has been put into the history."""
+        """Let the watches send what has been added to the history."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -94,11 +94,11 @@ class ClusterApi:
                 else:
                     await changed.wait()
                 lines = history.since(kind, version)
-                if lines is None:  # the client reads too slowly: it is to list again
+                if lines is None:  # the client reads too slowly: it must list again
                     break
                 version = history.version
         except ConnectionError:
-            pass  # the client has gone
+            pass  # the client has closed the connection
         finally:
             self.watches -= 1
         return answer

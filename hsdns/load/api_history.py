@@ -1,8 +1,8 @@
-"""The objects of a made-up cluster as the Kubernetes API shows them: lists, and watches from any version on.
+"""The objects of a simulated cluster as the Kubernetes API serves them: lists, and watches from a version on.
 
-Path: churn.py puts objects in -> here -> api.py answers requests with the octets.
-Rule 1: one resourceVersion for all kinds: the number of the change.  An object is encoded once, for all watches.
-Rule 2: a watch from a version that is not remembered is told so (410), and lists again.
+Path: churn.py adds objects -> here -> api.py answers requests with the octets.
+Rule 1: the resourceVersion of all kinds is the number of the change.  An object is encoded once for all watches.
+Rule 2: a watch from a version that is no longer stored gets a 410, and its client lists again.
 Source: Kubernetes API concepts, "Efficient detection of changes" and "Streaming lists".
 """
 
@@ -16,8 +16,8 @@ import msgspec
 
 from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Pod, Service
 
-HISTORY: Final = 20_000  # changes that are remembered
-# Path, kind and API version of what a DNS server asks for.
+HISTORY: Final = 20_000  # changes that are stored
+# Path, kind and API version of what a DNS server requests.
 KINDS: Final[dict[type[Object], tuple[str, str, str]]] = {
     Namespace: ("/api/v1/namespaces", "Namespace", "v1"),
     Service: ("/api/v1/services", "Service", "v1"),
@@ -51,7 +51,7 @@ class ApiHistory:
         self._note(b"DELETED", found)
 
     def _note(self, event: bytes, found: Object) -> bytes:
-        """Remember a change; return the object with its version."""
+        """Store a change; return the object with its version."""
         kind = type(found)
         self.version += 1
         meta = found.metadata
@@ -93,7 +93,7 @@ class ApiHistory:
         yield b'{"type":"BOOKMARK","object":%b}\n' % msgspec.json.encode(bookmark)
 
     def since(self, kind: type[Object], version: int) -> list[bytes] | None:
-        """The lines of the changes of a kind after a version; None if they are not all remembered."""
+        """The lines of the changes of a kind after a version; None if some of them are no longer stored."""
         changes = self._changes
         if version < self.version and (not changes or changes[0][0] > version + 1):
             return None

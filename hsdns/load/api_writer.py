@@ -1,8 +1,8 @@
-"""Requests that write to an API server, with the access that the cluster is watched with.
+"""Sends requests that write to an API server, with the access of the watches.
 
 Path: namespace.py -> here -> aiohttp; the access is that of the kubernetes block (sources/api_access.py).
-Rule 1: redirects are not followed, and no credential is in what is told.
-Rule 2: what cannot be reached is a LoadError; what is refused is told by its status.
+Rule 1: redirects are not followed, and messages contain no credentials.
+Rule 2: an unreachable server is a LoadError; a refusal is returned as its status.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FAULTS: Final = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 class ApiWriter:
-    """Writes to one API server; to be closed."""
+    """Writes to one API server; call close() at the end."""
 
     def __init__(self, source: AccessSource) -> None:
         self._source = source

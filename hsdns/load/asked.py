@@ -1,4 +1,4 @@
-"""A query on its way over connections, and what a connection makes of it.
+"""A query that is sent over connections, and its result from a connection.
 
 Path: stream_sender.py makes it -> pool.py, session.py.
 """
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from hsdns.load.connection import Connection
 
-TRIES: Final = 3  # connections that may end under a query
+TRIES: Final = 3  # connections that may end while a query waits
 
 
 class Asked:
-    """A query: its octets without the ID, the number of its question, when it was due and when it was taken up.
+    """A query: its octets without the ID, the number of its question, when it was due and when it was taken.
 
-    Times are nanoseconds.  `connection` has it, under `key` once it is sent (-1: not yet); `is_over` once it was
-    answered or given up.
+    Times are nanoseconds.  `connection` is where it waits, under `key` once it is sent (-1: not yet); `is_over` once it
+    was answered or given up.
     """
 
     __slots__ = (
@@ -36,9 +36,9 @@ class Asked:
 
 
 class Heard(NamedTuple):
-    """What a connection says about a query: its reply with any ID, or none for the reason `why`.
+    """The result of a query on a connection: its reply with any ID, or none for the reason `why`.
 
-    `asked` None: a reply that no query waits for.  `why` "": the server has not looked at the query.
+    `asked` None: a reply that no query waits for.  `why` "": the server has not processed the query.
     """
 
     asked: Asked | None

@@ -1,7 +1,7 @@
 """Plots with a line for each server.
 
 Path: page.py, for a page with several servers -> here -> plots.py, svg.py.
-Rule: a line is told by its colour and by its dashes, which also print and those who see few colours can tell apart.
+Rule: lines differ in colour and in dashes, so that they differ in print and for colour-blind readers too.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from hsdns.load.plots import (
 )
 from hsdns.load.report import ServerReport
 
-LINES: Final = 6  # that look different
+LINES: Final = 6  # with different styles
 
 
 def style(number: int) -> str:
-    """The classes of the line of a server, by its place."""
+    """The CSS classes of the line of a server, by its number."""
     return f"server s{number % LINES}"
 
 
 def slowest(servers: Sequence[ServerReport]) -> str:
-    """The latency that the slowest share of the queries exceeded; "" if nothing was answered."""
+    """A plot of the latency exceeded by the slowest share of the queries; "" if nothing was answered."""
     points = [slowest_points(whole_latency(each), each.counts.lost) for each in servers]
     if not any(points):
         return ""
@@ -61,7 +61,7 @@ def slowest(servers: Sequence[ServerReport]) -> str:
 
 
 def ages(beside: Sequence[Columns]) -> str:
-    """The age of the stalest answer of each server over time; "" if none was stale."""
+    """A plot of the age of each server's stalest answer over time; "" if none was stale."""
     found = [each.worst_age_ms for columns in beside for each in columns if each.worst_age_ms]
     if not found:
         return ""

@@ -1,9 +1,8 @@
 """Reads captures of packets: pcap and pcapng, as tcpdump and Wireshark write them.
 
-Path: replay.py -> here -> datagram.py has what is in a packet.
-Rule 1: nothing is guessed.  What is broken ends the packets with Damaged, which says at which one; those before it were
-        given.
-Rule 2: a file is read as it is needed, whatever its length; what it says of lengths is believed up to MOST octets.
+Path: replay.py -> here -> datagram.py parses a packet.
+Rule 1: nothing is guessed.  After the intact packets, damage raises Damaged with the number of the packet.
+Rule 2: a file of any length is read as it is needed; lengths in it may be up to MOST octets.
 Source: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 """
 
@@ -26,7 +25,7 @@ _END_OPTION, _RESOLUTION, _OFFSET = 0, 9, 14
 class Captured(NamedTuple):
     """A packet: its number from 1, nanoseconds of the wall clock, the link type, and its octets.
 
-    `is_whole` is False if the capture has cut it.
+    `is_whole` is False if the capture truncated it.
     """
 
     number: int
@@ -42,12 +41,12 @@ class Damaged(Exception):
 
 class _Interface(NamedTuple):
     link: int
-    units: int  # of a second
+    units: int  # per second
     offset: int  # seconds
 
 
 def is_capture(begin: bytes) -> bool:
-    """Whether a file that begins so, with four octets at least, is a capture."""
+    """Whether a file that begins with these octets, at least four, is a capture."""
     if begin[:4] == _SECTION:
         return True
     magics = (int.from_bytes(begin[:4], "little"), int.from_bytes(begin[:4], "big"))
@@ -136,7 +135,7 @@ class _Blocks:
         return self._rest(self._kind(length), 8)
 
     def _rest(self, length: int, read: int) -> bytes:
-        """What is left of a block of so many octets, without the length at its end."""
+        """The rest of a block of `length` octets, without the length at its end."""
         if length % 4 or not read + 4 <= length <= MOST:
             raise self._damaged(f"has a block of {length} octets")
         found = self._file.read(length - read)

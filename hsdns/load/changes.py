@@ -1,10 +1,10 @@
-"""Which change of a cluster comes next: endpoints that scale, roll out, flip readiness, are killed and are renumbered.
+"""Makes the changes of a cluster: endpoints scale, roll out, change readiness, are killed and get new addresses.
 
-Path: churn.py takes one change after another -> here; objects come from synthetic_cluster.py or namespace.py.
-Rule 1: the seed says everything: the same slices, kinds and seed give the same changes.
+Path: churn.py calls it for each change -> here; objects come from synthetic_cluster.py or namespace.py.
+Rule 1: the same slices, kinds and seed give the same changes.
 Rule 2: a change replaces one EndpointSlice by another that differs in one endpoint, as an endpoint controller would
-        write it; addresses are used by one endpoint at a time, and again only after all others.
-Rule 3: a change that a slice cannot have becomes the next kind that it can: an empty one can only grow.
+        write it.  Only one endpoint has an address at a time, and an address is reused only after all others.
+Rule 3: a change that is impossible for a slice becomes the next kind that is possible: an empty one can only grow.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hsdns.cluster.objects import Endpoint, EndpointConditions, EndpointSlice
 from hsdns.load.errors import LoadError
 from hsdns.load.shares import read_shares
 
-SCALE: Final = "scale"  # an endpoint more or less, up to twice of what there was, and down to none
+SCALE: Final = "scale"  # one endpoint more or less, between none and twice the initial number
 ROLLOUT: Final = (
-    "rollout"  # the endpoints of a slice get new addresses, one after the other, a change each
+    "rollout"  # the endpoints of a slice get new addresses one by one, with a change each
 )
-READY: Final = "ready"  # an endpoint becomes ready, or is not any more
+READY: Final = "ready"  # an endpoint becomes ready or not ready
 KILL: Final = (
-    "kill"  # an endpoint is gone; the next kill brings back one that is gone, with another address
+    "kill"  # an endpoint is removed; the next kill restores a removed one with another address
 )
 RENUMBER: Final = "renumber"  # an endpoint gets another address
 KINDS: Final = (SCALE, ROLLOUT, READY, KILL, RENUMBER)
@@ -36,13 +36,13 @@ _NOT_READY: Final = EndpointConditions(ready=False, serving=False, terminating=F
 
 
 def read_kinds(text: str) -> dict[str, int]:
-    """Read -churn-kinds: `KIND=SHARE` with commas; raise LoadError.  Shares are parts of their sum."""
+    """Read -churn-kinds: `KIND=SHARE`, separated by commas; raise LoadError.  Shares are relative to their sum."""
     nothing = ", so nothing would change"
     return read_shares(text, KINDS, "churn-kinds", "kind of change", example=2, nothing=nothing)
 
 
 class Changes:
-    """Changes of some slices, which have endpoints; `addresses` are those that no endpoint has."""
+    """Changes of slices that have endpoints; `addresses` are those that no endpoint has."""
 
     def __init__(
         self,
@@ -58,21 +58,21 @@ class Changes:
         self._kinds, self._shares = list(kinds), list(kinds.values())
         self._random = Random(seed)
         self._free = deque(addresses)
-        self._gone: deque[tuple[int, Endpoint]] = deque()  # slices, and endpoints that were killed
+        self._gone: deque[tuple[int, Endpoint]] = deque()  # slices, and killed endpoints
         self._rolling: deque[tuple[int, str]] = (
             deque()
-        )  # slices, and addresses that are to be replaced
+        )  # slices, and the addresses in them that are still to be replaced
         self._spare: dict[
             int, list[Endpoint]
-        ] = {}  # by slice, endpoints that scaling has taken away
+        ] = {}  # by slice, the endpoints that scaling has removed and may add again
         self._added = 0
 
     def next(self) -> EndpointSlice:
-        """Make the next change; return the slice as it is now."""
+        """Make the next change; return the new slice."""
         (kind,) = self._random.choices(self._kinds, self._shares)
         make: Callable[[], int | None] = getattr(self, f"_{kind}")
         at = make()
-        while at is None:  # that kind had nothing to change: another slice will do
+        while at is None:  # this slice had nothing to change: try another
             at = self._scale()
         return self.slices[at]
 
@@ -133,7 +133,7 @@ class Changes:
         return None if found is None else self._replace(*found)
 
     def _one(self) -> tuple[int, int] | None:
-        """An endpoint of a slice; None if the slice has none."""
+        """The indexes of a slice and one of its endpoints; None if the slice has none."""
         at = self._random.randrange(len(self.slices))
         count = len(self.slices[at].endpoints or ())
         return (at, self._random.randrange(count)) if count else None
@@ -152,7 +152,7 @@ class Changes:
         return self._put(at, endpoints)
 
     def _another(self, at: int, endpoints: list[Endpoint]) -> Endpoint:
-        """An endpoint more: one that scaling took away, or one that is new."""
+        """An additional endpoint: one that scaling removed, or a new one."""
         address = self._free.popleft()
         spare = self._spare.get(at)
         if spare:

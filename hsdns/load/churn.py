@@ -1,9 +1,9 @@
-"""Changes of a made-up cluster at a rate, in the API that the servers under test watch and in the truth at once.
+"""Changes a simulated cluster at a rate, in the API that the servers under test watch and in truth.py's store.
 
 Path: cli/load.py (-churn, -api) -> here, with the changes of changes.py -> the truth's own store, then api.py.
-Rule 1: what is changed and how, the seed says; a change is written when it is due, and late ones at once.
-Rule 2: the truth has a change before any server can see it: there is one clock, and no answer is early.
-Rule 3: a change counts as written when the API has it, which is after the truth has it.
+Rule 1: the seed determines the changes; a change is written when it is due, late ones at once.
+Rule 2: truth.py has a change before any server can see it: there is one clock, and no answer is early.
+Rule 3: a change counts as written when the API has it, which is after truth.py has it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from hsdns.load.api_history import ApiHistory
 from hsdns.load.changes import Changes
 from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
 
-TICK: Final = 0.002  # seconds between two batches of changes at least
+TICK: Final = 0.002  # minimum seconds between two batches of changes
 Written = Callable[[str, float], None]
 
 
 class Pace:
-    """When changes are due: `rate` a second since it was made; `clock` is monotonic seconds."""
+    """When changes are due: `rate` per second since its creation; `clock` gives monotonic seconds."""
 
     def __init__(self, rate: float, clock: Callable[[], float]) -> None:
         self._rate = rate
@@ -35,7 +35,7 @@ class Pace:
         self.made = 0
 
     def due(self) -> int:
-        """How many changes are to be made now; they count as made."""
+        """The number of changes due now; they then count as made."""
         count = max(0, int((self._clock() - self._begin) * self._rate) - self.made)
         self.made += count
         return count
@@ -46,9 +46,9 @@ class Pace:
 
 
 class Churn:
-    """A cluster of a shape; `deliver` takes events for the truth, which has the same cluster already.
+    """A cluster of a shape; `deliver` takes events for truth.py, which already has the same cluster.
 
-    `written` is told the resourceVersion of each change, and when it was written.
+    `written` takes the resourceVersion of each change, and when it was written.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class Churn:
                 self._slices.append(found)
 
     def change(self) -> str:
-        """Make one change; return its resourceVersion; raise LoadError if there is nothing to change."""
+        """Make one change and return its resourceVersion; raise LoadError if there is nothing to change."""
         found = self._made().next()
-        # The store takes an object of the version that it has for the same one.
+        # The store ignores an object with the version that it already has.
         version = str(self.history.version + 1)
         changed = structs.replace(
             found, metadata=structs.replace(found.metadata, resource_version=version)
@@ -93,7 +93,7 @@ class Churn:
 
     async def run(self, api: ClusterApi, rate: float) -> None:
         """Make changes until cancelled."""
-        self._made()  # which takes a while, before the first change is due
+        self._made()  # takes a while, so before the first change is due
         pace = Pace(rate, self._clock)
         while True:
             await asyncio.sleep(pace.left())

@@ -1,10 +1,10 @@
 """Questions about the names that a cluster has, by kind.
 
 Path: cli/load.py reads -mix and -zipf, truth.py the cluster -> here -> questions.py.
-Rule 1: names are those that the cluster's zones answer (cluster/answer_set.py), as they are when the test begins.
-Rule 2: a kind gets its share of all queries, whatever the number of its names; within it, names are drawn alike or by
-        Zipf's law, in an order that depends on the seed alone.
-Rule 3: a kind that the cluster has no names of leaves its share to the others, unless -mix asked for it.
+Rule 1: names are those that the cluster's zones answer when the test begins (cluster/answer_set.py).
+Rule 2: a kind gets its share of all queries, regardless of its number of names.  Within a kind, names are drawn
+        uniformly or by Zipf's law, in an order that depends only on the seed.
+Rule 3: a kind without names in the cluster leaves its share to the others, unless -mix contains it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from hsdns.load.shares import read_shares
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 
-# What each kind of name is for, and its share of all queries without -mix.
+# The kinds of names, and their shares of all queries without -mix.
 KINDS: Final[Mapping[str, int]] = {
     "service": 40,  # a Service with a cluster IP
     "headless": 20,  # a headless Service
     "srv": 10,  # the ports of a Service
     "endpoint": 10,  # one endpoint of a Service
-    "pod": 0,  # a pod by its address; only where the Corefile has `pods`
+    "pod": 0,  # a pod by its address; only if the Corefile has `pods`
     "reverse": 10,  # an address
     ABSENT: 10,  # a Service that does not exist
 }
@@ -38,7 +38,7 @@ MOST: Final = 200_000  # names of each kind
 _ABSENT_NAMES: Final = 4  # in each namespace
 
 
-# The same for what pods look up: names of addresses, and names outside of the cluster, if there are any.
+# The same for lookups of pods: names with addresses, and names outside the cluster, if there are any.
 POD_KINDS: Final[Mapping[str, int]] = {
     "service": 50,
     "headless": 20,
@@ -49,7 +49,7 @@ POD_KINDS: Final[Mapping[str, int]] = {
 
 
 def read_mix(text: str, known: Mapping[str, int] = KINDS) -> dict[str, int]:
-    """Read -mix: `KIND=SHARE` with commas; raise LoadError.  Shares are parts of their sum."""
+    """Read -mix: `KIND=SHARE`, separated by commas; raise LoadError.  Shares are relative to their sum."""
     unknown = f" that resolvers look addresses up of; there are {', '.join(known)}"
     return read_shares(
         text,
@@ -64,7 +64,7 @@ def read_mix(text: str, known: Mapping[str, int] = KINDS) -> dict[str, int]:
 def cluster_questions(
     answer_sets: Sequence[AnswerSet], mix: Mapping[str, int] | None, exponent: float, seed: int
 ) -> Questions:
-    """Questions about the names of some kubernetes blocks; raise LoadError.  `mix` None: that of KINDS."""
+    """Questions about the names of kubernetes blocks; raise LoadError.  `mix` None: the shares of KINDS."""
     by_kind: dict[str, list[Question]] = {kind: [] for kind in KINDS}
     for answer_set in answer_sets:
         for question in _questions(answer_set):
@@ -81,9 +81,9 @@ def cluster_targets(
     exponent: float,
     seed: int,
 ) -> tuple[Name, list[Target], list[float]]:
-    """The domain of a cluster, the names that its pods look up, and how often each; raise LoadError.
+    """The domain of a cluster, the names that its pods look up, and their weights; raise LoadError.
 
-    `mix` None: that of POD_KINDS.  `external` are names outside.
+    `mix` None: the shares of POD_KINDS.  `external` are names outside the cluster.
     """
     zones = [each for each in answer_set.forward_zones if not answer_set.lookup.is_multicluster(each)]  # fmt: skip
     if not zones:
@@ -112,7 +112,7 @@ def _weighted(
     exponent: float,
     seed: int,
 ) -> tuple[list[T], list[float]]:
-    """What of each kind is asked, and how often; raise LoadError."""
+    """The items of all kinds, and their weights; raise LoadError."""
     for kind, share in (mix or {}).items():
         if share and not by_kind[kind]:
             add = "add -external NAME..., or leave it out" if kind == EXTERNAL else "leave it out"

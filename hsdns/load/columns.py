@@ -1,8 +1,7 @@
 """The seconds of a server's report in columns, for plots.
 
 Path: page.py -> here -> plots.py.
-Rule: there are at most MOST columns, and fewer where many servers share a page; a column has the counts of its seconds
-      together.
+Rule: there are at most MOST columns, and fewer if many servers share a page; a column has the sums of its seconds.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from hsdns.load.judge import RIGHT, UNDECIDED
 from hsdns.load.report import SecondReport, ServerReport
 
 MOST: Final = 150
-MOST_TOGETHER: Final = 300  # of all servers of a page
+MOST_TOGETHER: Final = 300  # for all servers on a page
 LOST: Final = "lost"
-KNOWN: Final = ("NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED", LOST)  # with a colour of their own
+KNOWN: Final = ("NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED", LOST)  # with separate colours
 OTHER: Final = "other"
 BAD: Final = ("stale", "early", "missing", "extra", "wrong", UNDECIDED)
 SHOWN: Final = (("p50", "p50"), ("p99", "p99"), ("p99.9", "p999"))  # percentiles, and their classes
 
 
 class Column(NamedTuple):
-    """Seconds that are drawn together; rates are for each second."""
+    """Seconds that are drawn together; rates are per second."""
 
     first: int
     seconds: int
@@ -38,7 +37,7 @@ class Column(NamedTuple):
 
 
 def columns(report: ServerReport, most: int = MOST) -> list[Column]:
-    """The seconds of a report, in at most so many columns without gaps."""
+    """The seconds of a report, in at most `most` columns without gaps."""
     if not report.per_second:
         return []
     last = report.per_second[-1].second + 1
@@ -75,13 +74,13 @@ def _column(first: int, width: int, seconds: float, part: Sequence[SecondReport]
 
 
 def _worst(found: Sequence[Sequence[Percentile]], name: str) -> int | None:
-    """The highest of the seconds; None if one of them has no figure."""
+    """The highest figure of the seconds; None if one of them has none."""
     values = [each.us for figures in found for each in figures if each.name == name]
     known = [each for each in values if each is not None]
     return max(known, default=None) if len(known) == len(values) else None
 
 
 def span(column: Column) -> str:
-    """Which seconds a column has."""
+    """The seconds of a column, as text."""
     end = column.first + column.seconds
     return f"{column.first} s" if column.seconds == 1 else f"{column.first} to {end} s"

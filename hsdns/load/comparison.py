@@ -1,8 +1,8 @@
-"""Servers beside each other: those of one run, or of several runs that were kept.
+"""Compares servers: those of one run, or of several saved runs.
 
 Path: report.py -> here -> text.py, page.py; cli/load_compare.py reads the reports of other runs.
-Rule 1: a figure that no server has is left out; one that only some have is "-" for the others.
-Rule 2: what makes runs differ beside their servers is told, for then the figures are not alike.
+Rule 1: a figure that no server has is omitted; one that only some have is "-" for the others.
+Rule 2: other differences between the runs are stated, because they make the figures less comparable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOTHING: Final = "-"
 
 
 class Shown(NamedTuple):
-    """A server's report under the name by which it is told from the others, and the run it belongs to."""
+    """A server's report with a unique name, and the run that it belongs to."""
 
     name: str
     report: Report
@@ -28,7 +28,7 @@ class Shown(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A figure of each server."""
+    """One figure for each server."""
 
     label: str
     cells: list[str]
@@ -40,7 +40,7 @@ def shown(report: Report) -> list[Shown]:
 
 
 def shown_together(reports: Sequence[tuple[str, Report]]) -> list[Shown]:
-    """The servers of several runs, whose reports have names; a server is called by its own name if that is enough."""
+    """The servers of several runs, given with names; a server has its own name if that is unique."""
     names = [each.name for _, report in reports for each in report.servers]
     found: list[Shown] = []
     for name, report in reports:
@@ -51,12 +51,12 @@ def shown_together(reports: Sequence[tuple[str, Report]]) -> list[Shown]:
 
 
 def comparison(servers: Sequence[Shown]) -> list[Row]:
-    """The figures of servers beside each other."""
+    """The figures of servers, in rows."""
     return [row for row in _rows([each.server for each in servers]) if set(row.cells) != {NOTHING}]
 
 
 def differences(servers: Sequence[Shown]) -> list[str]:
-    """In what the runs of servers differ, as sentences."""
+    """Sentences about the differences between the runs of servers."""
     plans = [each.report.plan for each in servers]
     found = []
     for label, values in (

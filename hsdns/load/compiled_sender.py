@@ -1,8 +1,8 @@
-"""Has the compiled sender send over UDP: its sockets, and its schedule, which is made here ahead of time.
+"""Runs the compiled sender over UDP: makes its sockets, and its schedule ahead of time.
 
-Path: sender_process.py -> here -> hsdns.fastpath (native/src/load_sender.rs), where it was compiled.
-Rule 1: the first FIRST seconds of the schedule, at most MOST queries, are made before the run begins, the others
-        meanwhile by a thread that yields to everything else, so that making them delays no query.
+Path: sender_process.py -> here -> hsdns.fastpath (native/src/load_sender.rs), if it was compiled.
+Rule 1: the first FIRST seconds of the schedule, at most MOST queries, are made before the run begins, the others during
+        the run by a thread that yields to everything else, so that it delays no query.
 Rule 2: schedule, order and questions are those of the Python twin (sender.py), and so are the outcomes.
 """
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 FIRST: Final = 20  # seconds
 MOST: Final = 1_000_000  # queries
-# Times and numbers of questions.
+# Due times, and numbers of questions.
 Piece = tuple["array[int]", "array[int]"]
 PIECE: Final = 4096  # queries
 LEAST_NICE: Final = 19
 
 
 class CompiledSender:
-    """Carries out a plan; `first_ids` are the IDs that sockets begin with."""
+    """Carries out a plan; `first_ids` are the first IDs of the sockets."""
 
     def __init__(self, plan: Plan, first_ids: Sequence[int]) -> None:
         assert LoadSender is not None, "available() says so"
@@ -52,7 +52,7 @@ class CompiledSender:
         self._rest = pieces
 
     def run(self, begin: int, stop: int, pipe: int) -> None:
-        """Send everything until file descriptor `stop` is readable; tell `pipe`, which does not block.  Once."""
+        """Send everything until file descriptor `stop` is readable; write to the non-blocking `pipe`.  Call it once."""
         numbers = [each.fileno() for each in self._sockets]
         feeding = threading.Thread(target=self._feed_rest)
         feeding.start()
@@ -72,19 +72,19 @@ class CompiledSender:
 
 
 def available() -> bool:
-    """Whether it was compiled."""
+    """Whether the compiled sender exists."""
     return LoadSender is not None
 
 
 def pieces_of(plan: Plan) -> Iterator[Piece]:
-    """Times and numbers of questions of the plan, PIECE at a time."""
+    """The due times and numbers of questions of the plan, PIECE at a time."""
     times, numbers = plan.times(), plan.order()
     while due := array("q", islice(times, PIECE)):
         yield due, array("I", islice(numbers, len(due)))
 
 
 def feed(sender: Compiled, pieces: Iterator[Piece]) -> None:
-    """Give a sender pieces until it wants no more."""
+    """Pass pieces to a sender until it takes no more."""
     for times, numbers in pieces:
         if not sender.feed(times.tobytes(), numbers.tobytes()):
             return

@@ -1,8 +1,8 @@
 """The life of a connection, sans I/O: set-up, queries, end.
 
-Path: pool.py -> here -> tls_layer.py (DoT, DoH), session.py or http2.py.
-Rule 1: a query that is given to it before it is set up waits in it, and is sent with the end of the set-up.
-Rule 2: nothing is raised for what a server sends: `broken` says what is wrong.
+Path: pool.py -> here -> tls_layer.py (DNS over TLS and HTTPS), session.py or http2.py.
+Rule 1: a query that it takes before it is set up waits in it, and is sent when the set-up ends.
+Rule 2: octets of a server raise no exception: `broken` says what is wrong.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ class Link(Protocol):
     """The socket of a connection."""
 
     def fault(self) -> str:
-        """Why it could not be connected; "" if it is."""
+        """Why it could not connect; "" if it is connected."""
 
     def send(self, octets: bytes) -> int:
-        """Send what there is room for; return how much; raise OSError."""
+        """Send as many octets as there is room for; return their number; raise OSError."""
 
     def receive(self) -> bytes | None:
-        """Take what has come: empty at the end, None for nothing; raise OSError."""
+        """Return what has arrived: empty at the end, None for nothing; raise OSError."""
 
     def watch_writing(self, *, is_on: bool) -> None:
-        """Say when there is room, or no more."""
+        """Start or stop watching for room to send."""
 
     def close(self) -> None:
         """Close it."""
 
 
 class Client:
-    """A place for a connection; `is_listed` while it is among those that take queries."""
+    """A slot for a connection; `is_listed` while it is among those that take queries."""
 
     __slots__ = ("connection", "is_listed")
 
@@ -51,7 +51,7 @@ class Client:
 
 
 class Connection:
-    """A connection; `most` queries at once and `in_all` in its life (0: any number).  Times are nanoseconds."""
+    """A connection, for `most` queries at once and `in_all` in total (0: any number).  Times are nanoseconds."""
 
     __slots__ = (
         "began", "broken", "client", "given", "heard", "in_all", "is_dirty", "is_linked", "is_up", "link", "most",
@@ -66,12 +66,13 @@ class Connection:
         self.most = most
         self.in_all = in_all
         self.began = now
-        self.heard = 0  # when the last reply came
+        self.heard = 0  # when the last reply arrived
         self.given = 0  # queries so far
         self.is_up = False
         self.broken = ""
         self.waiting: deque[Asked] = deque()
-        # For pool.py: who has it; its socket, if that is connected, and what it did not take; whether there is more.
+        # For pool.py: its client; its socket, whether that is connected, and the octets it did not take; whether there
+        # is more.
         self.client: Client
         self.link: Link
         self.is_linked = False
@@ -80,7 +81,7 @@ class Connection:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it takes no more queries, ever."""
+        """Whether it will never take another query."""
         return bool(self.in_all and self.given >= self.in_all) or not self.session.takes
 
     @property
@@ -121,7 +122,7 @@ class Connection:
             self._shielded(self.tls.shake)
 
     def receive(self, octets: bytes) -> list[Heard]:
-        """Take octets of the server; say what they are for the queries."""
+        """Process octets of the server; return the results of queries."""
         if self.tls is not None:
             plain = b""
             try:
@@ -139,11 +140,11 @@ class Connection:
 
     @property
     def is_ended(self) -> bool:
-        """Whether the server has said that it sends nothing more."""
+        """Whether the server has announced the end."""
         return self.tls is not None and self.tls.is_over
 
     def take(self) -> bytes:
-        """Take the octets that are to be sent."""
+        """Take the octets to send."""
         out, tls = self.session.out, self.tls
         if tls is None:
             if not self.is_up:
@@ -157,7 +158,7 @@ class Connection:
         return tls.take()
 
     def forget(self, asked: Asked) -> None:
-        """Wait no longer for a reply."""
+        """Stop waiting for a reply."""
         if asked.key >= 0:
             self.session.forget(asked.key)
         else:
@@ -171,7 +172,7 @@ class Connection:
         return found
 
     def end(self) -> bytes:
-        """Say that nothing more follows; return the last octets to send."""
+        """Announce the end; return the last octets to send."""
         if not self.is_up or self.broken:
             return b""
         self.session.end()

@@ -1,7 +1,7 @@
-"""What happened to connections, on its way from the process that asks to the one that counts.
+"""Events of connections, passed from the process that sends to the one that counts.
 
-Path: pool.py tells facts -> telling.py packs them into a message -> run.py -> results.py.
-Rule 1: a set-up runs from the wish for a connection until a query can be sent over it, handshakes included.
+Path: pool.py reports facts -> telling.py packs them into a message -> run.py -> results.py.
+Rule 1: a set-up lasts from the request for a connection until it can send a query, including handshakes.
 Rule 2: counts of two runs are added without loss (`merge`).
 """
 
@@ -18,10 +18,10 @@ from hsdns.load.histogram import Histogram
 OPENED: Final = 0  # value: nanoseconds of the set-up
 NOT_OPENED: Final = 1
 ENDED: Final = 2
-AGAIN: Final = 3  # a query is asked again, because its connection ended under it
+AGAIN: Final = 3  # a query is sent again, because its connection ended before the reply
 LATE: Final = 4  # a reply that no query waits for
-FAILED: Final = 5  # what came for a query is no DNS message
-FELL: Final = 6  # a truncated answer over UDP is asked again over TCP
+FAILED: Final = 5  # the response to a query is not a DNS message
+FELL: Final = 6  # a query with a truncated answer over UDP is sent again over TCP
 
 # Why connections end.
 SPENT: Final = "had all its queries"
@@ -36,7 +36,7 @@ OTHERS: Final = "others"
 
 
 class Fact(NamedTuple):
-    """A fact of some kind; `why` in words where it has a reason."""
+    """A fact of some kind; `why` is its reason in words, if it has one."""
 
     kind: int
     value: int = 0
@@ -47,12 +47,12 @@ _DECODER: Final = msgspec.msgpack.Decoder(list[tuple[int, int, str]])
 
 
 def pack_facts(facts: Sequence[Fact]) -> bytes:
-    """The octets of some facts."""
+    """Facts as octets."""
     return msgspec.msgpack.encode(facts)
 
 
 class ConnectionCounts:
-    """Counts of the facts of a run; `setup` in microseconds, the others by their reasons."""
+    """Counts of the facts of a run; `setup` in microseconds, the others by reason."""
 
     def __init__(self) -> None:
         self.setup = Histogram()
@@ -67,7 +67,7 @@ class ConnectionCounts:
 
     @property
     def opened(self) -> int:
-        """How many connections were set up."""
+        """The number of connections that were set up."""
         return self.setup.total
 
     def add(self, octets: bytes) -> None:
@@ -92,7 +92,7 @@ class ConnectionCounts:
                 self.fell += 1
 
     def merge(self, other: ConnectionCounts) -> None:
-        """Add the counts of another run; the most that were open at once are those of both together."""
+        """Add the counts of another run; the maximum open at once is the sum of both."""
         self.setup.merge(other.setup)
         self.open += other.open
         self.most_open += other.most_open
@@ -109,5 +109,5 @@ class ConnectionCounts:
 
 
 def _count(counts: Counter[str], why: str, number: int = 1) -> None:
-    """Count a reason; what a server makes up anew each time is not kept for ever."""
+    """Count a reason; the number of different reasons is bounded, since a server can send a new one each time."""
     counts[why if why in counts or len(counts) < MOST_REASONS else OTHERS] += number

@@ -1,8 +1,8 @@
 """The connections of a server on a page: how long set-ups took as bars, with a table, and how connections ended.
 
 Path: topics.py -> here -> svg.py, markup.py.
-Rule 1: a bar is a quarter of a doubling wide; its height is how many connections were set up in that time.
-Rule 2: plots of several servers have the same axes: `beside` are those of all that stand beside each other.
+Rule 1: a bar is a quarter of a doubling wide; its height is the number of connections that were set up in that time.
+Rule 2: plots of several servers have the same axes: `beside` are the reports of all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_TICKS: Final = 4
 
 
 def connections(found: ConnectionsReport, beside: Sequence[ConnectionsReport], title: str) -> str:
-    """What is said of them; `title` is that of the plot for a screen reader."""
+    """The section about connections; `title` is the plot's title for screen readers."""
     drawn, key = _plot(found, beside), legend([(_STYLE, "connections that were set up")])
     return paragraph(_told(found)) + figure(title, drawn, key) + _setup(found) + _ends(found)
 
@@ -54,7 +54,7 @@ def _bars(found: ConnectionsReport) -> Counter[int]:
 
 
 def _until(band: int) -> float:
-    """Where a band ends, in microseconds."""
+    """The end of a band, in microseconds."""
     return float(2.0 ** ((band + 1) / BANDS))
 
 
@@ -111,7 +111,7 @@ def _setup(found: ConnectionsReport) -> str:
 
 
 def _ends(found: ConnectionsReport) -> str:
-    """What became of connections, by reason."""
+    """How connections ended, by reason."""
     groups = (
         ("ended", found.ended, found.opened),
         ("not opened", found.not_opened, found.opened + sum(found.not_opened.values())),

@@ -1,7 +1,7 @@
-"""What a report says about the connections of a load, as values and as text.
+"""The connections of a load in a report, as values and as text.
 
 Path: results.py -> here -> report.py, text.py.
-Rule: a set-up is no part of a figure of the queries; a latency has the wait for it in it anyway.
+Rule: set-ups are not in the figures of queries; a latency includes the wait for a set-up anyway.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from hsdns.load.figures import PERCENTS, name_of
 
 
 class SetupPercentile(msgspec.Struct, frozen=True):
-    """p50 ... max of the set-ups, in microseconds; None without one."""
+    """p50 ... max of the set-ups, in microseconds; None if there are none."""
 
     name: str
     us: int | None
 
 
 class ConnectionsReport(msgspec.Struct, frozen=True):
-    """Connections of a load, or those of what UDP had truncated.
+    """Connections of a load, or those for truncated answers over UDP.
 
     `not_opened`, `ended` and `without_answer` (queries) are counts by reason.  `asked_again`: queries whose connection
-    had ended; `late`: replies after their time; `fell`: truncated answers over UDP.  `slots` are those of the set-ups.
+    had ended; `late`: replies after the timeout; `fell`: truncated answers over UDP.  `slots` are the histogram of the
+    set-ups.
     """
 
     opened: int
@@ -42,7 +43,7 @@ class ConnectionsReport(msgspec.Struct, frozen=True):
 
 
 def connections_report(counts: ConnectionCounts) -> ConnectionsReport | None:
-    """What is to be said; None if there was no connection."""
+    """The report; None if there was no connection."""
     if not counts.opened and not counts.not_opened and not counts.fell:
         return None
     figures = zip(PERCENTS, counts.setup.percentiles(PERCENTS), strict=True)
@@ -61,7 +62,7 @@ def connections_report(counts: ConnectionCounts) -> ConnectionsReport | None:
 
 
 def connection_counts(report: ConnectionsReport) -> ConnectionCounts:
-    """The counts that a report was made of."""
+    """The counts that a report was made from."""
     found = ConnectionCounts()
     found.setup.slots.update(dict(report.slots))
     found.most_open = report.most_open

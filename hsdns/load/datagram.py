@@ -1,8 +1,8 @@
 """The UDP datagram in a captured packet.
 
 Path: capture_file.py -> here -> replay.py.
-Rule: Ethernet with VLANs, Linux cooked (SLL, SLL2), loopback and raw IP; IPv4 and IPv6.  All else has none, and it is
-      said why.
+Rule: it reads Ethernet with VLANs, Linux cooked (SLL, SLL2), loopback and raw IP, with IPv4 and IPv6.  For all else it
+      returns why there is no datagram.
 Source: https://www.tcpdump.org/linktypes.html, RFC 791, RFC 8200, RFC 768.
 """
 
@@ -17,7 +17,7 @@ RAW: Final = (
     101,
     228,
     229,
-)  # the old numbers of raw IP, the newer one, and those of IPv4 and IPv6 alone
+)  # the old numbers of raw IP, the newer one, and those of IPv4 only and IPv6 only
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _VLANS: Final = (0x8100, 0x88A8, 0x9100)
 _UDP, _TCP = 17, 6
@@ -31,7 +31,7 @@ OTHER: Final = "other packets"
 
 
 class Datagram(NamedTuple):
-    """Addresses as octets."""
+    """A UDP datagram; addresses as octets."""
 
     source: bytes
     port: int  # of the destination

@@ -1,4 +1,4 @@
-"""What is wrong with a load test before it begins.
+"""Errors that prevent a load test.
 
 Path: every module of load/ raises it; cli/load.py prints it.
 """
@@ -9,7 +9,7 @@ class LoadError(Exception):
 
 
 def sentence_of(error: Exception) -> str:
-    """What an error says to the operator; an OSError of a file names it, without a number."""
+    """The message of an error for the operator; for an OSError of a file, its name but no error number."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
     return str(error)

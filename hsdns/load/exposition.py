@@ -1,8 +1,8 @@
-"""What a run has measured so far, as metrics for Prometheus.
+"""The results of a run so far, as metrics for Prometheus.
 
-Path: cli/load_export.py takes a picture of the results -> here -> prometheus-client -> a file, or a Pushgateway.
-Rule 1: counters and histograms only grow during a run, and begin anew with the next one.
-Rule 2: a picture does not change: it can be written or sent by another thread.
+Path: cli/load_export.py makes a Picture of the results -> here -> prometheus-client -> a file, or a Pushgateway.
+Rule 1: counters and histograms only grow during a run, and start at zero in the next one.
+Rule 2: a Picture does not change: another thread may write or send it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LABEL: Final = "server"
 class Picture:
     """The metrics of servers by name, `seconds` after the begin; a collector of prometheus-client.
 
-    `limits`: whether each limit is met, by its text, once that is known.
+    `limits`: whether each limit is met, by its text, once known.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Picture:
 
 
 def buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """Upper bounds in seconds, as texts, with how many values are not above them."""
+    """Upper bounds in seconds, as texts, with the number of values at or below them."""
     found, passed = [], 0
     slots = histogram.pairs()
     at = 0

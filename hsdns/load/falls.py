@@ -1,9 +1,9 @@
-"""Truncated answers over UDP, which are asked again over TCP, as a client does (RFC 7766 section 5).
+"""Retries over TCP after truncated answers over UDP, as a client does (RFC 7766 section 5).
 
 Path: sender.py -> here, in place of the sockets of udp.py -> pool.py; replies go back to the sender as datagrams.
-Rule 1: the sender knows nothing of it: for it, the reply over TCP is the reply, under the ID of its query.  So its
-        latency runs from when the query was due, the truncated answer and the connection included.
-Rule 2: a query that has no reply over TCP either is lost with its time, as any other.
+Rule 1: the sender does not see the retry: the reply over TCP has the ID of its query.  So the latency runs from when
+        the query was due, and includes the truncated answer and the connection.
+Rule 2: a query without a reply over TCP either is lost after its timeout, like any other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TRUNCATED: Final = 2  # TC, in the third octet of a message
 
 
 class Falls:
-    """Stands between `wires` and the connections of a pool, which `make_pool` makes for who hears of them."""
+    """Connects `wires` and the pool that `make_pool` makes; it receives the pool's replies and facts."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Falls:
         self._ready: set[int] = set()
 
     def take(self, number: int, query: bytes) -> None:
-        """Ask a query of a wire again."""
+        """Send a query of a wire again over TCP."""
         self._telling.fact(Fact(FELL))
         place = number * IDS + int.from_bytes(query[:2], "big")
         now = self._clock()
@@ -61,21 +61,21 @@ class Falls:
         self._telling.tell()
 
     def fact(self, fact: Fact) -> None:
-        """Note what happens to connections."""
+        """Record a fact about connections."""
         self._telling.fact(fact)
 
     def reply(self, asked: Asked, message: bytes, now: int) -> None:
-        """Hand a reply to its wire."""
+        """Pass a reply to its wire."""
         number, query_id = divmod(asked.question, IDS)
         self.wires[number].replies.append(query_id.to_bytes(2, "big") + message[2:])
         self._ready.add(number)
 
     def without_reply(self, asked: Asked, why: int) -> None:
-        """Leave the query to its time."""
+        """Leave the query to its timeout."""
 
 
 class FallingWire:
-    """A UDP socket whose truncated answers are held back until there is one over TCP."""
+    """A UDP socket whose truncated answers are replaced by those over TCP."""
 
     def __init__(self, wire: Wire, number: int, falls: Falls) -> None:
         self.replies: list[bytes] = []
@@ -85,13 +85,13 @@ class FallingWire:
         self._queries: dict[int, bytes] = {}  # by ID, until there is a reply
 
     def send(self, queries: Sequence[bytes]) -> Sequence[int]:
-        """Send datagrams; return the places of those that could not be sent."""
+        """Send datagrams; return the indexes of those that could not be sent."""
         for query in queries:
             self._queries[query[0] << 8 | query[1]] = query
         return self._wire.send(queries)
 
     def receive(self) -> tuple[list[bytes], bool]:
-        """Return replies over TCP, and what came over UDP but truncated answers; and whether there may be more."""
+        """Return the replies over TCP and those over UDP that are not truncated, and whether there may be more."""
         found, self.replies = self.replies, []
         datagrams, is_more = self._wire.receive()
         found += [each for each in datagrams if not self._falls_back(each)]
@@ -99,7 +99,7 @@ class FallingWire:
         return found, is_more
 
     def _falls_back(self, octets: bytes) -> bool:
-        """Whether this is a truncated answer; its query is asked again, once."""
+        """Whether this is a truncated answer; its query is sent again, once."""
         if len(octets) < HEADER_LEN:
             return False
         query = self._queries.pop(octets[0] << 8 | octets[1], None)

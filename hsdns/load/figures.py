@@ -1,11 +1,11 @@
-"""The percentiles of a run that can be stated, and which are refused because the generator was the limit.
+"""The percentiles of a run, and which of them are refused because the generator was the limit.
 
 Path: results.py -> here -> report.py, thresholds.py, live.py.
-Rule 1: a latency has the generator's lateness in it.  A percentile stands only if the same percentile of the lateness
+Rule 1: a latency includes the generator's lateness.  A percentile is stated only if the same percentile of the lateness
         is at most half of it, or at most TRIFLE.
-Rule 2: a lost query is slower than any that was answered.
-Rule 3: where this machine could send fewer than ENOUGH of what was due, the rate was not that of the plan, and no
-        latency stands.
+Rule 2: a lost query counts as slower than any answered one.
+Rule 3: if this machine sent less than the share ENOUGH of what was due, the rate was not the planned one, and no
+        latency is stated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Figure(NamedTuple):
 
 
 class Percentile(msgspec.Struct, frozen=True):
-    """`name` is p50 ... p99.99 or max; `why` there is no figure: lost, generator (the limit), few, never, none."""
+    """`name` is p50 ... p99.99 or max; `why` there is none: lost, generator (the limit), few, never, none."""
 
     name: str
     us: int | None
@@ -43,7 +43,7 @@ class Percentile(msgspec.Struct, frozen=True):
 
 
 def name_of(percent: float) -> str:
-    """p50, p99.9, max."""
+    """The name of a percentile: p50, p99.9, max."""
     return "max" if percent == 100 else f"p{percent:g}"
 
 
@@ -58,7 +58,7 @@ def lateness_figures(lateness: Histogram) -> list[Figure]:
 def latency_figures(
     latency: Histogram, lost: int, lateness: Histogram, *, refused: bool = False
 ) -> list[Figure]:
-    """The percentiles of a latency; `refused`: none of them stands."""
+    """The percentiles of a latency; `refused`: none of them is stated."""
     late = lateness.percentiles(PERCENTS)
     found = []
     for percent, us, own in zip(PERCENTS, latency.percentiles(PERCENTS, lost), late, strict=True):
@@ -72,7 +72,7 @@ def latency_figures(
 
 
 def us_to_text(us: float) -> str:
-    """Microseconds with three digits, in the unit that suits."""
+    """Microseconds as text with three digits, in a suitable unit."""
     for unit, size in (("s", 1_000_000.0), ("ms", 1000.0)):
         if us >= size:
             value = us / size
@@ -86,7 +86,7 @@ def all_sent(sent: int, not_sent: int) -> bool:
 
 
 def refusal(figures: Sequence[Figure], lateness: Sequence[Figure], sent: int, not_sent: int) -> str:
-    """Why some latencies do not stand, as a sentence; "" if all do."""
+    """A sentence about why some latencies are refused; "" if all are stated."""
     if not all_sent(sent, not_sent):
         return (
             f"the generator was the limit: this machine could not send {not_sent} of {sent + not_sent} queries that "

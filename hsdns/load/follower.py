@@ -1,11 +1,11 @@
-"""Which changes of the cluster are followed by questions of their own, and by which.
+"""Selects the changes of the cluster to follow with separate questions (probes), and these questions.
 
-Path: truth.py tells each change, churn.py when it was written -> here -> prober_process.py asks; propagation.py reads
-`events`.
-Rule 1: a change is followed if one of the run's questions has another answer since, and if the probes that it needs
-        are left: `rate` a second, collected for a second.  What has been left out does not depend on any answer.
-Rule 2: a change that all servers have shown gives its remaining probes back.
-Rule 3: everything here but done() happens in the thread of the cluster's watch.
+Path: truth.py reports each change, churn.py when it was written -> here -> prober_process.py sends the probes;
+propagation.py reads `events`.
+Rule 1: a change is followed if it changes the answer to one of the run's questions, and if enough probes are left:
+        `rate` per second, accumulated for up to a second.  Which changes are omitted does not depend on any answer.
+Rule 2: a change that all servers have shown returns its remaining probes.
+Rule 3: everything here except done() runs in the thread of the cluster's watch.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from hsdns.cluster.value import Key
 from hsdns.load.judge import Answer
 from hsdns.load.probing import SERIES
 
-MOST_EVENTS: Final = 50_000  # of a run
-_MOST_WRITES: Final = 10_000  # that are waited for
-_TRIED: Final = 8  # questions of a Service that are looked at
+MOST_EVENTS: Final = 50_000  # per run
+_MOST_WRITES: Final = 10_000  # pending ones
+_TRIED: Final = 8  # questions of a Service that are checked
 
 
 class Event:
-    """A change of a Service: from `state` on a question has another answer; times in seconds of the monotonic clock.
+    """A change of a Service: from `state` on a question has another answer; times in monotonic seconds.
 
-    `written` is None as long as, or if, it is not known.  `adds`, `removes`: whether there are new records, and records
-    that are gone.
+    `written` is None while it is unknown.  `adds`, `removes`: whether records are new, and whether records are gone.
     """
 
     __slots__ = ("adds", "key", "number", "question", "removes", "seen", "state", "written")
@@ -53,14 +52,14 @@ class Event:
 
 
 class SaysAnswers(Protocol):
-    """What truth.Truth says of a question."""
+    """The part of truth.Truth that gives right answers."""
 
     def expected(self, question: int, state: int) -> Answer | None:
-        """What is right for a question in a state."""
+        """The right answer to a question in a state."""
 
 
 class Follower:
-    """Follows changes with at most `rate` probes a second; `ask` has one followed, False if it cannot."""
+    """Follows changes with at most `rate` probes per second; `ask` starts one, or returns False."""
 
     def __init__(
         self,
@@ -78,12 +77,12 @@ class Follower:
         self._clock = clock
         self._left = self._most = max(rate, len(SERIES))
         self._filled = clock()
-        self._back: deque[int] = deque()  # probes that are given back, from another thread
+        self._back: deque[int] = deque()  # probes returned from another thread
         self._unwritten: dict[str, Event] = {}  # by resourceVersion
         self._writes: OrderedDict[str, float] = OrderedDict()
 
     def changed(self, key: Key, state: int, seen: float, version: str) -> None:
-        """A Service has a new state since a resourceVersion of one of its objects was seen."""
+        """Record that a Service has a new state, since a resourceVersion of one of its objects was seen."""
         if key not in self._by_service or not self._has_probes():
             return
         truth = self._truth
@@ -104,7 +103,7 @@ class Follower:
             self._unwritten[version] = event
 
     def written(self, version: str, time: float) -> None:
-        """A resourceVersion was written at a time; it may have been seen already, or not yet."""
+        """Record when a resourceVersion was written; it may have been seen already, or not yet."""
         event = self._unwritten.pop(version, None)
         if event is not None:
             event.written = time
@@ -114,7 +113,7 @@ class Follower:
             self._writes.popitem(last=False)
 
     def done(self, probes: int) -> None:
-        """A change has been followed to its end, with so many probes left."""
+        """Record that a change has been followed to its end, with `probes` left."""
         self._back.append(probes)
 
     def _has_probes(self) -> bool:

@@ -1,9 +1,9 @@
-"""A histogram of latencies with three digits, as HdrHistogram has them (docs/decisions/0020).
+"""A histogram of latencies with three digits, like HdrHistogram (docs/decisions/0020).
 
 Path: results.py records -> here -> percentiles in the reports.
-Rule 1: a value is in a slot of 1/1024 of its size at most: up to 2,047 exactly, above with its first 11 bits.
-Rule 2: slots are only those that were used, and their counts are added: histograms merge exactly, in any order.
-Rule 3: a percentile is the value that so many of all are not above; what has no value is above all others.
+Rule 1: the slot of a value is at most 1/1024 of it wide: exact up to 2,047, above that by its first 11 bits.
+Rule 2: only used slots are stored, and merging adds their counts: histograms merge exactly, in any order.
+Rule 3: a percentile is the value that this share of all values does not exceed; lost queries are above all values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HALF: Final = 1 << DIGITS - 1
 
 
 def slot_of(value: int) -> int:
-    """The slot of a value; negative ones are in that of 0."""
+    """The slot of a value; negative values are in the slot of 0."""
     if value < 2 * _HALF:
         return max(value, 0)
     shift = value.bit_length() - DIGITS
@@ -26,7 +26,7 @@ def slot_of(value: int) -> int:
 
 
 def highest_in(slot: int) -> int:
-    """The highest value of a slot, which stands for all in it."""
+    """The highest value of a slot, which represents all values in it."""
     if slot < 2 * _HALF:
         return slot
     shift = (slot >> DIGITS - 1) - 1
@@ -46,30 +46,30 @@ class Histogram:
         self.slots[slot_of(value)] += 1
 
     def merge(self, other: Histogram) -> Self:
-        """Add all that another one has."""
+        """Add the counts of another one."""
         self.slots.update(other.slots)
         return self
 
     @property
     def total(self) -> int:
-        """How many values it has."""
+        """The number of values."""
         return self.slots.total()
 
     @property
     def highest(self) -> int | None:
-        """The highest value, None without any."""
+        """The highest value, None if there are none."""
         return highest_in(max(self.slots)) if self.slots else None
 
     def percentile(self, percent: float, lost: int = 0) -> int | None:
-        """The value that `percent` of all are not above; `lost` more have none.
+        """The value that `percent` of all do not exceed; `lost` more queries have none.
 
-        None if that is one of the lost, or there are no values.
+        None if that query is lost, or there are no values.
         """
         found = self.percentiles((percent,), lost)
         return found[0]
 
     def percentiles(self, percents: Iterable[float], lost: int = 0) -> list[int | None]:
-        """Several at once, in the order given."""
+        """Several percentiles, in the given order."""
         wanted = [
             (max(1, ceil(round(each * (self.total + lost) / 100, 6))), at)
             for at, each in enumerate(percents)
@@ -95,5 +95,5 @@ class Histogram:
     __hash__ = None  # type: ignore[assignment] # it changes
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Slots and counts in order; Histogram(pairs) is the same again."""
+        """Slots and counts in order; Histogram(pairs) is equal to this one."""
         return sorted(self.slots.items())

@@ -1,12 +1,12 @@
-"""DNS over HTTPS on HTTP/2, the client's side, sans I/O: frames, streams and windows, and nothing else of HTTP.
+"""The client side of DNS over HTTPS on HTTP/2, sans I/O: frames, streams and windows, and nothing else of HTTP.
 
-Path: connection.py passes octets in and out -> here; http2_requests.py makes the requests.
+Path: connection.py passes octets in both directions -> here; http2_requests.py makes the requests.
 Source: RFC 9113, RFC 8484.  Decision 0024 says why the library h2 does not do this.
-Rule 1: each query is a stream; it ends with a message, with why there is none, or unseen by the server (RFC 9113
-        section 6.8 and 8.7), and then it may be asked elsewhere.
-Rule 2: a query is sent only where the server's windows and its number of streams leave room.
-Rule 3: header blocks are decoded in order, each of them, as the table of HPACK demands; one that is the same as
-        before, while the table is, says the same.
+Rule 1: each query is a stream.  It ends with a message, with the reason why there is none, or unprocessed by the server
+        (RFC 9113 section 6.8 and 8.7); then it may be sent on another connection.
+Rule 2: a query is sent only if the server's windows and its number of streams leave room.
+Rule 3: all header blocks are decoded in order, as HPACK's table requires; a repeated block has the same meaning while
+        the table is unchanged.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ PADDED, PRIORITY = 8, 32
 TABLE_SIZE, ENABLE_PUSH, MAX_STREAMS, INITIAL_WINDOW = 1, 2, 3, 4
 MAX_FRAME: Final = 16_384
 MAX_REPLY: Final = 65_535
-CREDIT: Final = 1 << 30  # octets of replies that the server may send before it is given more
+CREDIT: Final = 1 << 30  # octets of replies that the server may send before the next WINDOW_UPDATE
 DEFAULT_WINDOW: Final = 65_535
 LAST_STREAM: Final = (1 << 31) - 1
-MOST_QUERY: Final = 1024  # octets of a query at most
+MOST_QUERY: Final = 1024  # maximum octets of a query
 OPENING: Final = b"".join(
     (
         PREFACE,
@@ -51,7 +51,7 @@ OPENING: Final = b"".join(
 
 
 class Http2Session(Session):
-    """A connection; `requests` may serve several."""
+    """A connection; several connections may share `requests`."""
 
     def __init__(self, requests: Requests) -> None:
         super().__init__()
@@ -67,12 +67,12 @@ class Http2Session(Session):
         self._stream_window = DEFAULT_WINDOW
         self._consumed = 0
         self._decoder = Decoder(max_header_list_size=16_384)
-        self._said: dict[bytes, str] = {}  # what a block says, while the table is the same
+        self._said: dict[bytes, str] = {}  # the meaning of a block, while the table is unchanged
         self._block: tuple[int, int, bytes] | None = (
-            None  # stream, flags and octets of a block without its end
+            None  # stream, flags and octets of an incomplete block
         )
         self._bodies: dict[int, bytes] = {}
-        self._refused: set[int] = set()  # streams that have said why there is no message
+        self._refused: set[int] = set()  # streams with a known reason for having no message
 
     @property
     def has_room(self) -> bool:
@@ -93,7 +93,7 @@ class Http2Session(Session):
         request = self._requests.of(asked.octets)
         if self._table_size < 4096:
             head, block = request.plain
-            # The table's new size is told once, by the first octet of the first such block.
+            # The first octet of the first such block announces the table's new size, once.
             form = (head, block) if not self._table_is_told else _without_first(head, block)
             self._table_is_told = True
         else:
@@ -111,11 +111,11 @@ class Http2Session(Session):
             self._frame(RESET, 0, key, int(ErrorCodes.CANCEL).to_bytes(4, "big"))
 
     def end(self) -> None:
-        """Say GOAWAY."""
+        """Send GOAWAY."""
         self._frame(GOAWAY, 0, 0, bytes(8))
 
     def feed(self, octets: bytes) -> list[Heard]:
-        """Take what the server sends."""
+        """Process octets of the server."""
         found: list[Heard] = []
         data = self._data
         data += octets
@@ -251,7 +251,7 @@ class Http2Session(Session):
             found.append(Heard(self.in_flight.pop(stream), None))
 
     def _read(self, block: bytes) -> str | None:
-        """What a header block says: "" for a message that follows, "1xx", or why there is none."""
+        """The meaning of a header block: "" if a message follows, "1xx", or why there is none."""
         said = self._said.get(block)
         if said is not None:
             return said

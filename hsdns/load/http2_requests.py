@@ -2,9 +2,9 @@
 
 Path: http2.py -> here -> hpack.
 Source: RFC 8484 section 4.1 (the ID is 0), RFC 9113 sections 6.1 and 6.2, RFC 7541.
-Rule 1: what all requests of a connection share goes into its dynamic table with the first of them, as a browser's does;
-        what differs never does.  So there are two forms of a block, and both depend on the query alone.
-Rule 2: for a server that wants a smaller table there is a third form, which needs none.
+Rule 1: the headers that all requests of a connection share enter its dynamic table with the first request, as a
+        browser's do; the others never do.  So there are two forms of a block, and both depend only on the query.
+Rule 2: for a server that requires a smaller table there is a third form, which uses none.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ Fields = list[tuple[str, str]]
 
 
 class Request(NamedTuple):
-    """A query's frames, without the number of their stream.
+    """The frames of a query, without the number of their stream.
 
-    HEADERS on a new connection, later, and without a table; what follows the stream's number there; then DATA, if any.
+    HEADERS on a new connection, later, and without a table, each in two parts around the stream's number; then DATA, if
+    any.
     """
 
     first: tuple[bytes, bytes]
@@ -92,7 +93,7 @@ class Requests:
 
 
 def frame_head(kind: int, flags: int, length: int) -> bytes:
-    """The header of a frame, but for the number of its stream."""
+    """The header of a frame, without the number of its stream."""
     return length.to_bytes(3, "big") + bytes((kind, flags))
 
 

@@ -1,9 +1,9 @@
-"""A generator that is a pod of an Indexed Job: what the Job says, and the ConfigMap that its report is put into.
+"""A generator in a pod of an Indexed Job: reads the Job, and writes its report into a ConfigMap.
 
 Path: cli/load.py (-job) -> here -> the API server, with the service account of the pod.
-Rule 1: the Job says how many portions there are, and when the load begins: so long after its own start, which is the
-        same for all pods.
-Rule 2: the report is compressed; its ConfigMap belongs to the Job and goes with it.
+Rule 1: the Job determines how many portions there are, and when the load begins: at a fixed time after its own start,
+        which is the same for all pods.
+Rule 2: the report is compressed; its ConfigMap is owned by the Job and deleted with it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from hsdns.load.errors import LoadError
 INDEX: Final = "JOB_COMPLETION_INDEX"  # in the environment of each pod of an Indexed Job
 LABEL: Final = "hsdns-load/job"
 KEY: Final = "report.json.gz"
-MOST: Final = 1_000_000  # octets that a ConfigMap holds, but for its names
+MOST: Final = 1_000_000  # maximum octets in a ConfigMap, without its names
 TIMEOUT: Final = 10.0  # seconds
 PATIENCE: Final = 30  # seconds until a Job has started
 
 
 class Job(NamedTuple):
-    """What a Job says of itself; `started` in seconds since 1970, `completions` as of an Indexed Job."""
+    """The fields of a Job; `started` in seconds since 1970, `completions` as in an Indexed Job."""
 
     name: str
     uid: str
@@ -41,14 +41,14 @@ class Job(NamedTuple):
 
 
 class JobApi:
-    """The API server of the cluster, for a pod in a namespace; errors are raised as LoadError."""
+    """The API server of the cluster, for a pod in a namespace; raises errors as LoadError."""
 
     def __init__(self, access: Access, namespace: str) -> None:
         self._access = access
         self.namespace = namespace
 
     def job(self, name: str, sleep: Callable[[float], None]) -> Job:
-        """Read a Job, once it has started."""
+        """Read a Job; wait until it has started."""
         path = f"/apis/batch/v1/namespaces/{quote(self.namespace)}/jobs/{quote(name)}"
         for _ in range(PATIENCE):
             found = self._ask("GET", path)
@@ -64,7 +64,7 @@ class JobApi:
         raise LoadError(f"-job: the Job {name} has no startTime after {PATIENCE} seconds")
 
     def put_report(self, job: Job, index: int, report: bytes) -> str:
-        """Put a report into the ConfigMap of an index of the Job; return its name."""
+        """Write a report into the ConfigMap of an index of the Job; return its name."""
         name = f"{job.name}-{index}"
         path = f"/api/v1/namespaces/{quote(self.namespace)}/configmaps/{quote(name)}"
         body = config_map(name, self.namespace, job, report)
@@ -85,7 +85,7 @@ class JobApi:
         if self._access.authorization:
             headers["Authorization"] = self._access.authorization
         if body is not None:
-            headers["Content-Type"] = "application/apply-patch+yaml"  # which JSON is
+            headers["Content-Type"] = "application/apply-patch+yaml"  # JSON is YAML
         try:
             connection.request(
                 method, path, None if body is None else json.dumps(body).encode(), headers
@@ -104,7 +104,7 @@ class JobApi:
 
 
 def config_map(name: str, namespace: str, job: Job, report: bytes) -> dict[str, Any]:
-    """The ConfigMap of a report; raise LoadError for one that it cannot hold."""
+    """The ConfigMap of a report; raise LoadError if the report is too large."""
     packed = gzip.compress(report, 9, mtime=0)
     if len(packed) > MOST:
         raise LoadError(
@@ -129,7 +129,7 @@ def config_map(name: str, namespace: str, job: Job, report: bytes) -> dict[str, 
 def reports_of(octets: bytes, name: str) -> list[tuple[str, bytes]]:
     """The reports in a list of ConfigMaps, as kubectl prints it, by their names; raise LoadError.
 
-    An empty list if it is something else, such as a report; `name` is that of the file.
+    An empty list if it is something else, such as a report; `name` is the name of the file.
     """
     try:
         found = json.loads(octets)
@@ -175,12 +175,12 @@ def _tls(access: Access) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=authority.decode())
     else:
         context = ssl.create_default_context(cafile=authority)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # which the CAs of many clusters do not satisfy
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the CAs of many clusters do not satisfy it
     return context
 
 
 def _message(content: bytes) -> str:
-    """What the status of an API server says, or what else the response has."""
+    """The message of an API server's Status, or else the text of the response."""
     try:
         return str(json.loads(content)["message"])
     except (ValueError, KeyError, TypeError):

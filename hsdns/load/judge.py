@@ -1,14 +1,13 @@
-"""Whether an answer was right: what was true of its question at which time, and what the answer says.
+"""Judges whether an answer was right, from the states of its question over time.
 
-Path: verifier.py -> here <- truth.py, which has the states of a question.
-Rule 1: a state is true from the time at which the watch saw it until it saw the next one.
-Rule 2: an answer is right if it says a state that was true at some time between its query and its arrival.
+Path: verifier.py -> here <- truth.py, which has the states of questions.
+Rule 1: a state is true from when the watch saw it until it saw the next one.
+Rule 2: an answer is right if it matches a state that was true at some time between its query and its arrival.
 Rule 3: the watch may see a change up to `slack` later than the server, or the server later than it.  A state that ended
         less than `slack` before the query, or began less than `slack` after the arrival, is therefore UNDECIDED.
 Rule 4: a state that ended earlier is STALE, by the time from its end to the query; one that began later is EARLY.
-Rule 5: what was never true is MISSING if it lacks records of a state of that time, EXTRA if it has more, else WRONG.
-        Where states are forgotten or unknown it is UNDECIDED.
-No clock and no socket.
+Rule 5: an answer that was never true is MISSING if it lacks records of a state of that time, EXTRA if it has more, else
+WRONG.  If states are forgotten or unknown, it is UNDECIDED.  No clock and no socket.
 """
 
 from __future__ import annotations
@@ -27,24 +26,24 @@ UNDECIDED: Final = "undecided"
 VERDICTS: Final = (RIGHT, STALE, EARLY, MISSING, EXTRA, WRONG, UNDECIDED)
 
 # Why an answer is undecided.
-BEHIND: Final = "behind"  # it says a state that ended less than the slack before
-AHEAD: Final = "ahead"  # it says a state that began less than the slack after
-UNKNOWN: Final = "unknown"  # the cluster does not say what is right
-FORGOTTEN: Final = "forgotten"  # it may be a state from so long ago that it is not remembered
-TRUNCATED: Final = "truncated"  # the answer is not whole
-AWAY: Final = "away"  # the watch of the generator was away itself
+BEHIND: Final = "behind"  # it matches a state that ended less than the slack before
+AHEAD: Final = "ahead"  # it matches a state that began less than the slack after
+UNKNOWN: Final = "unknown"  # the cluster does not determine what is right
+FORGOTTEN: Final = "forgotten"  # it may match an old state that is no longer stored
+TRUNCATED: Final = "truncated"  # the answer is incomplete
+AWAY: Final = "away"  # the generator's own watch was interrupted
 REASONS: Final = (BEHIND, AHEAD, UNKNOWN, FORGOTTEN, TRUNCATED, AWAY)
 
 
 class Answer(NamedTuple):
-    """What an answer says: the rcode, and type and RDATA of each record of its answer section, in any order."""
+    """The content of an answer: the rcode, and type and RDATA of each record of its answer section, in any order."""
 
     rcode: int
     records: frozenset[tuple[int, bytes]] = frozenset()
 
 
 class Verdict(NamedTuple):
-    """What an answer is.
+    """The verdict on an answer.
 
     `age`, in seconds, is how far it is behind or ahead (STALE, EARLY, and UNDECIDED for these reasons).
     """
@@ -60,7 +59,7 @@ Expected = Callable[[int], Answer | None]
 def right_state(
     since: Sequence[float], expected: Expected, asked: float, received: float, answer: Answer
 ) -> int | None:
-    """The number of the newest state between query and arrival that an answer says; None if it says none of them."""
+    """The number of the newest state between query and arrival that an answer matches; None if it matches none."""
     first, last = _between(since, asked, received)
     return next((at for at in range(last, first - 1, -1) if expected(at) == answer), None)
 
@@ -75,9 +74,9 @@ def judge(
     *,
     forgotten: bool = False,
 ) -> Verdict:
-    """Judge an answer; `since` are the times from which each state was true, `expected` says one by its number.
+    """Judge an answer; `since` are the times from which each state was true, `expected` gives a state by its number.
 
-    An `expected` None means that it is not known.  `forgotten`: there were states before the first one.
+    If `expected` gives None, the state is unknown.  `forgotten`: there were states before the first one.
     """
     if right_state(since, expected, asked, received, answer) is not None:
         return Verdict(RIGHT)
@@ -103,7 +102,7 @@ def judge(
 
 
 def _between(since: Sequence[float], asked: float, received: float) -> tuple[int, int]:
-    """The first and the last state that was true at some time between query and arrival."""
+    """The first and the last state that were true at some time between query and arrival."""
     first = max(0, bisect_right(since, asked) - 1)
     return first, max(first, bisect_right(since, received) - 1)
 

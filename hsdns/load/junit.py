@@ -1,8 +1,8 @@
-"""The limits of a report as test cases, in JUnit's XML form, which CI systems show.
+"""The limits of a report as test cases, in JUnit's XML format, which CI systems show.
 
 Path: report.py -> here -> cli/load_export.py writes it (-junit).
-Rule: a suite for each server; a case for each limit, and one for whether the run was whole.  A limit that is met is a
-      failure; what could not be told is an error.
+Rule: a suite for each server; a case for each limit, and one for whether the run was complete.  A limit that is met is
+      a failure; one that could not be evaluated is an error.
 """
 
 from __future__ import annotations

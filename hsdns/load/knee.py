@@ -1,14 +1,14 @@
 """The search for the highest rate at which limits hold: the knee.
 
-Path: cli/load_knee.py carries out each step as a run of its own -> here, which says the next one.
-Rule 1: a rate is tried until a run of it holds, it has broken twice, or the generator was the limit three times: what
-        else the machine does can break one run, but it cannot make one hold.
-Rule 2: the rate rises (or falls) by a factor until one holds and one does not, and the middle of the two is tried
+Path: cli/load_knee.py carries out each step as a separate run -> here, which returns the next one.
+Rule 1: a rate is tried until one run holds, two have broken, or the generator was the limit three times: other work of
+        the machine can break a run, but cannot make one hold.
+Rule 2: the rate rises (or falls) by a factor until one rate holds and one does not; then the middle of the two is tried
         until they are WIDTH apart.
-Rule 3: at the end both are tried again, for CONFIRMED times as long.  What does not stand makes the search go on from
-        there, with steps of that length: a queue that grows slowly breaks only these.
-Rule 4: where the generator is the limit the search ends, and says what is known until then.
-No clock and no socket: it is told what came of each step.
+Rule 3: at the end both are tried again, for CONFIRMED times as long.  If one is not confirmed, the search continues
+        from there with steps of that length: only these detect a queue that grows slowly.
+Rule 4: if the generator is the limit, the search ends with what is known by then.  No clock and no socket: tell()
+        passes the outcome of each step.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ WIDTH: Final = 1.01  # between a rate that holds and one that does not
 UP: Final = 2.0
 DOWN: Final = 4.0
 LEAST: Final = 10.0  # queries a second
-BREAKS: Final = 2  # runs that must break, unless one holds
+BREAKS: Final = 2  # broken runs that decide, unless one holds
 CONFIRMED: Final = 2  # times as long
-GENERATORS: Final = 3  # runs in which the generator is the limit, unless one holds
+GENERATORS: Final = 3  # runs limited by the generator that decide, unless one holds
 MOST_STEPS: Final = 200
 
-SHORTEST: Final = 2.0  # seconds of a step
+SHORTEST: Final = 2.0  # minimum seconds of a step
 LONGEST: Final = 30.0
-ABOVE: Final = 100  # queries that must be above a percentile for it to mean something
+ABOVE: Final = 100  # queries that must be above a percentile for it to be meaningful
 
 
 class Step(NamedTuple):
-    """A run to be carried out: queries a second, and seconds."""
+    """A run to carry out: queries per second, and seconds."""
 
     rate: float
     seconds: float
 
 
 class Knee(NamedTuple):
-    """What is known: a rate at which the limits held, and one at which they did not, if there are any.
+    """The result: a rate at which the limits held, and one at which they did not, if there are any.
 
-    `found`: they are next to each other, and confirmed.  `said` is a sentence.
+    `found`: they are at most WIDTH apart, and confirmed.  `said` is a sentence.
     """
 
     found: bool
@@ -57,7 +57,7 @@ class Knee(NamedTuple):
 
 
 class KneeSearch:
-    """The search from a `first` rate, up to a `ceiling`; a step has `queries` if it can, and `shortest` seconds."""
+    """The search from a `first` rate up to a `ceiling`; a step has `queries`, if possible, and `shortest` seconds."""
 
     def __init__(
         self, first: float, ceiling: float, queries: int, shortest: float = SHORTEST
@@ -70,7 +70,7 @@ class KneeSearch:
         self._said = ""
         self._found = False
         self._length = 1
-        self._confirmed: set[float] = set()  # rates that were tried for as long as CONFIRMED says
+        self._confirmed: set[float] = set()  # rates tried in the longer runs of Rule 3
         self._steps = 0
         self._search = self._run(min(first, ceiling))
         self._step: Step | None = next(self._search)
@@ -81,7 +81,7 @@ class KneeSearch:
         return self._step
 
     def tell(self, outcome: str) -> None:
-        """What came of the step: HELD, BROKEN or GENERATOR."""
+        """Set the outcome of the step: HELD, BROKEN or GENERATOR."""
         self._steps += 1
         try:
             self._step = self._search.send(outcome)
@@ -95,7 +95,7 @@ class KneeSearch:
             self._step = None
 
     def knee(self) -> Knee:
-        """What is known so far."""
+        """The result so far."""
         known = self._known()
         if self._found:
             said = (
@@ -126,7 +126,7 @@ class KneeSearch:
             assert holds is not None, "there is a bracket"
             assert breaks is not None, "there is a bracket"
             if breaks not in self._confirmed:
-                if (yield from self._try(breaks)) == HELD:  # it was something else that broke it
+                if (yield from self._try(breaks)) == HELD:  # something else had broken it
                     self.breaks = None
                     yield from self._narrow(breaks, sqrt(WIDTH))
             elif holds not in self._confirmed:
@@ -138,7 +138,7 @@ class KneeSearch:
                 return
 
     def _narrow(self, rate: float, factor: float = 0.0) -> Generator[Step, str, None]:
-        """Go on from a rate until one that holds and one that does not are next to each other."""
+        """Continue from a rate until one that holds and one that does not are at most WIDTH apart."""
         yield from self._bracket(rate, factor)
         while not self._said and self.holds is not None and self.breaks is not None:
             middle = _rounded(sqrt(self.holds * self.breaks))
@@ -147,7 +147,7 @@ class KneeSearch:
             yield from self._try(middle)
 
     def _bracket(self, rate: float, factor: float = 0.0) -> Generator[Step, str, None]:
-        """Go on from a rate until one holds and one does not; the steps grow from `factor` on."""
+        """Continue from a rate until one holds and one does not; the factor grows from `factor`."""
         up, down = factor or UP, factor or DOWN
         if self.holds is None and self.breaks is None:
             yield from self._try(rate)
@@ -167,7 +167,7 @@ class KneeSearch:
                 down = min(down * down, DOWN)
 
     def _try(self, rate: float) -> Generator[Step, str, str]:
-        """Try a rate; note and return what came of it."""
+        """Try a rate; record and return the outcome."""
         seconds = min(max(self._shortest, ceil(self._queries / rate)), max(LONGEST, self._shortest))
         counts = {BROKEN: 0, GENERATOR: 0}
         if self._length > 1:
@@ -188,9 +188,9 @@ class KneeSearch:
 
 
 def outcome_of(limits: Sequence[Limit], measured: Measured, *, answered: int, kept: bool) -> str:
-    """What came of a step; `kept`: the generator sent what was due, and no limit of its own ended the step.
+    """The outcome of a step; `kept`: the generator sent what was due, and none of its own limits ended the step.
 
-    A latency that is above its limit only with the generator's own lateness is the generator's.
+    If a latency exceeds its limit only with the generator's lateness, the outcome is GENERATOR.
     """
     met = [is_met(limit, measured) for limit in limits]
     broken = [limit for limit, is_broken in zip(limits, met, strict=True) if is_broken]
@@ -204,7 +204,7 @@ def outcome_of(limits: Sequence[Limit], measured: Measured, *, answered: int, ke
 
 
 def _is_over(limit: Limit, measured: Measured) -> bool:
-    """Whether a latency is above its limit without the generator's lateness too."""
+    """Whether a latency exceeds its limit even without the generator's lateness."""
     if limit.metric in LATENESS:
         return False
     at = LATENCIES.index(limit.metric)
@@ -213,7 +213,7 @@ def _is_over(limit: Limit, measured: Measured) -> bool:
 
 
 def queries_for(limits: Sequence[Limit]) -> int:
-    """How many queries a step needs for its figures to mean something."""
+    """How many queries a step needs for meaningful figures."""
     most = ABOVE
     for limit in limits:
         if limit.metric in (*LATENCIES, *LATENESS):

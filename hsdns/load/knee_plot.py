@@ -1,8 +1,8 @@
 """The steps of a search for the knee on a page: a plot of latency against rate, and a table.
 
 Path: page.py -> here -> svg.py, markup.py.
-Rule: each step is a mark at its p99, with a shape for what came of it, which also print and those who see few colours
-      can tell apart.  One without a figure is at the upper edge.
+Rule: each step is a mark at its p99, with a shape for its outcome, so that outcomes differ in print and for
+      colour-blind readers too.  A step without a figure is at the upper edge.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SIZE: Final = 4.0
 
 
 def knee(found: KneeReport) -> str:
-    """The plot and the table; "" without a step."""
+    """The plot and the table; "" if there are no steps."""
     if not found.steps:
         return ""
     seen = [each for each in STYLES if any(step.outcome == each for step in found.steps)]
@@ -62,7 +62,7 @@ def _plot(found: KneeReport) -> str:
 
 
 def _apart(ticks: Sequence[float], x: svg.Scale) -> Iterator[tuple[float, str]]:
-    """The ticks whose texts have room."""
+    """The ticks with enough room for their texts."""
     last = float("-inf")
     for tick in ticks:
         if x(tick) - last > 60:

@@ -1,9 +1,9 @@
 """The lookups of pods in a report, as values.
 
-Path: results.py -> here -> report.py; lookup_text.py has the words.
-Rule 1: a latency of a lookup has the generator's lateness in it as that of a query has, and stands under the same rule
-        (figures.py).
-Rule 2: `slots` are those of the histograms with their counts, so that reports can be added without loss.
+Path: results.py -> here -> report.py; lookup_text.py writes them as text.
+Rule 1: the latency of a lookup includes the generator's lateness, like that of a query, and the same rule decides
+        whether it is stated (figures.py).
+Rule 2: `slots` are the slots of the histograms with their counts, so that reports can be added without loss.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Slots = list[tuple[int, int]]
 
 
 class LookupPercentile(msgspec.Struct, frozen=True):
-    """As Percentile (figures.py); `lost` are lookups that were not over at the end."""
+    """Like Percentile (figures.py); `lost` means a lookup that had not finished at the end."""
 
     name: str
     us: int | None
@@ -28,10 +28,10 @@ class LookupPercentile(msgspec.Struct, frozen=True):
 
 
 class LookupPartReport(msgspec.Struct, frozen=True):
-    """Some lookups: how they ended, and their queries.
+    """A part of the lookups: how they ended, and their queries.
 
-    `wasted` queries were for another name than the one that is meant, `again` ones were sent before in the same lookup,
-    `over_tcp` ones went over TCP.  `median_queries` and `most_queries` are of one lookup.
+    `wasted` queries were for another name than the intended one, `again` counts queries repeated in the same lookup,
+    `over_tcp` those over TCP.  `median_queries` and `most_queries` are per lookup.
     """
 
     name: str
@@ -48,7 +48,7 @@ class LookupPartReport(msgspec.Struct, frozen=True):
 
 
 class LookupsReport(msgspec.Struct, frozen=True):
-    """All lookups, and in parts; `lateness` is from when one was due until the generator came to it."""
+    """All lookups, in total and in parts; `lateness` runs from when one was due until the generator began it."""
 
     whole: LookupPartReport
     by_resolver: list[LookupPartReport]
@@ -60,7 +60,7 @@ class LookupsReport(msgspec.Struct, frozen=True):
 def lookups_report(found: Lookups, lateness: Histogram, *, refused: bool) -> LookupsReport | None:
     """The report; None without lookups.
 
-    `lateness` is that of the queries, by which a latency stands; `refused`: none stands.
+    `lateness` is that of the queries, which decides whether a latency is stated; `refused`: none is stated.
     """
     whole = found.whole()
     if not whole.ends:
@@ -92,7 +92,7 @@ def lookups_report(found: Lookups, lateness: Histogram, *, refused: bool) -> Loo
 
 
 def lookups_of(report: LookupsReport) -> Lookups:
-    """What a report was made of."""
+    """The lookups that a report was made from."""
     found = Lookups()
     found.by_resolver = {each.name: _counted(each) for each in report.by_resolver}
     found.by_form = {each.name: _counted(each) for each in report.by_form}

@@ -1,4 +1,4 @@
-"""The lookups of pods in words, for a terminal and for a page.
+"""The lookups of pods as text, for a terminal and for a page.
 
 Path: lookup_report.py -> here -> text.py, topics.py.
 """
@@ -29,7 +29,7 @@ HEAD: Final = (
 
 
 def lookup_lines(found: LookupsReport) -> Iterator[tuple[str, str]]:
-    """Rows with a label, "" for one that goes on."""
+    """Rows with a label, which is "" if a row continues the one before."""
     whole = found.whole
     yield "lookups", f"{_ends(whole)}; {_queries(whole)}"
     yield "", percentiles(_figures(whole.latency))
@@ -42,7 +42,7 @@ def lookup_lines(found: LookupsReport) -> Iterator[tuple[str, str]]:
 
 
 def lookup_rows(parts: Sequence[LookupPartReport]) -> list[tuple[object, ...]]:
-    """Rows of a table under HEAD and the names of the percentiles."""
+    """The rows of a table with the columns HEAD and the names of the percentiles."""
     return [
         (
             each.name or "all",

@@ -1,8 +1,8 @@
-"""What became of the lookups of pods: one after the other on the pipe, and all of them counted.
+"""The results of the pods' lookups: packs each for the pipe, and counts them.
 
 Path: pod_sender.py packs -> a pipe -> run.py -> here -> lookup_report.py.
-Rule 1: a latency runs from when the lookup was due until the program has its result: with the names of the search list,
-        the waits and what was sent again.
+Rule 1: a latency runs from when the lookup was due until the program has its result, and includes the search list, the
+        waits and retries.
 Rule 2: the lookups of two runs are added without loss (`merge`).
 """
 
@@ -19,10 +19,10 @@ from hsdns.resolver import MODELS, cares, glibc, go, musl
 from hsdns.resolver.model import Result
 
 LOOKUPS: Final = b"l"  # the kind of message
-FOUND: Final = "found"  # there are addresses
-NONE: Final = "none"  # the resolver says that there is no such name, or no address of it
-FAILED: Final = "failed"  # it could not tell: no reply in time, or an error
-UNFINISHED: Final = "unfinished"  # the run was over before
+FOUND: Final = "found"  # it has addresses
+NONE: Final = "none"  # the resolver reports that the name does not exist, or has no address
+FAILED: Final = "failed"  # no result: no reply in time, or an error
+UNFINISHED: Final = "unfinished"  # the run ended before
 ENDS: Final = (FOUND, NONE, FAILED, UNFINISHED)
 _NONE: Final = frozenset(
     (glibc.NONAME, glibc.NODATA, musl.NONAME, musl.NODATA, go.NO_HOST, cares.NODATA, cares.NOT_FOUND)
@@ -30,17 +30,16 @@ _NONE: Final = frozenset(
 _LOOKUP: Final = Struct("=BBBHHHHqqq")
 _RESOLVERS: Final = tuple(MODELS)
 _FORMS: Final = tuple(FORMS)
-_MOST: Final = 0xFFFF  # queries of a lookup that are counted
+_MOST: Final = 0xFFFF  # counted queries of a lookup
 MICROSECOND: Final = 1000  # nanoseconds
 
 
 class Lookup(NamedTuple):
-    """A lookup by the numbers of its resolver and form (kinds_of) and of its end (ENDS), with its queries.
+    """A lookup with the numbers of its resolver and form (kinds_of) and of its end (ENDS), and its queries.
 
-    Times are nanoseconds of the monotonic clock.
-    `wasted` queries were for another name than the one that is meant, `again` ones were sent before in the same lookup,
-    and `over_tcp` ones went over TCP.  `began` is when the generator came to it; `ended` of one that is UNFINISHED is
-    when it was given up.
+    Times are nanoseconds of the monotonic clock.  `wasted` queries were for another name than the intended one, `again`
+    counts queries repeated in the same lookup, `over_tcp` those over TCP.  `began` is when the generator began it;
+    `ended` of an UNFINISHED one is when it was given up.
     """
 
     resolver: int
@@ -56,7 +55,7 @@ class Lookup(NamedTuple):
 
 
 def end_of(result: Result) -> str:
-    """Which end a result is."""
+    """The end (ENDS) of a result."""
     if result.addresses:
         return FOUND
     return NONE if result.error in _NONE else FAILED
@@ -68,7 +67,7 @@ def kinds_of(resolver: str, wanted: Wanted) -> tuple[int, int]:
 
 
 def pack_lookups(found: Iterable[Lookup]) -> bytes:
-    """The octets of some lookups."""
+    """Lookups as octets."""
     pack = _LOOKUP.pack
     return b"".join(
         [pack(*each[:3], *(min(count, _MOST) for count in each[3:7]), *each[7:]) for each in found]
@@ -76,20 +75,20 @@ def pack_lookups(found: Iterable[Lookup]) -> bytes:
 
 
 def unpack_lookups(octets: bytes) -> Iterator[Lookup]:
-    """The lookups."""
+    """The lookups in octets of pack_lookups()."""
     return map(Lookup._make, _LOOKUP.iter_unpack(octets))
 
 
 class LookupPart:
-    """Counts of some lookups: how they ended, microseconds until then, and queries of each."""
+    """Counts of lookups: how they ended, their duration in microseconds, and their queries."""
 
     __slots__ = ("again", "ends", "latency", "over_tcp", "queries", "sent", "wasted")
 
     def __init__(self) -> None:
         self.ends: Counter[str] = Counter()
-        self.latency = Histogram()  # without those that are UNFINISHED
-        self.queries = Histogram()  # how many queries one had
-        self.sent = 0  # queries of all of them
+        self.latency = Histogram()  # without UNFINISHED ones
+        self.queries = Histogram()  # queries per lookup
+        self.sent = 0  # total of queries
         self.wasted = 0
         self.again = 0
         self.over_tcp = 0
@@ -125,24 +124,24 @@ class Lookups:
         self.by_form: dict[str, LookupPart] = {}
         self.lateness = (
             Histogram()
-        )  # from when one was due until the generator came to it, microseconds
+        )  # from when one was due until the generator began it, in microseconds
 
     def add(self, octets: bytes) -> None:
-        """Count those of a message."""
+        """Count the lookups of a message."""
         for found in unpack_lookups(octets):
             self.by_resolver.setdefault(_RESOLVERS[found.resolver], LookupPart()).add(found)
             self.by_form.setdefault(_FORMS[found.form], LookupPart()).add(found)
             self.lateness.record(max(0, found.began - found.planned) // MICROSECOND)
 
     def whole(self) -> LookupPart:
-        """All together."""
+        """The total of all parts."""
         found = LookupPart()
         for part in self.by_resolver.values():
             found.merge(part)
         return found
 
     def merge(self, other: Lookups) -> None:
-        """Add those of another run."""
+        """Add the lookups of another run."""
         for mine, theirs in ((self.by_resolver, other.by_resolver), (self.by_form, other.by_form)):
             for name, part in theirs.items():
                 mine.setdefault(name, LookupPart()).merge(part)

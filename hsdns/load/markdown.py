@@ -1,7 +1,7 @@
-"""The report of a run as Markdown, for the summary of a job of GitHub Actions.
+"""The report of a run as Markdown, for the job summary of GitHub Actions.
 
 Path: report.py -> here -> cli/load_export.py appends it to the file that GITHUB_STEP_SUMMARY names.
-Rule: names and sentences are only text: what Markdown would read in them is escaped.
+Rule: names and sentences are plain text: Markdown syntax in them is escaped.
 """
 
 from __future__ import annotations

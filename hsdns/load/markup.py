@@ -1,7 +1,7 @@
-"""Pieces of a page: sections, tables, legends, and plots that can be reached by keyboard.
+"""Parts of a page: sections, tables, legends, and plots that are accessible by keyboard.
 
 Path: page.py -> here.
-Rule: what is written is text: everything is escaped here.
+Rule: input is plain text: this module escapes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def section(title: str, body: str) -> str:
 
 
 def part(title: str, body: str) -> str:
-    """A part of a section, about one server."""
+    """The part of a section about one server."""
     return f'<div class="part"><h3>{escape(title)}</h3>{body}</div>'
 
 
@@ -31,7 +31,7 @@ def paragraph(text: str, style: str = "") -> str:
 
 
 def notes(found: Iterable[tuple[str, str, str]]) -> str:
-    """What must be seen first: class (bad, good, warn), word and text."""
+    """The notes at the top: class (bad, good, warn), word and text."""
     items = "".join(
         f'<li class="{style}"><strong>{escape(word)}</strong>{escape(text)}</li>'
         for style, word, text in found
@@ -40,7 +40,7 @@ def notes(found: Iterable[tuple[str, str, str]]) -> str:
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> str:
-    """Classes with texts."""
+    """A legend of classes with texts."""
     items = []
     for style, text in entries:
         if style in _LINES or style.startswith("server "):
@@ -56,7 +56,7 @@ def legend(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def figure(title: str, drawing: str, key: str) -> str:
-    """A plot with its legend; "" without a drawing."""
+    """A plot with its legend; "" if there is no drawing."""
     if not drawing:
         return ""
     return (
@@ -66,7 +66,7 @@ def figure(title: str, drawing: str, key: str) -> str:
 
 
 def table(caption: str, head: Sequence[str], rows: Rows) -> str:
-    """A table whose first column says what its rows are."""
+    """A table whose first column has the row headers."""
     told = f"<caption>{escape(caption)}</caption>" if caption else ""
     cells = "".join(f'<th scope="col">{escape(each)}</th>' for each in head)
     body = "".join(

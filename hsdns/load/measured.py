@@ -1,6 +1,6 @@
-"""What limits are about, of some seconds of a run, and of its lookups.
+"""The measured values that limits apply to, for some seconds of a run and for its lookups.
 
-Path: results.py, lookup_report.py -> here -> thresholds.py; report.py, abort.py and cli/load_knee.py ask.
+Path: results.py, lookup_report.py -> here -> thresholds.py; report.py, abort.py and cli/load_knee.py call it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hsdns.wire.iana import Rcode
 
 
 def measured_of(found: Second) -> Measured:
-    """What limits are about, of some seconds together."""
+    """The values of some seconds, added up."""
     lateness = lateness_figures(found.lateness)
     refused = not all_sent(found.sent, found.not_sent)
     latency = latency_figures(found.latency, found.lost, found.lateness, refused=refused)
@@ -23,7 +23,7 @@ def measured_of(found: Second) -> Measured:
 
 
 def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:
-    """What limits can be about, each with what it is a share of."""
+    """The counts that limits can apply to, each with the number that it is a share of."""
     judged = whole.verdicts.total()
     rcodes, answered = whole.rcodes, whole.answered
     bad = sum(count for rcode, count in rcodes.items() if rcode not in (Rcode.NOERROR, Rcode.NXDOMAIN))  # fmt: skip
@@ -39,7 +39,7 @@ def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:
 
 
 def with_lookups(measured: Measured, lookups: LookupsReport | None) -> Measured:
-    """With what is measured of the lookups of pods."""
+    """The values, with those of the lookups of pods added."""
     ends = {} if lookups is None else lookups.whole.ends
     latency = [] if lookups is None else lookups.whole.latency
     counts = {

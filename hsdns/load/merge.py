@@ -1,11 +1,11 @@
-"""Reports of several generators as one: what they would have measured together.
+"""Merges the reports of several generators into one.
 
 Path: cli/load_merge.py reads reports -> here -> results.py, and make_report() as after a run.
-Rule 1: counts and histograms are added slot by slot, so that nothing is lost: the report is the one that a single
-        generator would have written, but for what is said of machines and of the begin.
-Rule 2: only generators of one plan are added: the portions of -part, or runs of the same plan.
-Rule 3: all of them saw the same changes of the cluster, so they are those that the first one saw.  How long a change
-        took to show is another matter: each that followed it has measured that, and all of these are counted.
+Rule 1: counts and histograms are added slot by slot, without loss: the report is the one that a single generator would
+        have written, except for the machines and the begin.
+Rule 2: only reports of one plan are added: the portions of -part, or runs of the same plan.
+Rule 3: all generators saw the same changes of the cluster, so the report has those of the first.  How long a change
+        took to show was measured by each generator that followed it, and all these times are counted.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from hsdns.load.thresholds import Limit, read_limits
 from hsdns.wire.iana import rcode_from_text, type_from_text
 from hsdns.wire.name import Name
 
-OF_CLUSTER: Final = " questions of the cluster"  # as cli/load.py says what was asked
-Named = tuple[str, Report]  # the name of its file
+OF_CLUSTER: Final = " questions of the cluster"  # as cli/load.py describes them
+Named = tuple[str, Report]  # the name of its file, and the report
 
 
 def merge(reports: Sequence[Named]) -> Report:
@@ -69,7 +69,7 @@ def merge(reports: Sequence[Named]) -> Report:
 
 
 def results_of(server: ServerReport) -> Results:
-    """What was measured of a server, as its report has it; the run begins at 0."""
+    """The results of a server from its report; the run begins at 0."""
     found = Results([], 0)
     for kind in server.kinds:
         part = found.kinds[kind.group, type_from_text(kind.type)] = Part()
@@ -126,7 +126,7 @@ def _server(servers: Sequence[ServerReport], names: Sequence[str], missing: str)
 
 
 def _propagation(servers: Sequence[ServerReport]) -> PropagationReport | None:
-    """How long changes took to show, by all who followed them; None if none did."""
+    """How long changes took to show, from all generators that followed them; None if none did."""
     found = [each.propagation for each in servers if each.propagation is not None]
     if not found:
         return None
@@ -137,7 +137,7 @@ def _propagation(servers: Sequence[ServerReport]) -> PropagationReport | None:
 
 
 def _limits_of(report: Report) -> list[Limit]:
-    """The limits of a report, which were read before it was written."""
+    """The limits of a report, parsed again from their texts."""
     server = report.servers[0]
     texts = ",".join(_limits(report))
     if not texts:
@@ -151,7 +151,7 @@ def _limits_of(report: Report) -> list[Limit]:
 
 
 def _append(whole: Results, other: Results) -> None:
-    """Add the results of another report, whose questions have numbers of their own."""
+    """Add the results of another report, which numbers its questions separately."""
     shift = len(whole.questions)
     whole.questions += other.questions
     other.stale = {number + shift: name for number, name in other.stale.items()}
@@ -168,7 +168,7 @@ def _of(named: Named) -> str:
 
 
 def _missing(reports: Sequence[Named]) -> str:
-    """Which portions are not there, "" if all are; raise LoadError for one that is there twice."""
+    """Which portions are missing, "" if none; raise LoadError for a duplicate one."""
     portions = [read_portion(report.plan.part) for _, report in reports if report.plan.part]
     if not portions:
         return ""
@@ -185,7 +185,7 @@ def _missing(reports: Sequence[Named]) -> str:
 
 
 def _check_alike(first_name: str, first: Report, name: str, report: Report) -> None:
-    """Raise LoadError for reports that are not of one plan."""
+    """Raise LoadError if the reports have different plans."""
     if _alike(report.plan) != _alike(first.plan):
         told = differences(shown_together([(first_name, first), (name, report)]))
         raise LoadError(
@@ -205,7 +205,7 @@ def _check_alike(first_name: str, first: Report, name: str, report: Report) -> N
 
 
 def _alike(plan: PlanReport) -> PlanReport:
-    """What has to be alike.  A cluster may have changed between two generators' reading of its names."""
+    """The fields of a plan that must be equal.  The cluster may change between two generators' reading of its names."""
     if OF_CLUSTER in plan.what:
         words = plan.what.partition(OF_CLUSTER)[2]
         return msgspec.structs.replace(plan, part="", questions=0, what=words)
@@ -225,7 +225,7 @@ def _slacks(report: Report) -> list[str]:
 
 
 def _machine(machines: Sequence[Machine]) -> Machine:
-    """One machine, or what several have; the processors are those of the largest."""
+    """One machine, or what several have in common; the processors are those of the largest."""
     fields = {
         field: ", ".join(dict.fromkeys(getattr(each, field) for each in machines))
         for field in ("hsdns", "python", "system", "sockets_by")

@@ -1,11 +1,11 @@
-"""A namespace of a real cluster that a load test makes, changes and removes.
+"""A namespace that a load test creates in a real cluster, changes and deletes.
 
 Path: cli/load_cluster.py (-churn-api) -> here, with the changes of changes.py -> api_writer.py -> the API server.
-Rule 1: the namespace is new, with a name of its own; nothing outside of it is written, and it is removed at the end,
-        also after Ctrl-C and after an error.
-Rule 2: Services have no selector and EndpointSlices are written here, so no controller and no pod takes part.
-Rule 3: changes of one slice are written one after the other; up to WRITERS slices at a time.
-Rule 4: a change was written when its request was sent: no server can have it earlier.
+Rule 1: the namespace is new and has a unique name.  Nothing outside it is written, and it is deleted at the end, also
+        after Ctrl-C and after an error.
+Rule 2: Services have no selector, and this module writes the EndpointSlices, so no controller and no pod is involved.
+Rule 3: changes of one slice are written one by one; up to WRITERS slices are written at the same time.
+Rule 4: a change counts as written when its request was sent: no server can have it earlier.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from hsdns.load.errors import LoadError
 
 WRITERS: Final = 16
 PORT: Final = 8080
-NAMESPACE: Final = "hsdns-load"  # how names of namespaces begin
+NAMESPACE: Final = "hsdns-load"  # the prefix of the namespace's name
 OWNER: Final = "app.kubernetes.io/managed-by"
-# Addresses of documentation (RFC 5737, RFC 2544): nothing in the cluster has one.
+# Addresses for documentation and benchmarks (RFC 5737, RFC 2544): nothing in the cluster has one.
 _FIRST: Final = int(IPv4Address("198.18.0.0"))
 _SPARES: Final = 65_536
 _SLICES: Final = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"
@@ -42,7 +42,7 @@ _NAMESPACES: Final = "/api/v1/namespaces"
 
 
 class Writes(Protocol):
-    """What ApiWriter does."""
+    """The interface of ApiWriter."""
 
     async def send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None
@@ -51,14 +51,14 @@ class Writes(Protocol):
 
 
 class Size(NamedTuple):
-    """How many Services there are, every second headless, and how many endpoints each has."""
+    """The number of Services, of which every second is headless, and the number of endpoints of each."""
 
     services: int = 20
     endpoints: int = 5
 
 
 class OwnNamespace:
-    """A namespace with Services; `name` is one that no other has, `written` as in churn.Churn."""
+    """A namespace with Services; `name` is unique, `written` as in churn.Churn."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class OwnNamespace:
         self._addresses = [str(IPv4Address(_FIRST + each)) for each in range(total + _SPARES)]
 
     async def make(self) -> None:
-        """Make the namespace, its Services and their slices; raise LoadError."""
+        """Create the namespace, its Services and their slices; raise LoadError."""
         try:
             await self._post(_NAMESPACES, _manifest("v1", "Namespace", self.name))
             self._exists = True
@@ -94,7 +94,7 @@ class OwnNamespace:
             raise
 
     async def remove(self) -> None:
-        """Remove everything again; raise LoadError if the namespace stays."""
+        """Delete the namespace; raise LoadError if it remains."""
         if not self._exists:
             return
         for path in (_SLICES, _SERVICES):
@@ -108,7 +108,7 @@ class OwnNamespace:
         self._exists = False
 
     async def run(self, rate: float) -> None:
-        """Make changes until cancelled; what is refused ends it with LoadError."""
+        """Make changes until cancelled; raise LoadError if one is refused."""
         spare = self._addresses[self._size.services * self._size.endpoints :]
         changes = Changes(self._slices(), self._kinds, self._seed, spare)
         locks: dict[str, asyncio.Lock] = {}
@@ -189,7 +189,7 @@ def _manifest(api_version: str, kind: str, name: str) -> dict[str, Any]:
 
 
 def _body(found: EndpointSlice) -> dict[str, Any]:
-    """The slice as the API takes it: without what is not set."""
+    """The slice as the API accepts it: without unset fields."""
     body = _without_none(msgspec.to_builtins(found))
     assert isinstance(body, dict), "a struct"
     body["metadata"] = {
@@ -225,7 +225,7 @@ def _version_of(text: str) -> str:
 
 
 def _message(text: str) -> str:
-    """What a Status says, or the text itself."""
+    """The message of a Status, or the text itself."""
     try:
         return msgspec.json.decode(text, type=_Refused).message or text
     except msgspec.MsgspecError:

@@ -1,11 +1,11 @@
-"""What became of a query, on its way from the process that asks to the one that counts.
+"""The outcome of a query, passed from the process that sends to the one that counts.
 
 Path: sender.py packs -> a pipe -> sender_process.py -> here -> results.py, verifier.py.
       Twin of native/src/load_sender/messages.rs.
 Rule 1: times are nanoseconds of the monotonic clock, which both processes share.
-Rule 2: replies go over the pipe once, under a number; outcomes refer to it.  So a reply that comes a thousand times is
-        read once.
-Rule 3: the compiled sender counts, and tells counts; then outcomes are told only if answers are to be judged.
+Rule 2: a reply goes over the pipe once, with a number that outcomes refer to.  So a reply that arrives a thousand times
+        is parsed once.
+Rule 3: the compiled sender sends counts; then it sends outcomes only if answers are judged.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _COUNT: Final = Struct("=BIII")
 _FRAME: Final = Struct("=cI")
 _QUESTION: Final = Struct("=IHB")
 OUTCOMES: Final = b"o"
-ANSWERS: Final = b"a"  # outcomes of answered queries, which are in COUNTS as well
+ANSWERS: Final = b"a"  # outcomes of answered queries, which are also in COUNTS
 COUNTS: Final = b"c"
 REPLY: Final = b"r"
-FORGET: Final = b"f"  # replies before are not referred to any more
-QUESTION: Final = b"q"  # one that was not known when the run began; before all outcomes of it
+FORGET: Final = b"f"  # earlier replies are no longer referred to
+QUESTION: Final = b"q"  # a question that was unknown when the run began; precedes its outcomes
 CONNECTIONS: Final = b"n"  # facts of connections, as connection_facts.py packs them
 READY: Final = b"b"
 END: Final = b"e"
 
-# What a count is of: of a second of the schedule, or with OF_KIND added of a kind of question.
+# What a count belongs to: a second of the schedule, or with OF_KIND added a kind of question.
 LATENESS, LATENCY, RCODE, LOST_COUNT, NOT_SENT_COUNT, TRUNCATED = range(6)
 OF_KIND: Final = 8
 
-LOST: Final = 0  # in place of the time at which the reply came
+LOST: Final = 0  # in place of the time at which the reply arrived
 NOT_SENT: Final = -1
 
 
@@ -44,9 +44,9 @@ PlainOutcome = tuple[int, int, int, int, int, int]
 
 
 class Outcome(NamedTuple):
-    """One query: the number of its question, the flags of its reply, and when it was due, was sent and was answered.
+    """One query: the number of its question, the flags of its reply, and when it was due, sent and answered.
 
-    `received` is LOST or NOT_SENT without a reply; `reply` is its number, 0 if replies are not wanted.
+    Without a reply, `received` is LOST or NOT_SENT; `reply` is its number, 0 if replies are not wanted.
     """
 
     question: int
@@ -57,34 +57,34 @@ class Outcome(NamedTuple):
     received: int
 
 
-# The octets of an outcome, whose fields are the arguments.
+# Returns the octets of an outcome; the arguments are its fields.
 pack_outcome: Final = _OUTCOME.pack
 
 
 def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes:
-    """The octets of some outcomes."""
+    """Outcomes as octets."""
     pack = _OUTCOME.pack
     return b"".join([pack(*each) for each in found])
 
 
 def unpack_outcomes(octets: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """The outcomes, as plain tuples in the order of Outcome."""
+    """The outcomes in octets, as plain tuples in the order of Outcome."""
     return _OUTCOME.iter_unpack(octets)
 
 
 def unpack_counts(octets: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Counts: of what, the number of the second or kind, a slot of the histogram or an RCODE, and how many."""
+    """Counts: what they belong to, the number of the second or kind, a histogram slot or an RCODE, and the count."""
     return _COUNT.iter_unpack(octets)
 
 
 def pack_question(number: int, question: Question) -> bytes:
-    """The octets of a question and its number; of those that were asked before it."""
+    """A question and its number as octets; the number continues those of earlier questions."""
     group = question.group.encode()
     return _QUESTION.pack(number, question.qtype, len(group)) + group + question.name.wire
 
 
 def unpack_question(octets: bytes) -> tuple[int, Question]:
-    """Number and question."""
+    """The number and the question."""
     number, qtype, length = _QUESTION.unpack_from(octets)
     at = _QUESTION.size + length
     group = octets[_QUESTION.size : at].decode()
@@ -97,13 +97,13 @@ def frame(kind: bytes, octets: bytes | bytearray = b"") -> bytes:
 
 
 class Frames:
-    """Takes messages from what a pipe gives."""
+    """Splits the octets of a pipe into messages."""
 
     def __init__(self) -> None:
         self._octets = bytearray()
 
     def feed(self, octets: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Add octets; yield kind and content of each message that is whole."""
+        """Add octets; yield kind and content of each complete message."""
         waiting = self._octets
         waiting += octets
         at = 0

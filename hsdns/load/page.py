@@ -1,8 +1,8 @@
-"""The report of a run as one HTML file, with everything in it; or of several runs beside each other.
+"""The report of a run, or a comparison of several runs, as one self-contained HTML file.
 
 Path: report.py -> here -> topics.py, markup.py; cli/load.py writes it (-html), and cli/load_compare.py.
-Rule 1: no script, no font and nothing from elsewhere: the file can be sent and opened without a network.
-Rule 2: what a plot shows is in a table behind it, for a screen reader, a printer, and who wants the numbers.
+Rule 1: it has no script, no font and no external resource: the file can be sent, and opened without a network.
+Rule 2: a table after each plot has its data, for screen readers, for print, and for the numbers.
 Rule 3: a section has one subject; with several servers it has a part for each, on the same axes.
 """
 
@@ -67,7 +67,7 @@ def _page(servers: Sequence[Shown], reports: Sequence[Report]) -> str:
 
 
 def document(title: str, body: Sequence[str]) -> str:
-    """The file, with its style; what is empty in the body is left out."""
+    """The file, with its style; empty parts of the body are omitted."""
     template = (files("hsdns.load") / "page.html").read_text()
     return template.replace("{title}", escape(title)).replace(
         "{body}", "\n".join(filter(None, body))
@@ -84,7 +84,7 @@ def _subtitle(report: Report) -> str:
 
 
 def _notes(servers: Sequence[Shown]) -> Iterator[tuple[str, str, str]]:
-    """What must be seen first."""
+    """The notes at the top."""
     knee = servers[0].report.knee
     if knee is not None:
         yield "good" if knee.found else "warn", "Knee", f"{knee.said}."

@@ -1,4 +1,4 @@
-"""What the process that sends is told: everything about a run, in one message.
+"""The plan of a run for the process that sends, in one message.
 
 Path: run.py makes it -> sender_process.py -> sender.py.
 """
@@ -20,13 +20,13 @@ from hsdns.load.stream_plan import StreamPlan
 class Plan(msgspec.Struct, frozen=True):
     """A run; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
 
-    `weights` say how often each query is sent; empty: one after the other.  `replies`: whether they are wanted.
-    `kinds` number the kind of each query, for a sender that can count (results.kind_numbers); empty: it is not to.
-    `recorded` is what a recording says in place of schedule and order.  Of all that, `portion` is what is sent: its
-    number, and how many there are.  `pods` look names up in place of `queries`, so the schedule is that of lookups.
-    `streams`: it goes over connections, all of it or what UDP truncates; None: over UDP.  `window` is how many queries
-    over UDP may wait at once (in_flight.window_for); 0: as many as there are IDs.
-    `most` queries over UDP wait for their replies at once, and the schedule waits for room; 0: it waits for nothing.
+    `weights` give how often each query is sent; empty: in order.  `replies`: whether they are wanted.  `kinds` are the
+    numbers of the queries' kinds, for a sender that can count (results.kind_numbers); empty: it does not count.
+    `recorded` has the times and the order of a recording in place of schedule and order.  `portion` is the part that
+    this process sends: its number, and how many there are.  With `pods`, these look up names in place of `queries`, so
+    the schedule is that of lookups.  `streams`: all queries, or those truncated over UDP, go over connections; None:
+    over UDP.  `window` is how many queries over UDP may wait at once (in_flight.window_for); 0: the number of IDs.  At
+    most `most` queries over UDP wait for their replies at once, and the schedule waits for room; 0: it never waits.
     """
 
     family: int
@@ -62,7 +62,7 @@ class Plan(msgspec.Struct, frozen=True):
         return self.schedule.times(portion)
 
     def order(self) -> Iterator[int]:
-        """The number of each query in `queries`, as they are sent; at least as many as there are times."""
+        """The indexes into `queries` in the order of sending; at least as many as there are times."""
         found = order(len(self.queries), self.weights, self.seed)
         if self.recorded is not None:
             found = iter(array("I", self.recorded.order))
@@ -75,5 +75,5 @@ def read_plan(octets: bytes) -> Plan:
 
 
 def write_plan(plan: Plan) -> bytes:
-    """The octets of a plan."""
+    """A plan as octets."""
     return msgspec.msgpack.encode(plan)

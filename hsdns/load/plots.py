@@ -1,7 +1,7 @@
 """The plots of a report: answers by rcode, latencies, the slowest share, and staleness.
 
 Path: page.py -> here, with the columns of columns.py -> svg.py; beside.py draws several servers in one plot.
-Rule: plots of several servers have the same axes: `beside` are the columns of all that stand beside each other.
+Rule: plots of several servers have the same axes: `beside` are the columns of all of them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Columns = Sequence[Column]
 
 
 def time_scale(beside: Sequence[Columns]) -> svg.Scale:
-    """Seconds since the start, as long as the longest run."""
+    """The scale of seconds since the start, for the longest run."""
     end = max(found[-1].first + found[-1].seconds for found in beside)
     return svg.Scale(0, end, svg.LEFT, svg.WIDTH - svg.RIGHT)
 
 
 def time_axis(x: svg.Scale, bottom: float) -> str:
-    """Its ticks."""
+    """The ticks of the time axis."""
     values = [(each, f"{each:g}") for each in svg.ticks(x.low, x.high, 10)]
     return svg.axis_x(x, values, bottom, "seconds since the start")
 
@@ -49,7 +49,7 @@ def _hints(found: Sequence[Column], x: svg.Scale, bottom: float, texts: Sequence
 
 
 def power(us: float) -> str:
-    """A power of ten, in the unit that suits."""
+    """A power of ten, in a suitable unit."""
     for unit, size in (("s", 1e6), ("ms", 1e3)):
         if us >= size * 0.999:
             return f"{us / size:g} {unit}"
@@ -77,7 +77,7 @@ def _stacked(
 
 
 def answers(found: Columns, beside: Sequence[Columns]) -> str:
-    """Replies a second by rcode, and lost queries, one on the other."""
+    """Replies per second by rcode, and lost queries, stacked."""
     bottom = HEIGHT - svg.BOTTOM
     x = time_scale(beside)
     high = max(max(sum(each.rcodes.values()) for each in chain(*beside)) * 1.05, 1.0)
@@ -105,7 +105,7 @@ def band_of(us: int) -> int:
 
 
 def heat(found: Columns, beside: Sequence[Columns]) -> str:
-    """Latencies over time: the more answers, the darker; with percentiles, and the generator's lateness."""
+    """A heat map of latencies over time, darker for more answers; with percentiles, and the generator's lateness."""
     height, bottom = HEIGHT + 60, HEIGHT + 60 - svg.BOTTOM
     x = time_scale(beside)
     all_slots = [slot for each in chain(*beside) for slot in each.latency.slots]
@@ -156,7 +156,7 @@ def heat(found: Columns, beside: Sequence[Columns]) -> str:
 
 
 def slowest_points(histogram: Histogram, lost: int) -> list[tuple[float, int]]:
-    """The share of all queries, lost ones too, that took longer than each latency; from the largest share on."""
+    """For each latency, the share of all queries, including lost ones, that took longer; the largest share first."""
     total, passed, found = histogram.total + lost, 0, []
     for slot, count in histogram.pairs():
         found.append(((total - passed) / total, highest_in(slot)))
@@ -165,7 +165,7 @@ def slowest_points(histogram: Histogram, lost: int) -> list[tuple[float, int]]:
 
 
 def whole_latency(report: ServerReport) -> Histogram:
-    """The latencies of all seconds."""
+    """The histogram of latencies of all seconds."""
     whole = Histogram()
     for each in report.per_second:
         whole.merge(Histogram(each.slots))
@@ -173,7 +173,7 @@ def whole_latency(report: ServerReport) -> Histogram:
 
 
 def slowest(report: ServerReport) -> str:
-    """The latency that the slowest share of the queries exceeded, both on logarithmic axes."""
+    """A plot of the latency exceeded by the slowest share of the queries, both on logarithmic axes."""
     bottom = HEIGHT - svg.BOTTOM
     points = slowest_points(whole_latency(report), report.counts.lost)
     if not points:

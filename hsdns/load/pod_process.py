@@ -1,8 +1,7 @@
-"""The sockets and the clock of the pods, in the process that sends.
+"""The sockets and the clock of the pods, in the sending process.
 
 Path: sender_process.py -> here -> pod_sender.py.
-Rule: the time to wait is that of select(), which has microseconds; which sockets are ready says a selector, for any
-      number of them.
+Rule: select() waits, because its timeout has microseconds; a selector finds the ready sockets, for any number of them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from hsdns.load.stamped_udp import StampedUdp
 
 
 def pod_sender(plan: Plan, pods: Pods, stop: int, emit: Callable[[bytes], None]) -> PodSender:
-    """The sender of a plan with pods, which ends when the file descriptor `stop` can be read."""
+    """The sender of a plan with pods; it ends when the file descriptor `stop` is readable."""
     raise_limit()
     selector = DefaultSelector()
     wires = [StampedUdp(plan.family, plan.address) for _ in range(plan.sockets)]

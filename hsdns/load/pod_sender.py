@@ -1,12 +1,12 @@
-"""Looks names up when it is due, as the resolvers of pods do: open loop, with the models of resolver/ in real time.
+"""Looks up names on schedule, like the resolvers of pods: open loop, with the models of resolver/ in real time.
 
-Path: pod_process.py runs it in the process that sends -> here; pods.py says who looks up what, resolver/ which queries
-      that takes -> stamped_udp.py, pod_tcp.py.
-Rule 1: a lookup begins when it is due, whatever has become of those before.  A model's clock is what was due, what was
-        received and what was waited for, not when this process came to it: that is its lateness, and told.
-Rule 2: each query has a pair of socket and ID of its own, also one that is sent again, so that it is known which one
-        was answered.  Which port it leaves from is not what a pod's own would be.
-Rule 3: questions are told when they are asked for the first time; their group is the kind of name, or SEARCH.
+Path: pod_process.py runs it in the process that sends -> here; pods.py chooses pods and names, resolver/ the queries of
+a lookup -> stamped_udp.py, pod_tcp.py.
+Rule 1: a lookup begins when it is due, regardless of earlier ones.  A model's clock advances by due times, times of
+        arrival and ends of waits, not by when this process handles them; the difference is reported as lateness.
+Rule 2: each query, including a retry, has a unique pair of socket and ID, so that it is known which one was answered.
+        Its source port is not the one that a pod would use.
+Rule 3: a question is reported when it is first sent; its group is the kind of name, or SEARCH.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from hsdns.wire.name import Name
 
 TYPES: Final = (RRType.A, RRType.AAAA)
 IDS: Final = 65_536
-MOST_LOOKUPS: Final = 16  # that begin in a turn
+MOST_LOOKUPS: Final = 16  # begun in a turn
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
-LONGEST_WAIT: Final = 20_000_000  # nanoseconds that are waited for at once
-MOST_REPLIES: Final = 100_000  # different ones that are remembered
+LONGEST_WAIT: Final = 20_000_000  # maximum nanoseconds of one wait
+MOST_REPLIES: Final = 100_000  # different ones that are stored
 DRAIN: Final = (
     7 * SECOND
-)  # nanoseconds, and the time-out of a query, in which the last lookup must be over
+)  # nanoseconds, in addition to the timeout of a query, until the last lookup must have ended
 CLOSED: Final = Answer(is_closed=True)
 
 
@@ -56,11 +56,11 @@ class Wire(Protocol):
         """Send a datagram; return whether the system took it."""
 
     def receive(self) -> Sequence[tuple[bytes, int]]:
-        """What has arrived, at most some at once, and when: nanoseconds of the monotonic clock."""
+        """A limited number of datagrams that have arrived, with their times in nanoseconds of the monotonic clock."""
 
 
 class Connection(Protocol):
-    """A TCP connection, which opens by itself."""
+    """A TCP connection; it opens without a call."""
 
     def send(self, octets: bytes) -> None:
         """Send a message."""
@@ -76,7 +76,7 @@ Ready = Sequence[Wire | Connection] | None
 
 
 class _Running:
-    """A lookup that goes on."""
+    """A lookup in progress."""
 
     __slots__ = (
         "again", "began", "connections", "deadline", "is_over", "model", "number", "over_tcp", "planned", "queries",
@@ -89,7 +89,7 @@ class _Running:
         self.waiting = model.lookup(wanted.name, TYPES)
         self.planned = planned
         self.began = began
-        self.deadline: float | None = None  # when it goes on without an answer, in seconds
+        self.deadline: float | None = None  # when it continues without an answer, in seconds
         self.is_over = False
         self.queries = self.wasted = self.again = self.over_tcp = 0
         self.seen: set[tuple[str, int]] = set()
@@ -111,10 +111,10 @@ class _Sent:
 
 
 class PodSender:
-    """Looks up what is `wanted` of `pods` at `times`; gives up what is not over `timeout` and DRAIN after the last one.
+    """Looks up `wanted` for `pods` at `times`; gives up unfinished lookups `timeout` and DRAIN after the last one.
 
-    `wait` waits at most so many nanoseconds, returns what has something to be read, and None if the sender is to end.
-    `connect` opens a TCP connection.  `emit` gets messages (outcome.py).  A query is lost `timeout` nanoseconds after
+    `wait` waits for at most the given nanoseconds and returns what is readable, or None if the sender must end.
+    `connect` opens a TCP connection.  `emit` takes messages (outcome.py).  A query is lost `timeout` nanoseconds after
     it was sent.  `replies`: whether they are wanted.
     """
 
@@ -150,20 +150,20 @@ class PodSender:
         self._running: set[_Running] = set()
         self._places: dict[int, _Sent] = {}  # by socket and ID
         self._next_place = 0
-        self._order: deque[_Sent] = deque()  # as they were sent
+        self._order: deque[_Sent] = deque()  # in the order of sending
         self._streams: dict[int, tuple[Connection, dict[int, _Sent]]] = {}  # by id(), and ID
         self._unconnected: deque[tuple[_Sent, int]] = deque()
         self._questions: dict[tuple[str, int, str], int] = {}
         self._octets: dict[tuple[object, ...], bytes] = {}
         self._replies: dict[bytes, tuple[int, Answer | None]] = {}
         self._reply_count = 0
-        self._told = bytearray()  # before the outcomes
+        self._told = bytearray()  # messages to emit before the outcomes
         self._outcomes: list[tuple[int, int, int, int, int, int]] = []
         self._lookups: list[Lookup] = []
         self._reported = 0
 
     def run(self, begin: int) -> None:
-        """Look everything up, and wait for the ends; `begin` is the time at which the schedule begins."""
+        """Run all lookups, and wait until they end; `begin` is the time at which the schedule begins."""
         self._begin = self._reported = begin
         due = next(self._times, None)
         last = begin
@@ -183,7 +183,7 @@ class PodSender:
                 break
             now = (
                 self._clock()
-            )  # before what is read: what has arrived until then comes before the timers
+            )  # taken before reading: what has arrived by then precedes the timers
             for each in ready:
                 self._receive(each)
             while self._unconnected:
@@ -196,7 +196,7 @@ class PodSender:
         self._finish()
 
     def _idle_for(self, due: int | None, now: int) -> int:
-        """Nanoseconds until something has to be done."""
+        """Nanoseconds until the next action."""
         until = now + LONGEST_WAIT
         if due is not None:
             until = min(until, self._begin + due)
@@ -213,9 +213,9 @@ class PodSender:
     def _resume(
         self, running: _Running, arrival: Arrival | None, at: int, seconds: float | None = None
     ) -> None:
-        """Let a lookup go on with what came at a time, and send what it wants to.
+        """Continue a lookup with what arrived at a time, and send its next queries.
 
-        `seconds` is that time on the model's clock, to the last digit, if that is what it has waited for.
+        `seconds` is that exact time on the model's clock, if the lookup was waiting for it.
         """
         model = running.model
         model.now = (at - self._begin) / SECOND if seconds is None else seconds
@@ -229,12 +229,12 @@ class PodSender:
         if running.is_over:
             return
         running.deadline = deadline
-        if deadline is not None:  # glibc waits for TCP without a limit
+        if deadline is not None:  # None: glibc waits for TCP without a limit
             self._timer_count += 1
             heappush(self._timers, (deadline, self._timer_count, running))
 
     def _expire(self, now: int) -> None:
-        """Let what has waited long enough go on, and count what was lost."""
+        """Continue lookups whose wait is over, and count lost queries."""
         timers, order, begin = self._timers, self._order, self._begin
         while timers and (at := begin + round(timers[0][0] * SECOND)) <= now:
             deadline, _, running = heappop(timers)
@@ -246,13 +246,13 @@ class PodSender:
             self._forget(order.popleft())
 
     def _forget(self, sent: _Sent) -> None:
-        """A query is lost, unless it was answered."""
+        """Count a query as lost, unless it was answered."""
         if self._places.get(sent.place) is sent:
             del self._places[sent.place]
             self._without_reply(sent, LOST)
 
     def _send(self, running: _Running, at: int) -> None:
-        """Send what a model has put into its outbox, which was due at a time."""
+        """Send the packets in a model's outbox, which were due at a time."""
         outbox = running.model.outbox
         if not outbox:
             return
@@ -298,13 +298,13 @@ class PodSender:
         if port not in connections:
             try:
                 connections[port] = self._connect()
-            except OSError:  # this machine has no socket for it
+            except OSError:  # this machine has no socket left
                 self._without_reply(sent, NOT_SENT)
                 self._unconnected.append((sent, at))
                 return
             self._streams[id(connections[port])] = connections[port], {}
         stream = self._streams.get(id(connections[port]))
-        if stream is None:  # it has ended
+        if stream is None:  # it has closed
             self._without_reply(sent, LOST)
             return
         _, waiting = stream
@@ -313,7 +313,7 @@ class PodSender:
         connections[port].send(query_id.to_bytes(2, "big") + self._message(sent.packet))
 
     def _message(self, packet: Packet) -> bytes:
-        """A query without its ID."""
+        """The octets of a query without its ID."""
         key = packet[5:]
         octets = self._octets.get(key)
         if octets is None:
@@ -321,7 +321,7 @@ class PodSender:
         return octets
 
     def _question(self, packet: Packet, group: str) -> int:
-        """The number of a question; new ones are told."""
+        """The number of a question; new ones are emitted."""
         key = (packet.name, packet.rrtype, group)
         number = self._questions.get(key)
         if number is None:
@@ -344,7 +344,7 @@ class PodSender:
 
     def _receive_stream(self, key: int) -> None:
         stream = self._streams.get(key)
-        if stream is None:  # it has ended
+        if stream is None:  # it has closed
             return
         connection, waiting = stream
         messages, is_closed = connection.receive()
@@ -364,7 +364,7 @@ class PodSender:
                     self._resume(sent.running, (sent.packet, CLOSED), now)
 
     def _take(self, sent: _Sent, octets: bytes, received: int) -> None:
-        """A reply; the lookup goes on with it."""
+        """Continue the lookup with a reply."""
         number, answer = self._read(sent, octets)
         flags = octets[2] << 8 | octets[3]
         self._outcomes.append((sent.question, flags, number, sent.planned, sent.sent, received))
@@ -372,7 +372,7 @@ class PodSender:
             self._resume(sent.running, (sent.packet, answer), received)
 
     def _read(self, sent: _Sent, octets: bytes) -> tuple[int, Answer | None]:
-        """Number and content of a reply; new ones are told if they are wanted."""
+        """The number and content of a reply; new ones are emitted if they are wanted."""
         content = octets[2:]
         found = self._replies.get(content)
         if found is None:
@@ -419,12 +419,12 @@ class PodSender:
         )
 
     def _finish(self) -> None:
-        """Give up what goes on, and tell the rest."""
+        """Give up lookups in progress, and emit the remaining messages."""
         now = self._clock()
         for running in sorted(self._running, key=lambda each: each.planned):
             if (
                 running.planned + self._drain <= now
-            ):  # those of a run that was ended early had no time
+            ):  # those of a run that ended early had too little time
                 self._end(running, UNFINISHED, now)
         for sent in self._order:
             if sent.sent + self._timeout <= now:

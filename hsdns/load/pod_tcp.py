@@ -1,7 +1,8 @@
-"""A TCP connection of a pod's lookup, to which a truncated reply has led.
+"""The TCP connection of a pod's lookup, after a truncated reply.
 
 Path: pod_sender.py -> here; pod_process.py opens them and watches their sockets.
-Rule: nothing waits.  What is sent before the connection stands is kept until it does; one that fails has ended.
+Rule: nothing blocks.  Messages sent before the connection is established are kept until then; a failed connection has
+      ended.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Watch = Callable[[socket.socket, "PodTcp | None", int], None]
 class PodTcp:
     """A connection to `address`, in the socket module's form.
 
-    `watch` is told which events of the module selectors its socket waits for; None in place of the connection: no more.
+    `watch` takes the events of module selectors that its socket waits for; with None for the connection, it waits for
+    none.
     """
 
     def __init__(self, family: int, address: tuple[str | int, ...], watch: Watch) -> None:
@@ -43,12 +45,12 @@ class PodTcp:
         watch(self._socket, self, EVENT_READ | EVENT_WRITE)
 
     def send(self, octets: bytes) -> None:
-        """Send a message, or keep it until the connection stands."""
+        """Send a message, or keep it until the connection is established."""
         self._unsent += frame(octets)
         self._flush()
 
     def receive(self) -> tuple[list[bytes], bool]:
-        """The messages that have arrived, and whether the connection has ended; send what waits."""
+        """Send what is kept; return the messages that have arrived, and whether the connection has ended."""
         self._flush()
         found: list[bytes] = []
         while not self._is_broken:
@@ -65,7 +67,7 @@ class PodTcp:
         return found, self._is_broken
 
     def close(self) -> None:
-        """Close it; more than once is the same."""
+        """Close it; calling it again has no effect."""
         if not self._is_closed:
             self._is_closed = True
             self._watch(self._socket, None, 0)

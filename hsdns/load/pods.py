@@ -1,10 +1,11 @@
-"""The pods of a run: which resolver each has, what they look up, and how they write it.
+"""The pods of a run: their resolvers, the names that they look up, and the forms of these names.
 
 Path: cli/load_pods.py makes the plan -> here, in the process that sends -> pod_sender.py takes lookups one by one.
-Rule 1: who looks up what depends on the plan alone; two with the same seed are the same.
-Rule 2: a name is drawn first, then how it is written, then the pod: one of its namespace where only those write it so.
-Rule 3: pods that think for exponential times between their lookups give, all together, lookups by chance (-arrival
-        poisson) of any of them alike; so the schedule is that of all, and a pod does not wait for its lookup before.
+Rule 1: the lookups depend only on the plan; the same seed gives the same lookups.
+Rule 2: first a name is drawn, then its form, then the pod: one in the name's namespace if only those use that form.
+Rule 3: if each pod waits for an exponential time between its lookups, the lookups of all pods are a Poisson process
+        (-arrival poisson) in which every pod is equally likely.  So there is one schedule for all pods, and a pod does
+        not wait for its previous lookup.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from hsdns.resolver.model import Model, candidates
 from hsdns.resolver.pod import PodDns, pod_resolv_conf
 from hsdns.wire.name import MAX_NAME_LEN
 
-EXTERNAL: Final = "external"  # a kind of name that the cluster does not have
-SEARCH: Final = "search"  # the group of queries for another name than the one that is meant
-# How a program writes the name of a Service, and which share of the lookups does without -forms.
+EXTERNAL: Final = "external"  # the kind of names outside the cluster
+SEARCH: Final = "search"  # the group of queries for another name than the intended one
+# The forms in which programs write the name of a Service, and their shares of the lookups without -forms.
 NAME, NAMESPACE, SVC, FULL, ABSOLUTE = "name", "namespace", "svc", "full", "absolute"
 FORMS: Final[Mapping[str, int]] = {NAME: 40, NAMESPACE: 30, SVC: 5, FULL: 20, ABSOLUTE: 5}
 RESOLVERS: Final[Mapping[str, int]] = {"glibc": 60, "musl": 20, "go": 15, "c-ares": 5}
-_AT_ONCE: Final = 1024  # drawn together
+_AT_ONCE: Final = 1024  # lookups drawn together
 
 
 class Target(msgspec.Struct, frozen=True, array_like=True):
     """A name that is looked up: its labels before the namespace, such as `web` or `web-0.web`.
 
-    One outside of the cluster has no namespace, and is whole in `labels`.
+    A name outside the cluster has no namespace; `labels` is the whole name.
     """
 
     labels: str
@@ -43,7 +44,7 @@ class Target(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PodPlan(msgspec.Struct, frozen=True):
-    """`count` pods in `namespaces`, in turn; `resolvers` and `forms` with their shares.
+    """`count` pods, distributed over `namespaces` in turn; `resolvers` and `forms` with their shares.
 
     `targets` are drawn by `weights`.  `resolv_confs` are the texts of the namespaces, `domain` is that of the cluster.
     """
@@ -60,7 +61,7 @@ class PodPlan(msgspec.Struct, frozen=True):
 
 
 class Wanted(NamedTuple):
-    """A lookup: number of the pod, the name as it is written, the name that is meant, and what kinds they are of."""
+    """A lookup: the number of the pod, the name as written, the intended name, and the kinds of both."""
 
     pod: int
     name: str
@@ -70,7 +71,7 @@ class Wanted(NamedTuple):
 
 
 class Pods:
-    """The pods of a plan; a resolver is kept with what it remembers, such as the cache of c-ares."""
+    """The pods of a plan; a resolver keeps its state, such as the cache of c-ares."""
 
     def __init__(self, plan: PodPlan) -> None:
         self.plan = plan
@@ -87,7 +88,7 @@ class Pods:
         self._idle: list[list[Model]] = [[self._new(pod)] for pod in range(plan.count)]
 
     def lookups(self) -> Iterator[Wanted]:
-        """What is looked up, without end."""
+        """The lookups, without end."""
         plan, random = self.plan, Random(self.plan.seed)
         targets, target_weights = plan.targets, list(accumulate(plan.weights))
         forms, form_weights = list(plan.forms), list(accumulate(plan.forms.values()))
@@ -98,12 +99,12 @@ class Pods:
                 yield self._wanted(target, form, random)
 
     def take(self, pod: int) -> Model:
-        """A resolver of a pod that is not in use: a lookup beside another one has its own, as a thread has."""
+        """An unused resolver of a pod: concurrent lookups have separate ones, like threads."""
         idle = self._idle[pod]
         return idle.pop() if idle else self._new(pod)
 
     def release(self, pod: int, model: Model) -> None:
-        """The resolver's lookup is over."""
+        """Return a resolver after its lookup."""
         self._idle[pod].append(model)
 
     def _new(self, pod: int) -> Model:
@@ -171,7 +172,7 @@ def check_lengths(plan: PodPlan) -> None:
 
 
 def _spread(shares: Mapping[str, int], count: int) -> list[str]:
-    """Each name as often as its share says, rounded so that the sum is `count`."""
+    """Each name in proportion to its share, rounded so that the sum is `count`."""
     found: list[str] = []
     total, passed = sum(shares.values()), 0
     for name, share in shares.items():

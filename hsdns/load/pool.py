@@ -1,13 +1,14 @@
-"""The connections of a load: which one a query goes over, when one is opened and closed, and what is lost with it.
+"""The connections of a load: assigns queries to them, opens and closes them, and handles queries on lost ones.
 
-Path: stream_sender.py gives queries -> here -> connection.py; sockets are links of stream_links.py.
-Rule 1: queries go round over `connections` clients.  Each has one connection at once, opened with its first query.
-Rule 2: a query waits where no client has room; the wait is latency, as the set-up is, and never the generator's.
-Rule 3: a query whose connection ends before its reply is asked again over another one, at most TRIES times in all: so
-        do stubs, for servers may end connections at any time (RFC 7766 section 6.2.4).  One that fails to be set up
-        takes its queries with it.
-Rule 4: a connection that has brought no reply since a query that is lost was sent, is given up.
-Rule 5: a connection that has had all its queries stays open for `idle`; its client has a new one meanwhile.
+Path: stream_sender.py passes queries -> here -> connection.py; sockets are links of stream_links.py.
+Rule 1: queries go to `connections` clients in turn.  Each has one connection at a time, opened with its first query.
+Rule 2: a query waits if no client has room; this wait, like the set-up, counts as latency, never as the generator's
+        lateness.
+Rule 3: a query whose connection ends before its reply is sent again over another one, at most TRIES times in all, as
+        stub resolvers do, because servers may close connections at any time (RFC 7766 section 6.2.4).  If a set-up
+        fails, the queries of that connection are lost.
+Rule 4: a connection without a reply since a query on it that is now lost was sent is abandoned.
+Rule 5: a connection that has had all its queries stays open for `idle`; its client gets a new one.
 """
 
 from __future__ import annotations
@@ -38,22 +39,22 @@ from hsdns.load.stream_plan import STAYS, StreamPlan
 
 
 class Hears(Protocol):
-    """Who is told what becomes of queries and connections: telling.py."""
+    """Receives the results of queries and the facts of connections; telling.py implements it."""
 
     def fact(self, fact: Fact) -> None:
-        """Something has happened to a connection."""
+        """Receive a fact of a connection."""
 
     def reply(self, asked: Asked, message: bytes, now: int) -> None:
-        """A reply has come."""
+        """Receive a reply."""
 
     def without_reply(self, asked: Asked, why: int) -> None:
-        """None will: LOST or NOT_SENT."""
+        """Receive that a query gets no reply: LOST or NOT_SENT."""
 
 
 class Pool:
-    """Connections by `plan`; `timeout` in nanoseconds, as everything that `clock` says.
+    """Connections by `plan`; `timeout` and `clock` in nanoseconds.
 
-    `make` makes a connection at a time, `open_link` a socket that is being connected (it may raise OSError).
+    `make` makes a connection at a given time, `open_link` a connecting socket (it may raise OSError).
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Pool:
         self._place(asked)
 
     def flush(self) -> None:
-        """Send what the connections have to say."""
+        """Send the pending octets of the connections."""
         while self._dirty:
             dirty, self._dirty = self._dirty, []
             for connection in dirty:
@@ -95,7 +96,7 @@ class Pool:
                     self._write(connection)
 
     def can_write(self, connection: Connection) -> None:
-        """A connection is connected, or has room again."""
+        """Handle a connection that is connected, or has room again."""
         if connection not in self._open:
             return
         if not connection.is_linked:  # the first time
@@ -109,7 +110,7 @@ class Pool:
         self._write(connection)
 
     def can_read(self, connection: Connection) -> None:
-        """Something has come on a connection."""
+        """Handle octets that have arrived on a connection."""
         if connection not in self._open:
             return
         try:
@@ -138,7 +139,7 @@ class Pool:
         self._serve_backlog()
 
     def tick(self, now: int) -> None:
-        """Give up what has waited too long, and close what has been idle for long enough."""
+        """Give up queries after their timeout, and close connections after their idle time."""
         order, before = self._order, now - self._timeout
         while order and (order[0].is_over or order[0].sent <= before):
             asked = order.popleft()
@@ -154,14 +155,14 @@ class Pool:
         self._serve_backlog()
 
     def close(self) -> None:
-        """Close all connections, and leave the queries."""
+        """Close all connections, and drop the queries."""
         for connection in list(self._open):
             for asked in connection.rest():
                 asked.is_over = True
             self._end(connection, AT_END)
 
     def _place(self, asked: Asked) -> None:
-        """Give a query to a client, or let it wait."""
+        """Assign a query to a client, or let it wait."""
         free = self._free
         while free:
             client = free.popleft()
@@ -214,7 +215,7 @@ class Pool:
             if asked.is_over:
                 continue
             self._place(asked)
-            if backlog and backlog[-1] is asked:  # nobody had room
+            if backlog and backlog[-1] is asked:  # no client had room
                 backlog.rotate(1)
                 break
 
@@ -245,7 +246,7 @@ class Pool:
                 self._again(asked)
 
     def _look(self, connection: Connection) -> None:
-        """What becomes of a connection after something has come."""
+        """Close, replace or keep a connection after octets have arrived."""
         if not connection.session.takes:
             waiting = list(connection.waiting)
             connection.waiting.clear()
@@ -265,14 +266,14 @@ class Pool:
         self._list(connection.client)
 
     def _leave(self, connection: Connection) -> None:
-        """Have a connection's client get another one."""
+        """Let a connection's client get another one."""
         client = connection.client
         if client.connection is connection:
             client.connection = None
             self._list(client)
 
     def _end(self, connection: Connection, why: str) -> None:
-        """Close a connection; its queries are asked again, unless it was never set up."""
+        """Close a connection; its queries are sent again, unless it was never set up."""
         if connection not in self._open:
             return
         self._open.discard(connection)
@@ -311,7 +312,7 @@ class Pool:
             self._place(asked)
 
     def _give_up(self, asked: Asked) -> None:
-        """A query has had no reply for its time."""
+        """Handle a query whose timeout is over."""
         self._finish(asked)
         self._hears.without_reply(asked, LOST)
         connection = asked.connection

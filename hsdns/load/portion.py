@@ -1,8 +1,8 @@
 """The portion of a plan that one of several generators carries out: -part 3/8.
 
 Path: cli/load.py reads -part -> here -> sender_process.py, which takes times and questions through it.
-Rule: of all queries of the plan, number N belongs to the generator N % count.  So the portions together are the plan:
-      the same queries at the same times, however many generators there are.
+Rule: query N of the plan belongs to generator N % count.  So the portions together are the plan: the same queries at
+      the same times, for any number of generators.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ MOST: Final = 1000  # generators
 
 
 class Portion(NamedTuple):
-    """One of `parts` portions; `part` is below that, as the index of an Indexed Job is."""
+    """One of `parts` portions; `part` is less than `parts`, like the index of an Indexed Job."""
 
     part: int = 0
     parts: int = 1
 
     def of(self, found: Iterator[T]) -> Iterator[T]:
-        """What belongs to this one."""
+        """The items that belong to this portion."""
         return found if self.parts == 1 else islice(found, self.part, None, self.parts)
 
     def to_text(self) -> str:
-        """As -part has it; "" for the whole."""
+        """The value of -part; "" for the whole."""
         return "" if self.parts == 1 else f"{self.part}/{self.parts}"
 
 

@@ -1,6 +1,6 @@
-"""One query before the load, to see that there is a DNS server at all.
+"""One query before the load, to check that there is a DNS server.
 
-Path: cli/load.py -> here.  stream_probe.py asks over connections.
+Path: cli/load.py -> here.  stream_probe.py does the same over connections.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ID: Final = 0x4C44
 
 
 class NoReply(Exception):
-    """Why a try brought no reply, as a clause for the operator."""
+    """A try without a reply; the message is a clause for the operator."""
 
 
 def find_target(host: str, port: int) -> tuple[int, tuple[str | int, ...]]:
@@ -43,7 +43,7 @@ def probe(
     wait: float,
     is_ready: Callable[[Reply], bool] = lambda reply: True,
 ) -> Reply:
-    """Ask over UDP as until_ready() does; raise LoadError."""
+    """Send the query over UDP as until_ready() does; raise LoadError."""
     target = f"{address[0]} port {address[1]}"
     wire = encode_query(query, _ID)
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
@@ -74,9 +74,9 @@ def until_ready(
     wait: float,
     is_ready: Callable[[Reply], bool],
 ) -> Reply:
-    """Ask until there is a reply that is ready, for `wait` seconds, but TRIES times at least; raise LoadError.
+    """Send until a reply is ready, for `wait` seconds, but at least TRIES times; raise LoadError.
 
-    `ask` returns a message, or raises NoReply if another try may bring one.
+    `ask` returns a message, or raises NoReply if another try may succeed.
     """
     deadline, tries, why = time.monotonic() + wait, 0, ""
     while tries < TRIES or time.monotonic() < deadline:

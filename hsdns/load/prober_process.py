@@ -1,8 +1,8 @@
-"""The process that asks about changes, so that neither the load nor the watch delays it.
+"""The process that sends probes about changes, separate so that neither the load nor the watch delays it.
 
-Path: cli/load.py starts it; follower.py has a change followed -> main() in the other process -> probing.py; what it
-tells comes back over a pipe to propagation.py.
-Rule: it ends when its standard input is closed: Ctrl-C is for the other process.
+Path: cli/load.py starts it; follower.py requests that a change is followed -> main() in the other process ->
+probing.py; the answers go back over a pipe to propagation.py.
+Rule: it ends when its standard input is closed; it ignores Ctrl-C, which the parent handles.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Plan(msgspec.Struct):
 
 
 class ProberProcess:
-    """The other process, for servers at some places; a context manager that raises LoadError."""
+    """The other process, for servers at these places; a context manager that raises LoadError."""
 
     def __init__(self, places: Sequence[Place], queries: Sequence[bytes]) -> None:
         self._process = subprocess.Popen(
@@ -70,15 +70,15 @@ class ProberProcess:
         self._process.wait()
 
     def follow(self, event: Event) -> bool:
-        """Have a change followed; False if that is not possible now.  From any thread."""
+        """Follow a change; return False if that is not possible now.  Callable from any thread."""
         return self._tell(Command(1, event.number, event.question, round(event.seen * SECOND)))
 
     def done(self, event: int) -> None:
-        """Ask about a change no more.  From any thread."""
+        """Stop following a change.  Callable from any thread."""
         self._tell(Command(0, event))
 
     def messages(self, timeout: float | None = 0) -> Iterator[tuple[bytes, bytes]]:
-        """Kinds and contents of what it has told."""
+        """The kinds and contents of its messages."""
         stdout = self._process.stdout
         assert stdout is not None, "a pipe"
         while select.select([stdout], [], [], timeout)[0]:
@@ -98,7 +98,7 @@ class ProberProcess:
 
 
 def main() -> None:
-    """Read what is to be asked from standard input, and then which changes to follow."""
+    """Read the queries from standard input, and then which changes to follow."""
     stdin, stdout, octets = begin()
     plan = msgspec.msgpack.decode(octets, type=_Plan)
     wires = [
@@ -111,7 +111,7 @@ def main() -> None:
         ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
         commands: list[Command] | None = []
         if stdin in ready:
-            # A pipe gives whole commands: each was written at once, and this is a multiple of their size.
+            # A pipe returns whole commands: each was written at once, and this is a multiple of their size.
             octets = os.read(stdin, COMMAND_SIZE * 1024)
             commands = unpack_commands(octets) if octets else None
         return [numbers[each] for each in ready if each != stdin], commands

@@ -1,10 +1,10 @@
-"""Asks servers about each change of the cluster, again and again, to see the first new answer and the last old one.
+"""Queries servers repeatedly after each change of the cluster, for the first new answer and the last old one.
 
-Path: prober_process.py runs it in a process of its own -> here -> udp.py.
-Rule 1: the times at which a change is asked about are fixed when it is seen (SERIES), whatever is answered; all servers
-        are asked at the same ones.
-Rule 2: a series ends early only when it is said that all servers have shown the change.
-Rule 3: a server is asked from several ports in turn, so that what stands behind one address takes part.
+Path: prober_process.py runs it in a separate process -> here -> udp.py.
+Rule 1: the times of the probes of a change are fixed when it is seen (SERIES), regardless of the answers; they are the
+        same for all servers.
+Rule 2: a series ends early only on the command that all servers have shown the change.
+Rule 3: a server is queried from several ports in turn, so that all servers behind one address are reached.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STEP, _STEPS, _GROWTH, _LONGEST = 0.001, 10, 1.25, 60.0
 
 
 def _series() -> tuple[int, ...]:
-    """Each millisecond for ten, then each a quarter later, for a minute; nanoseconds."""
+    """Every millisecond for ten, then at intervals that grow by a quarter, for a minute; in nanoseconds."""
     found = [number * _STEP for number in range(_STEPS + 1)]
     while found[-1] < _LONGEST:
         found.append(found[-1] * _GROWTH)
@@ -30,16 +30,16 @@ def _series() -> tuple[int, ...]:
 
 
 SERIES: Final = _series()
-PORTS: Final = 4  # from which each server is asked
+PORTS: Final = 4  # source ports for each server
 PROBES: Final = b"p"
 _PROBE: Final = Struct("=IIIIqq")
-_IDLE: Final = 50_000_000  # nanoseconds that are waited for at once
+_IDLE: Final = 50_000_000  # maximum nanoseconds of one wait
 _FOLLOW, _DONE = 1, 0
 _COMMAND: Final = Struct("=IIIq")
 
 
 class Command(NamedTuple):
-    """To follow a change that was seen at a time (nanoseconds), or not to any more."""
+    """A command to follow a change seen at a time (nanoseconds), or to stop following it."""
 
     follows: int
     event: int
@@ -48,7 +48,7 @@ class Command(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """An answer; `server` by its place, `reply` the number of its content, times in nanoseconds."""
+    """An answer; `server` is its index, `reply` the number of its content, times in nanoseconds."""
 
     event: int
     server: int
@@ -59,7 +59,7 @@ class Probe(NamedTuple):
 
 
 def pack_command(command: Command) -> bytes:
-    """The octets of a command, which a pipe takes whole."""
+    """A command as octets, short enough for a pipe to take it whole."""
     return _COMMAND.pack(*command)
 
 
@@ -67,12 +67,12 @@ COMMAND_SIZE: Final = _COMMAND.size
 
 
 def unpack_commands(octets: bytes) -> list[Command]:
-    """Commands, whole ones."""
+    """The commands in octets, which contain whole ones only."""
     return [Command(*each) for each in _COMMAND.iter_unpack(octets)]
 
 
 def pack_probe(probe: Probe) -> bytes:
-    """The octets of an answer; a message PROBES has several."""
+    """An answer as octets; a message PROBES has several."""
     return _PROBE.pack(*probe)
 
 
@@ -82,10 +82,10 @@ def unpack_probes(octets: bytes) -> list[Probe]:
 
 
 class Prober:
-    """Asks servers, each over PORTS `wires`, one after the other; `queries` are without IDs.
+    """Queries servers in turn, each over PORTS `wires`; `queries` are without IDs.
 
-    `wait` waits at most so many nanoseconds; it returns the numbers of the wires that have something, and the commands
-    that came: None if the end has.
+    `wait` waits for at most the given nanoseconds; it returns the numbers of the readable wires, and the commands that
+    arrived, None at their end.
     """
 
     def __init__(
@@ -102,17 +102,17 @@ class Prober:
         self._clock = clock
         self._wait = wait
         self._emit = emit
-        self._due: list[tuple[int, int, int]] = []  # when, which event, which of its series
-        self._events: dict[int, tuple[int, int]] = {}  # question, and when it was seen
+        self._due: list[tuple[int, int, int]] = []  # time, event, and index in the series
+        self._events: dict[int, tuple[int, int]] = {}  # question, and when the change was seen
         self._ids = [0] * len(wires)
         self._in_flight: dict[
             tuple[int, int], tuple[int, int]
-        ] = {}  # wire and ID: event, and when it was sent
+        ] = {}  # by wire and ID: event, and when the probe was sent
         self._replies: dict[bytes, int] = {}
         self._turn = 0
 
     def run(self) -> None:
-        """Ask until the commands end."""
+        """Send probes until the commands end."""
         while True:
             now = self._clock()
             while self._due and self._due[0][0] <= now:
@@ -134,7 +134,7 @@ class Prober:
             self._events.pop(command.event, None)
 
     def _send(self, now: int) -> None:
-        """Send the probe that is due, and note the next one of its change that is not in the past."""
+        """Send the probe that is due, and schedule the next one of its change that is not in the past."""
         _, event, number = heappop(self._due)
         found = self._events.get(event)
         if found is None:
@@ -156,7 +156,7 @@ class Prober:
 
     def _receive(self, wire: int) -> None:
         probes = []
-        found, _ = self._wires[wire].receive()  # what is left is told by the next wait
+        found, _ = self._wires[wire].receive()  # the next wait reports what is left
         for octets in found:
             now = self._clock()
             if len(octets) < HEADER_LEN:

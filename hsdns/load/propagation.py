@@ -1,12 +1,12 @@
-"""How long changes take to show: from when one was written until the first new answer and the last old one.
+"""How long changes take to show: the time from writing one to the first new answer and to the last old one.
 
-Path: prober_process.py tells answers, follower.py has the changes -> here -> report.py.
-Rule 1: an answer is new if it says a state since the change, old if it says one from before, else nothing.
-Rule 2: what is asked after a later change brought the old answer back says nothing about this one; a change that is
-        judged by less than LEAST is left out, whatever was answered, and so is one about which nothing was.
-Rule 3: times run from when the change was written, or where that is not known from when it was seen; to when the reply
-        came.  How far apart the questions around it were is the resolution, and is told.
-Rule 4: a change that did not show, or was still old at the end, is slower than any other.
+Path: prober_process.py passes answers, follower.py has the changes -> here -> report.py.
+Rule 1: an answer is new if it matches a state since the change, old if it matches one from before; others do not count.
+Rule 2: probes sent after a later change restored the old answer do not count for this change.  A change with less than
+        LEAST of usable time is omitted, regardless of the answers, and so is one without answers.
+Rule 3: times run from when the change was written, or if that is unknown from when it was seen, until the reply
+        arrived.  The time between the probes around it is the resolution, which is reported.
+Rule 4: a change that did not show, or was still old at the end, counts as slower than any other.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from hsdns.wire.decode_reply import BadReply, decode_reply
 from hsdns.wire.message import Query
 
 LEAST: Final = 1.0  # seconds
-SETTLED: Final = 10  # new answers of a server, one after the other, after which it is asked no more
+SETTLED: Final = 10  # consecutive new answers of a server after which it gets no more probes
 NEW, OLD, OTHER = 1, -1, 0
 
 
 class Shown(NamedTuple):
     """How a change showed at a server; seconds from when it was written, None for never.
 
-    `resolution` is the time between the questions around the first new answer.
+    `resolution` is the time between the probes around the first new answer.
     """
 
     event: Event
@@ -44,7 +44,7 @@ class Shown(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """An answer: what it says of the change, and when it was asked for and came (seconds)."""
+    """An answer: whether it shows the change, and when it was requested and arrived (seconds)."""
 
     says: int
     sent: float
@@ -52,9 +52,9 @@ class _Seen(NamedTuple):
 
 
 class Propagation:
-    """The answers about changes from some servers.
+    """The answers of servers about changes.
 
-    `done` gets the number of each event that all have shown, and how many of its probes are left.
+    `done` takes the number of each event that all servers have shown, and how many of its probes are left.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Propagation:
         self._replies: dict[int, tuple[int, bytes]] = {}
         self._answers: dict[int, Answer | None] = {}
         self._probes: dict[int, list[list[Probe]]] = {}
-        self._new: dict[tuple[int, int], int] = {}  # new answers in a row, by event and server
+        self._new: dict[tuple[int, int], int] = {}  # consecutive new answers, by event and server
         self._settled: dict[int, set[int]] = {}
 
     def take(self, kind: bytes, content: bytes) -> None:
-        """Take a message of the prober."""
+        """Process a message of the prober."""
         if kind == REPLY:
             number = int.from_bytes(content[:4], "big")
             self._replies[number] = int.from_bytes(content[4:8], "big"), content[8:]
@@ -101,7 +101,7 @@ class Propagation:
                 self._done(event.number, len(SERIES) - asked)
 
     def shown(self, server: int, begin: float, end: float) -> list[Shown]:
-        """How each change from `begin` on showed at a server, by its place; questions ended at `end` (seconds)."""
+        """How each change since `begin` showed at a server, given by its index; probes ended at `end` (seconds)."""
         found = []
         for event in self._events:
             until = min(end, self._reverted(event))
@@ -126,7 +126,7 @@ class Propagation:
             return OTHER
         since, base = states
         expected = self._truth.expected
-        # A server may be ahead of the watch, but does not say what was true long before either.
+        # A server may be ahead of the watch, but does not answer with states from long before either.
         if any(
             expected(event.question, each) == answer
             for each in range(event.state, base + len(since))
@@ -136,7 +136,7 @@ class Propagation:
         return OLD if any(expected(event.question, each) == answer for each in before) else OTHER
 
     def _reverted(self, event: Event) -> float:
-        """When a later change brought the old answer back, less what server and watch may be apart; else infinite."""
+        """When a later change restored the old answer, less the slack between server and watch; else infinite."""
         states = self._truth.states(event.question)
         if states is None:
             return float("inf")
@@ -160,7 +160,7 @@ class Propagation:
 
 
 def _shown(event: Event, written: float, said: Sequence[_Seen]) -> Shown:
-    """`said` in the order of asking."""
+    """How a change showed; `said` is in the order of sending."""
     new = [each for each in said if each.says == NEW]
     old = [each for each in said if each.says == OLD]
     at, seen = written, event.seen - written

@@ -1,9 +1,9 @@
-"""How long changes took to show, as counts that can be added, and as the part of a report that is made of them.
+"""How long changes took to show, as counts that can be added, and as the part of a report made from them.
 
 Path: propagation_report.py counts -> here -> report.py; merge.py adds.
-Rule 1: a percentile stands only if there were enough changes that one of them is above it: a hundred for p99.
-Rule 2: a change is counted by each generator that followed it, because from each of them it may show at another time.
-Rule 3: counts of two generators are added without loss (`merge`); of their events there are MOST_EVENTS at most.
+Rule 1: a percentile is stated only if there are enough changes for one to be above it: a hundred for p99.
+Rule 2: each generator that followed a change counts it, because it may show at different times to each.
+Rule 3: counts of two generators are added without loss (`merge`); at most MOST_EVENTS of their events are kept.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hsdns.load.histogram import Histogram
 
 FEW: Final = "few"
 NEVER: Final = "never"
-MOST_EVENTS: Final = 2000  # that a report has
+MOST_EVENTS: Final = 2000  # in a report
 Slots = list[tuple[int, int]]
 
 
 class EventReport(msgspec.Struct, frozen=True):
     """A change that was followed: when it was written (seconds after the begin), and milliseconds from then on.
 
-    `seen_ms` is when the generator's watch had it, `first_new_ms` and `last_old_ms` are None for never; `resolution_ms`
-    is the time between the questions around the first new answer.
+    `seen_ms` is when the generator's watch saw it, `first_new_ms` and `last_old_ms` are None for never; `resolution_ms`
+    is the time between the probes around the first new answer.
     """
 
     at_s: float
@@ -40,10 +40,10 @@ class EventReport(msgspec.Struct, frozen=True):
 
 
 class PropagationReport(msgspec.Struct, frozen=True):
-    """How long changes took to show.  `first_new` is of those that add records, `last_old` of those that remove some.
+    """How long changes took to show; `first_new` for changes that add records, `last_old` for those that remove some.
 
-    `left_out` were followed for too short a time to say anything; `events` are some of all, evenly chosen.  Slots are
-    those of the percentiles.
+    `left_out` changes were followed for too short a time to count; `events` is an even selection.  Slots belong to the
+    percentiles.
     """
 
     followed: int
@@ -76,7 +76,7 @@ class PropagationCounts:
         self.events: list[EventReport] = []
 
     def merge(self, other: PropagationCounts) -> None:
-        """Add those of another generator."""
+        """Add the counts of another generator."""
         self.followed += other.followed
         self.left_out += other.left_out
         self.never_new += other.never_new
@@ -88,7 +88,7 @@ class PropagationCounts:
         self.events += other.events
 
     def report(self) -> PropagationReport:
-        """The part of a report that says them."""
+        """The part of a report with these counts."""
         events = sorted(self.events, key=_order)
         step = -(-len(events) // MOST_EVENTS) or 1
         return PropagationReport(
@@ -109,7 +109,7 @@ class PropagationCounts:
 
 
 def propagation_counts(report: PropagationReport) -> PropagationCounts:
-    """The counts that a report was made of, but for the events that it leaves out."""
+    """The counts that a report was made from, except the events that it omits."""
     found = PropagationCounts()
     found.followed, found.left_out = report.followed, report.left_out
     found.never_new, found.never_gone = report.never_new, report.never_gone
@@ -122,12 +122,12 @@ def propagation_counts(report: PropagationReport) -> PropagationCounts:
 
 
 def _order(event: EventReport) -> tuple[float, bytes]:
-    """By time, and where that is the same in an order that does not depend on who followed them."""
+    """The sort key of an event: its time, then a value that does not depend on which generator followed it."""
     return event.at_s, msgspec.json.encode(event)
 
 
 def _figures(histogram: Histogram, never: int = 0) -> list[Percentile]:
-    """Percentiles, of which `never` are slower than any."""
+    """Percentiles; `never` more changes are slower than any."""
     whole, figures = histogram.total + never, []
     for percent, us in zip(PERCENTS, histogram.percentiles(PERCENTS, never), strict=True):
         if percent < 100 and round(whole * (100 - percent), 6) < 100:

@@ -1,7 +1,7 @@
-"""What a report says of how long changes took to show.
+"""The part of a report about how long changes took to show.
 
 Path: propagation.py -> here -> propagation_counts.py, report.py.
-Rule: what never showed is in no histogram, and is counted by itself.
+Rule: changes that never showed are in no histogram, and are counted separately.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hsdns.wire.iana import type_to_text
 def propagation_report(
     shown: Sequence[Shown], questions: Sequence[Question], followed: int, begin: float
 ) -> PropagationReport:
-    """The report of what has shown at a server, in a run that began at `begin` (seconds), of `followed` changes."""
+    """The report of the `shown` changes of a server, of `followed` changes in a run that began at `begin` (seconds)."""
     found = PropagationCounts()
     found.followed, found.left_out = followed, followed - len(shown)
     for each in shown:
@@ -34,7 +34,7 @@ def propagation_report(
 
 
 def _record(histogram: Histogram, seconds: float | None) -> int:
-    """Record a time; return 1 if there is none, as it never came."""
+    """Record a time; return 1 if it is None, for never."""
     if seconds is None:
         return 1
     histogram.record(round(seconds * 1e6))

@@ -2,9 +2,9 @@
 
 Path: cli/load.py reads -queries -> here -> questions.py.
 Rule 1: empty lines and those that begin with `;` are skipped, as dnsperf does; here also those that begin with `#`,
-        which dnsperf would ask for.
-Rule 2: anything else must be a query.  dnsperf takes the first type that begins with what is written (C for CNAME), and
-        ignores what follows the type; here a type is written out, and may be followed by its class, IN.
+        which dnsperf would send as queries.
+Rule 2: anything else must be a query.  dnsperf takes the first type that begins with the given text (C for CNAME), and
+        ignores what follows the type; here the type must be complete, and may be followed by its class, IN.
 Source: dnsperf 2.14, "Constructing a query input file", src/dns.c and src/qtype.c.
 """
 
@@ -21,7 +21,7 @@ from hsdns.wire.name import Name
 
 GROUP: Final = "file"
 BLOCKS: Final = ("require", "prohibit", "add", "delete", "send")  # of dynamic updates
-# Types that dnsperf has names for and the rest of hsdns has not.
+# Types that have names in dnsperf but not in the rest of hsdns.
 MORE_TYPES: Final = {
     "NSAP": 22, "NSAP-PTR": 23, "A6": 38, "SINK": 40, "DOA": 259, "AMTRELAY": 260,
 }  # fmt: skip
@@ -29,7 +29,7 @@ _TYPES: Final = ("A", "AAAA", "ANY", "CNAME", "HTTPS", "MX", "NS", "PTR", "SOA",
 
 
 def read_queries(lines: Iterable[str], path: str) -> list[Question]:
-    """The questions of a file; raise LoadError.  `path` is for the sentences."""
+    """The questions of a file; raise LoadError.  `path` is used in messages."""
     found = []
     for number, line in enumerate(lines, 1):
         words = line.split()

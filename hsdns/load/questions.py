@@ -1,8 +1,9 @@
-"""What is asked, in which order.
+"""The questions of a load, and their order.
 
 Path: query_file.py or cluster_names.py makes the questions -> here -> sender.py takes the numbers one by one.
-Rule 1: an order depends on its arguments alone; two with the same seed are the same.
-Rule 2: a file is asked from its first line to its last and again, as dnsperf does; names of a cluster are drawn.
+Rule 1: an order depends only on its arguments; the same seed gives the same order.
+Rule 2: the questions of a file are sent from the first line to the last, repeatedly, as dnsperf does; names of a
+        cluster are drawn.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ ABSENT: Final = "absent"  # the group of names that do not exist
 
 
 class Question(NamedTuple):
-    """One question; `group` is what kind of name it is, "file" for those of a file.
+    """One question; `group` is the kind of its name, "file" for questions of a file.
 
-    `flags` are those of the header, `own_edns` the payload size that it has in any run: 0 for none, None for that of
-    the run.  `do`: DNSSEC OK (RFC 3225), which an EDNS record says.
+    `flags` are those of the header, `own_edns` a fixed payload size: 0 for no EDNS, None for that of the run.  `do`:
+    the DNSSEC OK bit of the OPT record (RFC 3225).
     """
 
     name: Name
@@ -44,7 +45,7 @@ class Question(NamedTuple):
     do: bool = False
 
     def query(self, edns: int = 0) -> Query:
-        """The query, with an EDNS record of that payload size unless it is 0."""
+        """The query, with an OPT record of that payload size unless it is 0."""
         size = edns if self.own_edns is None else self.own_edns
         record = Edns(size, do=self.do) if size else None
         return Query.ask(self.name, self.qtype, flags=self.flags, edns=record)
@@ -77,10 +78,10 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 class Questions(NamedTuple):
-    """All questions; `weights` say how often each is asked, empty for one after the other.
+    """All questions; `weights` give how often each is sent, empty for in order.
 
-    `pods` look names up in place of them; their questions are known as they are asked.  `recorded`: when each is asked.
-    `known` is what is right for the first of them when they were made, for truth.Truth.
+    With `pods`, these look up names instead; their questions become known when they are sent.  `recorded`: when each is
+    sent.  `known` has the right answers to the first questions at the time of creation, for truth.Truth.
     """
 
     all: Sequence[Question]
@@ -92,7 +93,7 @@ class Questions(NamedTuple):
 
     @property
     def first(self) -> Question:
-        """One to see whether a server answers at all; it exists, if there is one that does."""
+        """A question to check whether a server answers; its name exists, if any does."""
         if self.pods is not None:
             plan = self.pods
             target = next((each for each in plan.targets if each.kind != ABSENT), plan.targets[0])
@@ -100,12 +101,12 @@ class Questions(NamedTuple):
         return next((each for each in self.all if each.group != ABSENT), self.all[0])
 
     def order(self) -> Iterator[int]:
-        """The numbers of the questions, as they are asked; without end."""
+        """The numbers of the questions in the order of sending, without end."""
         return order(len(self.all), self.weights, self.seed)
 
 
 def order(length: int, weights: Sequence[float], seed: int) -> Iterator[int]:
-    """Numbers below `length` without end: one after the other, or drawn by their weights if there are any."""
+    """Numbers below `length` without end: in order, or drawn by `weights` if there are any."""
     if not weights:
         yield from cycle(range(length))
         return
@@ -115,5 +116,5 @@ def order(length: int, weights: Sequence[float], seed: int) -> Iterator[int]:
 
 
 def zipf(length: int, exponent: float) -> Iterator[float]:
-    """Weights by rank: 1, 1/2^s, 1/3^s ...; all alike for an exponent of 0."""
+    """Weights by rank: 1, 1/2^s, 1/3^s ...; all equal for an exponent of 0."""
     return (1.0 / rank**exponent for rank, _ in zip(count(1), range(length), strict=False))

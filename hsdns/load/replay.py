@@ -1,12 +1,11 @@
 """Queries of a recording or a capture, with their times.
 
 Path: cli/load_replay.py -> here -> questions.Recorded, which the process that sends takes.
-Rule 1: the first query is due at the begin, and the others as long after it as they were then, divided by the speed.
-        Those of a capture may be written out of order; they are put in order.
-Rule 2: a query is what its question, flags (RD, CD, AD), payload size and DO are.  EDNS options, such as cookies,
-        belong to those who asked, and are left out; a recording has the question alone.
-Rule 3: nothing is left out without a number of it.  A file that is broken is refused, or used as far as it is whole if
-        that is wanted.
+Rule 1: the first query is due at the begin, the others at their original distance from it, divided by the speed.
+        Queries that are out of order in a capture are sorted.
+Rule 2: question, flags (RD, CD, AD), payload size and DO of a query are kept.  EDNS options, such as cookies, belong to
+        the client and are omitted; a recording has only the question.
+Rule 3: everything that is omitted is counted.  A damaged file is refused or, on request, used up to the damage.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from hsdns.wire.iana import Opcode, RRClass, type_from_text
 from hsdns.wire.message import AD, CD, RD
 from hsdns.wire.name import Name
 
-RECORDED: Final = "recorded"  # how queries arrive, and the group of their questions
+RECORDED: Final = "recorded"  # the arrival, and the group of the questions
 MOST: Final = 50_000_000  # queries
 _NOT_DNS: Final = "no queries"
 
-# When (nanoseconds), the client, and the question.
+# The time (nanoseconds), the client, and the question.
 Asked = tuple[int, object, Question]
 
 
 class Replay(NamedTuple):
-    """Queries in their order; `fastest` is the most of them that are due in one second, `left_out` is by reason."""
+    """Queries in order; `fastest` is the maximum due in one second, `left_out` has counts by reason."""
 
     questions: list[Question]
     recorded: Recorded
@@ -46,13 +45,13 @@ class Replay(NamedTuple):
     fastest: int
     clients: int
     left_out: dict[str, int]
-    problem: str  # why the file is not whole; ""
+    problem: str  # why the file is incomplete; ""
 
 
 def read_replay(path: str, *, speed: float, port: int, longest: float | None) -> Replay:
-    """Read a recording or a capture; raise LoadError, but for a file that is not whole, or OSError.
+    """Read a recording or a capture; raise LoadError, except for an incomplete file, or OSError.
 
-    `port` is where the queries of a capture went to; what is due after `longest` seconds is left out.
+    `port` is the destination port of queries in a capture; what is due after `longest` seconds is omitted.
     """
     left_out: Counter[str] = Counter()
     ports: Counter[int] = Counter()
@@ -132,7 +131,7 @@ def _of_recording(path: str, left_out: Counter[str]) -> Iterator[Asked]:
 def _of_capture(
     path: str, port: int, left_out: Counter[str], ports: Counter[int]
 ) -> Iterator[Asked]:
-    """The queries over UDP to a port; `ports` counts what may be queries to others."""
+    """The queries over UDP to a port; `ports` counts possible queries to other ports."""
     with open(path, "rb") as file:
         for _, time, link, octets, is_whole in read_capture(file):
             datagram = find_datagram(link, octets)
@@ -152,7 +151,7 @@ def _of_capture(
 
 
 def _question(message: bytes) -> Question | None:
-    """What a query asks, if it is one that can be asked again."""
+    """The question of a query; None if it cannot be sent again."""
     try:
         query = decode(message)
     except BadQuery:

@@ -1,8 +1,8 @@
-"""The report of a run, as values: what is written as JSON, and what text and page are made of.
+"""The report of a run, as values: written as JSON, and the input of text and page.
 
 Path: run.py -> here (make_report) -> text.py, page.py, or JSON as docs/load.schema.json describes it.
-Rule 1: times in microseconds are whole numbers; None where a figure does not stand, and `why` says why.
-Rule 2: what all servers of a run share is in Report, what was measured of one of them in its ServerReport.
+Rule 1: times in microseconds are whole numbers; None if a figure is refused, and `why` is the reason.
+Rule 2: Report has what all servers of a run share, a ServerReport what was measured of one server.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Slots = list[tuple[int, int]]
 
 
 class StageReport(msgspec.Struct, frozen=True):
-    """A part of the schedule: seconds, and queries a second at its begin and its end."""
+    """A part of the schedule: seconds, and queries per second at its begin and its end."""
 
     seconds: float
     first: float
@@ -53,7 +53,7 @@ class StageReport(msgspec.Struct, frozen=True):
 
 
 class PlanReport(msgspec.Struct, frozen=True):
-    """What the run was to do; `what` says in words what was asked, `timeout_ms` is when a query is lost."""
+    """The plan of the run; `what` describes the questions in words, a query is lost after `timeout_ms`."""
 
     transport: str
     stages: list[StageReport]
@@ -68,22 +68,22 @@ class PlanReport(msgspec.Struct, frozen=True):
     churn: float
     part: str = ""  # of -part; "" for the whole
     churn_kinds: dict[str, int] = {}
-    probes: float = 0.0  # questions a second that follow changes, at most
-    streams: StreamPlan | None = None  # over connections, or what UDP truncates
+    probes: float = 0.0  # maximum probes per second that follow changes
+    streams: StreamPlan | None = None  # over connections, all queries or truncated ones
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """Where the generator ran."""
+    """The machine of the generator."""
 
     hsdns: str
     python: str
     system: str
     processors: int
-    sockets_by: str  # rust or python: what sends and receives
+    sockets_by: str  # rust or python: the code that sends and receives
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Queries; `due` are those that were sent and those that this machine could not send."""
+    """Counts of queries; `due` includes those that this machine could not send."""
 
     due: int
     sent: int
@@ -95,7 +95,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class KindReport(msgspec.Struct, frozen=True):
-    """Queries of one kind of name and one type; `slots` are those of the latency with their counts (docs/load.md)."""
+    """Queries of one kind of name and one type; `slots` are the histogram of the latency (docs/load.md)."""
 
     group: str
     type: str
@@ -105,7 +105,7 @@ class KindReport(msgspec.Struct, frozen=True):
 
 
 class StaleReport(msgspec.Struct, frozen=True):
-    """A name that had stale answers; the first was asked for so many seconds after the begin."""
+    """A name that had stale answers; the time of the first is in seconds after the begin."""
 
     name: str
     type: str
@@ -115,10 +115,10 @@ class StaleReport(msgspec.Struct, frozen=True):
 
 
 class VerdictReport(msgspec.Struct, frozen=True):
-    """Verdicts on the answers.  Ages of stale ones, and of those that were behind by less than the slack.
+    """Verdicts on the answers, with the ages of stale ones and of those behind by less than the slack.
 
-    `stale_names` are all of them, the stalest first.  `old_since_s` is the first change that a stale answer lacked, and
-    `old_until_s` when the last stale answer was asked for, `old_for_s` later; seconds after the begin.
+    `stale_names` has all of them, the stalest first.  `old_since_s` is the time of the first change that a stale answer
+    lacked, `old_until_s` the time of the last query with a stale answer, `old_for_s` later; in seconds after the begin.
     """
 
     counts: dict[str, int]
@@ -136,7 +136,7 @@ class VerdictReport(msgspec.Struct, frozen=True):
 
 
 class SecondReport(msgspec.Struct, frozen=True):
-    """One second of the schedule; `slots` and `late_slots` are those of latency and lateness with their counts."""
+    """One second of the schedule; `slots` and `late_slots` are the histograms of latency and lateness."""
 
     second: int
     counts: Counts
@@ -150,10 +150,10 @@ class SecondReport(msgspec.Struct, frozen=True):
 
 
 class LimitReport(msgspec.Struct, frozen=True):
-    """A limit of -fail-if; `met` None: that could not be said.
+    """A limit of -fail-if; `met` is None if it could not be evaluated.
 
-    What it is about is a percentile, and `us` None if there is none, or a `count` out of a `whole`, or the
-    `rate` of the knee; where that was not found, one at which limits held or broke, and which decides.
+    Its value is a percentile, with `us` None if there is none, or a `count` out of a `whole`, or the `rate` of the
+    knee; if that was not found, the rate at which limits held or broke that decides the limit.
     """
 
     limit: str
@@ -167,7 +167,7 @@ class LimitReport(msgspec.Struct, frozen=True):
 class ServerReport(msgspec.Struct, frozen=True):
     """What was measured of one server.
 
-    `ended` is "" if its run is complete, else what ended it; `refused` says why some latencies do not stand.
+    `ended` is "" if its run is complete, else what ended it; `refused` is why some latencies are refused.
     """
 
     name: str
@@ -184,11 +184,11 @@ class ServerReport(msgspec.Struct, frozen=True):
     limits: list[LimitReport]
     per_second: list[SecondReport]
     connections: ConnectionsReport | None = None
-    lookups: LookupsReport | None = None  # of pods
+    lookups: LookupsReport | None = None  # lookups by pods
 
 
 class KneeStep(msgspec.Struct, frozen=True):
-    """A run of a search: queries a second, seconds, and what came of it: held, broken, or generator (was the limit)."""
+    """A run of a search: queries per second, seconds, and the outcome: held, broken, or generator (was the limit)."""
 
     rate: float
     seconds: float
@@ -200,7 +200,7 @@ class KneeStep(msgspec.Struct, frozen=True):
 
 
 class KneeReport(msgspec.Struct, frozen=True):
-    """A rate at which the limits held and one at which they broke, if any; next to each other if it is `found`."""
+    """A rate at which the limits held and one at which they broke, if any; adjacent if the knee is `found`."""
 
     found: bool
     holds: float | None
@@ -213,7 +213,7 @@ class KneeReport(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """A run: the same queries at the same times, under the same changes, to one server or several.
 
-    `generators`: how many reports it was made of.  `knee`: a search, of which the run is then a step.
+    `generators`: the number of merged reports.  `knee`: a search; the run is then one of its steps.
     """
 
     format: str
@@ -226,7 +226,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What make_report() needs beside the measurements; `slack` None: answers were not judged."""
+    """The inputs of make_report() other than measurements; `slack` None: answers were not judged."""
 
     started: str
     plan: PlanReport
@@ -237,7 +237,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class OfServer(NamedTuple):
-    """What was measured of a server; `ended` and `seconds` as in ServerReport."""
+    """The measurements of a server; `ended` and `seconds` as in ServerReport."""
 
     name: str
     target: str
@@ -256,13 +256,13 @@ def make_report(run: Run, servers: Sequence[OfServer]) -> Report:
 def make_step(
     rate: float, seconds: float, outcome: str, whole: Second, measured: Measured
 ) -> KneeStep:
-    """What is told of a step of a search."""
+    """The report of a step of a search."""
     latency, lateness = _percentiles(measured.latency), _percentiles(measured.lateness)
     return KneeStep(rate, seconds, outcome, whole.sent, whole.lost, latency, lateness)
 
 
 def read_report(octets: bytes, name: str) -> Report:
-    """Read a report that was written as JSON to a file of that name; raise LoadError."""
+    """Read a report in JSON; `name` is the name of its file; raise LoadError."""
     try:
         head = msgspec.json.decode(octets, type=_Head)
         if head.format != FORMAT:
@@ -326,7 +326,7 @@ def _server(run: Run, server: OfServer) -> ServerReport:
 
 
 def _knee_rates(knee: KneeReport | None) -> tuple[float, float]:
-    """The lowest and the highest rate that the knee may have."""
+    """The lowest and the highest possible rate of the knee."""
     holds = 0.0 if knee is None or knee.holds is None else knee.holds
     if knee is not None and knee.found:
         return holds, holds
@@ -344,7 +344,7 @@ def _limit(limit: Limit, measured: Measured, ended: str) -> LimitReport:
 
 
 def exit_status(report: Report) -> int:
-    """0: all limits hold for all servers; 1: one is met; 2: one or the knee is not known, or a run is not whole."""
+    """0: no limit is met; 1: one is met; 2: one, or the knee, is unknown, or a run is incomplete."""
     met = [limit.met for server in report.servers for limit in server.limits]
     if report.knee is not None and not report.knee.found:
         met.append(None)
@@ -400,7 +400,7 @@ def _old(found: OldSpan) -> tuple[float | None, float | None, float | None]:
 
 
 def _stale_names(results: Results) -> list[StaleReport]:
-    """The names that had stale answers, the stalest first; questions of the same name and type are one."""
+    """The names that had stale answers, the stalest first; questions with the same name and type count as one."""
     names: dict[tuple[str, int], StaleName] = {}
     for number, found in results.stale.items():
         question = results.questions[number]

@@ -1,8 +1,8 @@
-"""What a run has measured: counts and histograms, second by second and by kind of question.
+"""The measurements of a run: counts and histograms, by second and by kind of question.
 
-Path: run.py hands on outcomes and verdicts -> here -> report.py, live.py, thresholds.py.
+Path: run.py passes outcomes and verdicts -> here -> report.py, live.py, thresholds.py.
 Rule 1: a query belongs to the second in which it was due.
-Rule 2: a latency runs from when the query was due, lateness from then until it was sent; microseconds.
+Rule 2: latency is measured from when the query was due, lateness from then until it was sent; in microseconds.
 Rule 3: results of two runs are added without loss (`merge`).
 """
 
@@ -38,13 +38,13 @@ Kind = tuple[str, int]  # group and type
 
 
 def kind_numbers(questions: Iterable[Question]) -> list[int]:
-    """For each question the number of its kind, in the order in which kinds appear."""
+    """The number of each question's kind, in the order of first appearance."""
     numbers: dict[Kind, int] = {}
     return [numbers.setdefault((each.group, each.qtype), len(numbers)) for each in questions]
 
 
 class Part:
-    """Counts of some of the queries; `rcodes` of those that were answered."""
+    """Counts of some of the queries; `rcodes` counts the answered ones."""
 
     __slots__ = ("latency", "lost", "not_sent", "rcodes", "truncated")
 
@@ -57,12 +57,12 @@ class Part:
 
     @property
     def answered(self) -> int:
-        """How many were answered."""
+        """The number of answered queries."""
         return self.rcodes.total()
 
     @property
     def sent(self) -> int:
-        """How many were sent."""
+        """The number of sent queries."""
         return self.answered + self.lost
 
     def merge(self, other: Part) -> None:
@@ -75,7 +75,7 @@ class Part:
 
 
 class Second(Part):
-    """A second of the schedule; `worst_age` is that of its stalest answer, in seconds."""
+    """A second of the schedule; `worst_age` is the age of its stalest answer, in seconds."""
 
     __slots__ = ("changes", "lateness", "verdicts", "worst_age")
 
@@ -97,7 +97,7 @@ class Second(Part):
 
 
 class StaleName:
-    """A question that had stale answers: how many, the worst age, and when the first one was asked for (seconds)."""
+    """A question that had stale answers: their number, the worst age, and the time of the first query (seconds)."""
 
     __slots__ = ("count", "first", "worst_age")
 
@@ -107,16 +107,16 @@ class StaleName:
         self.first = float("inf")
 
     def merge(self, other: StaleName) -> None:
-        """Add those of another one."""
+        """Add the answers of another one."""
         self.count += other.count
         self.worst_age = max(self.worst_age, other.worst_age)
         self.first = min(self.first, other.first)
 
 
 class OldSpan:
-    """Since when stale answers are old, and until when some were asked for; seconds from the begin.
+    """The first change that stale answers lack, and the last query with one; seconds from the begin.
 
-    `since` is the first change that one of them lacked: of a server which is frozen, when it froze.
+    `since` is the time of the first change that one of them lacked: for a frozen server, when it froze.
     """
 
     __slots__ = ("since", "until")
@@ -126,7 +126,7 @@ class OldSpan:
         self.until = float("-inf")
 
     def add(self, since: float, until: float) -> None:
-        """Add a stale answer, or those of another run."""
+        """Add a stale answer, or the span of another run."""
         self.since = min(self.since, since)
         self.until = max(self.until, until)
 
@@ -139,26 +139,26 @@ class Results:
         self.begin = begin
         self.seconds: dict[int, Second] = {}
         self.kinds: dict[Kind, Part] = {}
-        self.reasons: Counter[str] = Counter()  # of what is undecided
+        self.reasons: Counter[str] = Counter()  # of undecided answers
         self.ages = Histogram()  # of stale answers, microseconds
-        self.behind = Histogram()  # of answers that are behind by less than the slack
+        self.behind = Histogram()  # of answers behind by less than the slack
         self.stale: dict[int, StaleName] = {}  # by question
         self.old = OldSpan()
         self.lookups = Lookups()  # of pods
         self.connections = ConnectionCounts()
         self._kinds = [self._kind(each) for each in questions]
-        self._numbered = list(self.kinds.values())  # as kind_numbers() has them
+        self._numbered = list(self.kinds.values())  # in the order of kind_numbers()
 
     def _kind(self, question: Question) -> Part:
         return self.kinds.setdefault((question.group, question.qtype), Part())
 
     def add_question(self, question: Question) -> None:
-        """Another question will be asked; its number is that of those before it."""
+        """Add a question; its number is the next one."""
         self.questions.append(question)
         self._kinds.append(self._kind(question))
 
     def second(self, number: int) -> Second:
-        """A second of the schedule."""
+        """The counts of a second of the schedule."""
         found = self.seconds.get(number)
         if found is None:
             found = self.seconds[number] = Second()
@@ -189,7 +189,7 @@ class Results:
                 kind.truncated += 1
 
     def add_counts(self, octets: bytes) -> None:
-        """Count what the compiled sender has counted; kinds are numbered as in kind_numbers()."""
+        """Add the counts of the compiled sender; kinds are numbered as in kind_numbers()."""
         kinds = self._numbered
         for what, number, value, count in unpack_counts(octets):
             part = kinds[number] if what >= OF_KIND else self.second(number)
@@ -208,7 +208,7 @@ class Results:
                 part.truncated += count
 
     def add_right(self, planned: Iterable[int]) -> None:
-        """Count right answers by when their queries were due, in nanoseconds of the monotonic clock."""
+        """Count right answers; `planned` are the due times of their queries, in nanoseconds of the monotonic clock."""
         begin = self.begin
         for number, count in Counter([(each - begin) // SECOND for each in planned]).items():
             self.second(number).verdicts[RIGHT] += count
@@ -233,21 +233,21 @@ class Results:
             self.old.add(asked - age, asked)
 
     def add_changes(self, times: Iterable[float]) -> None:
-        """Count changes of the cluster, by monotonic seconds; those from before the run are left out."""
+        """Count changes of the cluster, at times in monotonic seconds; those before the run are ignored."""
         for time in times:
             number = (round(time * SECOND) - self.begin) // SECOND
             if number >= 0:
                 self.second(number).changes += 1
 
     def whole(self) -> Second:
-        """All seconds together."""
+        """The sum of all seconds."""
         found = Second()
         for second in self.seconds.values():
             found.merge(second)
         return found
 
     def merge(self, other: Results) -> None:
-        """Add the measurements of another run of the same questions, each by the seconds of its own schedule."""
+        """Add the measurements of another run of the same questions, second by second."""
         for number, second in other.seconds.items():
             self.second(number).merge(second)
         for kind, part in other.kinds.items():

@@ -1,9 +1,9 @@
-"""A run: what the sending processes tell is counted, judged and shown until they end.
+"""A run: counts, judges and shows the messages of the sending processes until they end.
 
-Path: cli/load.py -> here -> sender_process.py, one for each server; results.py and verifier.py get what comes.
-Rule 1: a run that is interrupted keeps what was measured, and says what ended it.
-Rule 2: the cluster's watch, the judge and the terminal may be slow: the processes that send do not wait for them.
-Rule 3: all servers get the same schedule from the same begin; one that fails everything ends for itself.
+Path: cli/load.py -> here -> sender_process.py, one for each server; results.py and verifier.py process the messages.
+Rule 1: an interrupted run keeps its measurements, and reports what ended it.
+Rule 2: the cluster's watch, the judge and the terminal may be slow; the sending processes do not wait for them.
+Rule 3: all servers have the same schedule and begin; the run of a server where everything fails ends alone.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from hsdns.load.thresholds import Limit
 from hsdns.load.verifier import Verifier
 from hsdns.wire.iana import Rcode
 
-TICK: Final = 0.1  # seconds between two looks at what is not told by the other process
-AHEAD: Final = 50_000_000  # nanoseconds from the order to begin to the begin
-BEHIND: Final = 10.0  # seconds after its end in which a run must be over
+TICK: Final = 0.1  # seconds between two checks of what is not in a message
+AHEAD: Final = 50_000_000  # nanoseconds from the start command to the begin
+BEHIND: Final = 10.0  # seconds after the planned end by which a run must be over
 INTERRUPTED: Final = "interrupted"
 FELL_BEHIND: Final = "the generator fell behind its schedule"
 FAILING: Final = f"every query failed for {FAILING_AFTER} seconds (-keep-going goes on)"
@@ -44,23 +44,23 @@ _WELL: Final = (Rcode.NOERROR, Rcode.NXDOMAIN)
 
 
 class Sending(Protocol):
-    """What SenderProcess does."""
+    """The interface of SenderProcess."""
 
     def prepare(self) -> None:
-        """Make everything ready."""
+        """Prepare everything."""
 
     def start(self, begin: int) -> None:
-        """Have the schedule begin at a time."""
+        """Start the schedule at a time."""
 
     def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
-        """What it tells within so many seconds."""
+        """The messages that arrive within `timeout` seconds."""
 
     def stop(self) -> None:
-        """Have it send nothing more."""
+        """Stop sending."""
 
 
 class Loaded(NamedTuple):
-    """A server under load: what it is called, what sends to it, and who judges its answers."""
+    """A server under load: its name, the process that sends to it, and the judge of its answers."""
 
     name: str
     sending: Sending
@@ -68,11 +68,12 @@ class Loaded(NamedTuple):
 
 
 class Watching(NamedTuple):
-    """What else takes part in a run: the changes of the cluster so far, and what is shown meanwhile.
+    """The other inputs of a run: the changes of the cluster so far, and the display of results.
 
-    `show` gets the results by name and the seconds since the begin; `keeps_going` even if every query fails; those of
-    the `limits` that abort end the run of a server.  `begin` is a time of the clock, 0 for at once.
-    `meanwhile` is called again and again until the end, and so is `interrupted`: whether to end it, which is said once.
+    `show` takes the results by name and the seconds since the begin; with `keeps_going` a run continues even if every
+    query fails; those of the `limits` that abort end the run of a server.  `begin` is a time of the clock, 0 for at
+    once.  `meanwhile` is called repeatedly until the end, and so is `interrupted`, which returns True once to end the
+    run.
     """
 
     changes: Callable[[], Iterable[float]] = tuple
@@ -85,7 +86,7 @@ class Watching(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """What ended the run of a server, "" if nothing did, and how long it was, in seconds."""
+    """What ended the run of a server, "" if nothing did, and its length in seconds."""
 
     name: str
     why: str
@@ -94,7 +95,7 @@ class Ended(NamedTuple):
 
 
 class _Course:
-    """How it goes with one server."""
+    """The progress of one server's run."""
 
     def __init__(self, loaded: Loaded, results: Results, end: int, abort: AbortWatch) -> None:
         self.name, self.sending, self.verifier = loaded
@@ -106,19 +107,19 @@ class _Course:
         self.is_over = False
 
     def take(self, timeout: float) -> None:
-        """Take what the sending process tells within so many seconds."""
+        """Process the messages of the sending process for `timeout` seconds."""
         for kind, content in self.sending.messages(timeout):
             self.is_over |= kind == END
             _take(kind, content, self.results, self.verifier)
 
     def stop(self, why: str, now: int) -> None:
-        """End it early; the first reason is told."""
+        """End it early; the first reason is reported."""
         if not self.why and not self.is_over:
             self.why, self.end = why, now
         self.sending.stop()
 
     def settle(self, now: float) -> None:
-        """Judge what has waited long enough; `now` in seconds."""
+        """Judge answers that have waited long enough; `now` in seconds."""
         if self.verifier is not None:
             for judged in self.verifier.settled(now):
                 self.results.add_verdict(judged)
@@ -138,7 +139,7 @@ def carry_out(
     clock: Callable[[], int],
     sleep: Callable[[float], None],
 ) -> list[Ended]:
-    """Run a schedule of so many seconds; `timeout` is that of a query, `clock` nanoseconds of the monotonic clock.
+    """Run a schedule of `seconds`; `timeout` is that of a query, `clock` gives nanoseconds of the monotonic clock.
 
     Raise LoadError.
     """
@@ -191,7 +192,7 @@ def _follow(
     watching: Watching,
     clock: Callable[[], int],
 ) -> None:
-    """Take what is told until all have ended."""
+    """Process messages until all runs have ended."""
     last = begin + round((seconds + timeout + BEHIND) * SECOND)
     looked = begin
     while running := [each for each in courses if not each.is_over]:
@@ -252,7 +253,7 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
 
 
 def _is_failing(failures: FailureWatch, results: Results, now: int, timeout: float) -> bool:
-    """Look at the newest second whose queries are all answered or lost."""
+    """Check the newest second whose queries are all answered or lost."""
     number = int((now - results.begin) / SECOND - timeout) - 1
     second = results.seconds.get(number)
     if second is None:

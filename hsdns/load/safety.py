@@ -1,7 +1,7 @@
-"""What a load test may be aimed at, and how far it may go, unless its user says more.
+"""The targets and ceilings of a load test, unless its user allows more.
 
 Path: cli/load.py -> here.
-Rule: an address that is neither loopback nor private is somebody else's until -i-own-this names it.
+Rule: an address that is neither loopback nor private is refused unless -i-own-this names it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from hsdns.corefile.properties import duration_to_text
 from hsdns.load.errors import LoadError
 from hsdns.load.schedule import Schedule
 
-MOST_RATE: Final = 100_000.0  # queries a second
+MOST_RATE: Final = 100_000.0  # queries per second
 MOST_SECONDS: Final = 3600.0
-# Of -max-rate and -max-time.
+# The highest values of -max-rate and -max-time.
 HIGHEST_RATE: Final = 10_000_000
-# Loopback, link-local, private (RFC 1918, RFC 4193) and shared by carriers, as some clouds use it (RFC 6598).
+# Loopback, link-local, private (RFC 1918, RFC 4193) and shared address space, which some clouds use (RFC 6598).
 _OWN: Final[tuple[IPv4Network | IPv6Network, ...]] = tuple(
     ip_network(each)
     for each in (
@@ -26,11 +26,11 @@ _OWN: Final[tuple[IPv4Network | IPv6Network, ...]] = tuple(
         *("::1/128", "fc00::/7", "fe80::/10"),
     )
 )  # fmt: skip
-FAILING_AFTER: Final = 3  # seconds in which everything has failed
+FAILING_AFTER: Final = 3  # seconds in which everything failed
 
 
 def check_target(address: str, owned: Sequence[str]) -> None:
-    """Raise LoadError for an address that the user may not own."""
+    """Raise LoadError for an address that may not be the user's."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -48,7 +48,7 @@ def check_target(address: str, owned: Sequence[str]) -> None:
 
 
 def check_schedule(schedule: Schedule, most_rate: float, most_seconds: float) -> None:
-    """Raise LoadError for a schedule that is above the ceilings."""
+    """Raise LoadError for a schedule above the ceilings."""
     if schedule.fastest > most_rate:
         raise LoadError(
             f"-rate: {schedule.fastest:.10g} queries a second are above the ceiling of {most_rate:.10g}; "
@@ -62,14 +62,14 @@ def check_schedule(schedule: Schedule, most_rate: float, most_seconds: float) ->
 
 
 class FailureWatch:
-    """Tells when a target fails everything: nothing but lost queries and errors for FAILING_AFTER seconds in a row."""
+    """Detects a target where everything fails: only lost queries and errors for FAILING_AFTER seconds in a row."""
 
     def __init__(self) -> None:
         self._failing = 0
         self._seen = -1
 
     def see(self, second: int, answered_well: int, failed: int) -> bool:
-        """Take the counts of a second that is over, in order; return whether the run should end."""
+        """Take the counts of a finished second, in order; return whether the run should end."""
         if second <= self._seen:
             return False
         self._seen = second

@@ -1,11 +1,11 @@
-"""What a reply says, as far as it is compared: the rcode, and type and RDATA of each record of its answer section.
+"""The compared content of a reply: the rcode, and type and RDATA of each record of its answer section.
 
-Path: verifier.py -> here -> judge.py; truth.py makes the same of what is right.
-Rule 1: names in RDATA are in lower case, and the weight of SRV is left out: no specification defines it.
+Path: verifier.py -> here -> judge.py; truth.py makes the same from right answers.
+Rule 1: names in RDATA are in lower case, and the weight of SRV is omitted: no specification defines it.
 Rule 2: nearly every reply repeats the question octet for octet, and its records have a pointer to it as their owner and
-        no compressed name in their RDATA.  Such a one is read here without an object for each record: it takes a fifth
-        of the time.  Of any other one wire/decode_reply.py says whether it is a reply at all.
-Rule 3: the short way reads the answer section alone, as stub resolvers do.
+        no compressed name in their RDATA.  Such a reply is read here without an object for each record, in a fifth of
+        the time.  For any other, wire/decode_reply.py decides whether it is a reply.
+Rule 3: the fast method reads only the answer section, as stub resolvers do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hsdns.wire.message import QR, RR
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
 
 _NAMES: Final = (RRType.CNAME, RRType.PTR, RRType.SRV, RRType.NS)
-_HEADER: Final = struct.Struct("!HHH")  # flags, questions, answers: what follows the ID
+_HEADER: Final = struct.Struct("!HHH")  # flags, questions, answers: the fields after the ID
 _RECORD: Final = struct.Struct("!HHHIH")  # owner, type, class, TTL, RDLENGTH
 _TO_QUESTION: Final = 0xC000 | HEADER_LEN
 _LENGTHS: Final[dict[int, int]] = {RRType.A: 4, RRType.AAAA: 16}
@@ -31,7 +31,7 @@ _BEFORE: Final[dict[int, int]] = {RRType.SRV: 6, RRType.PTR: 0, RRType.CNAME: 0}
 
 
 def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
-    """What records say."""
+    """The answer in records."""
     found = []
     for record in records:
         rdata = record.rdata
@@ -45,7 +45,7 @@ def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
 
 
 def read_answer(content: bytes, question: Question) -> Answer | None:
-    """What a reply without its ID says; None if it is no reply to the question."""
+    """The answer in a reply without its ID; None if it is not a reply to the question."""
     found = _plain(content, question.section)
     if found is not None:
         return found
@@ -57,13 +57,13 @@ def read_answer(content: bytes, question: Question) -> Answer | None:
 
 
 def _plain(content: bytes, section: bytes) -> Answer | None:
-    """What a reply without its ID says that has nothing unusual; None for any other one."""
+    """The answer in a reply of the common form of Rule 2, without its ID; None for any other."""
     at = HEADER_LEN - 2
     end = at + len(section)
     if content[at:end] != section:
         return None
     flags, questions, count = _HEADER.unpack_from(content)
-    if questions != 1 or not flags & QR or not count:  # none: OPT may have the rest of the rcode
+    if questions != 1 or not flags & QR or not count:  # OPT may have the rest of the rcode
         return None
     found, unpack = [], _RECORD.unpack_from
     try:
@@ -88,7 +88,7 @@ def _plain(content: bytes, section: bytes) -> Answer | None:
 
 
 def _is_name(rdata: bytes, at: int) -> bool:
-    """Whether the rest of some RDATA is one name that is not compressed."""
+    """Whether the rest of the RDATA is one uncompressed name."""
     if len(rdata) - at > MAX_NAME_LEN:
         return False
     try:

@@ -1,7 +1,7 @@
-"""When each query is to be sent, made before the first one is.
+"""The schedule of all queries, made before the first one is sent.
 
 Path: cli/load.py reads -rate, -time and -arrival -> here -> sender.py takes the times one by one.
-Rule 1: a schedule depends on its arguments alone; two with the same seed are the same.
+Rule 1: a schedule depends only on its arguments; the same seed gives the same schedule.
 Rule 2: the rate of a stage is a line from `first` to `last`.  A query is due when the area below that line reaches its
         number (even), the sum of so many exponential steps (poisson), or the number of its burst's first query (burst).
         With slope s that is at 2 n / (first + sqrt(first^2 + 2 s n)).
@@ -35,7 +35,7 @@ class Stage(NamedTuple):
 
     @property
     def area(self) -> float:
-        """How many queries it has."""
+        """The number of queries."""
         return (self.first + self.last) / 2 * self.seconds
 
 
@@ -49,22 +49,22 @@ class Schedule(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """The length in seconds."""
         return sum(stage.seconds for stage in self.stages)
 
     @property
     def area(self) -> float:
-        """How many queries it has, but for chance and rounding."""
+        """The expected number of queries."""
         return sum(stage.area for stage in self.stages)
 
     @property
     def fastest(self) -> float:
-        """The highest rate, in queries a second."""
+        """The highest rate, in queries per second."""
         return max(max(stage.first, stage.last) for stage in self.stages)
 
     def times(self, portion: Portion = WHOLE) -> Iterator[int]:
         """When each query of a portion is due, in nanoseconds from the begin; they never fall."""
-        numbers = portion.of(self._numbers())  # no time is made that is not needed
+        numbers = portion.of(self._numbers())  # only the needed times are computed
         number = next(numbers)
         began = passed = 0.0
         for stage in self.stages:
@@ -73,7 +73,7 @@ class Schedule(NamedTuple):
             end = passed + area
             while (
                 number < end
-            ):  # in line, because it is done for every query while the load goes on
+            ):  # inline, because it runs for every query while the load is being sent
                 within = number - passed
                 if within > 0:
                     root = sqrt(max(0.0, square + double_slope * within))
@@ -89,7 +89,7 @@ class Schedule(NamedTuple):
         if self.arrival == POISSON:
             random, number = Random(self.seed).random, 0.0
             while True:
-                number -= log(1.0 - random())  # as Random.expovariate(1.0), in line
+                number -= log(1.0 - random())  # like Random.expovariate(1.0), inline
                 yield number
         elif self.arrival == BURST:
             for first in count(0, self.burst):
@@ -100,7 +100,7 @@ class Schedule(NamedTuple):
 
 
 def read_stages(text: str, seconds: float | None) -> tuple[Stage, ...]:
-    """Read -rate: `RATE`, `RATE..RATE` (a ramp) or several with commas, each with `:TIME` or an equal part of -time.
+    """Read -rate: `RATE`, `RATE..RATE` (a ramp) or several, each with `:TIME` or an equal part of -time.
 
     Raise LoadError.  `seconds` is -time; None if it was not given.
     """

@@ -1,13 +1,13 @@
-"""Sends queries when they are due and notes what becomes of them: open loop, over any number of UDP sockets.
+"""Sends queries when they are due and records their outcomes: open loop, over any number of UDP sockets.
 
-Path: sender_process.py runs it in a process of its own -> here -> udp.py; in_flight.py has what waits for a reply.
-      Twin of native/src/load_sender.rs, which is used where it was compiled.
-Rule 1: what is due is sent at the next turn, whatever has been answered so far; nothing is skipped and nothing waits
-        for a reply.
-Rule 2: what is late is sent late, and both times are noted; the reports tell the generator's lateness from latency.
-        A query is sent when the call of the system that sent it returns, so that its time counts as well.
-Rule 3: nothing is counted here and no reply is read beyond its ID and flags: whatever takes time is done elsewhere.
-Rule 4: with `most`, rules 1 and 2 do not hold: no more queries than that wait at once, and the schedule is put off
+Path: sender_process.py runs it in a separate process -> here -> udp.py; in_flight.py has the queries that wait.  Twin
+of native/src/load_sender.rs, which is used if it was compiled.
+Rule 1: a query that is due is sent in the next turn, regardless of earlier replies; none is skipped, and none waits for
+        a reply.
+Rule 2: a late query is sent late, and both times are recorded, so that reports separate the generator's lateness from
+        latency.  A query counts as sent when its system call returns, so that the call's time is included.
+Rule 3: this module does not count, and reads only the ID and flags of a reply: slow work is done elsewhere.
+Rule 4: with `most`, rules 1 and 2 do not hold: at most that many queries wait at once, and the schedule is postponed
         while it waits for room, so that the rate is not exceeded afterwards.
 """
 
@@ -29,14 +29,14 @@ from hsdns.load.outcome import (
 
 MOST: Final = 16  # queries sent in one turn
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
-SPIN: Final = 60_000  # nanoseconds before a query is due from which nothing is waited for
-LONGEST: Final = 50_000_000  # nanoseconds that are waited for at once
-# Nanoseconds by which a schedule that waits for room may be behind before it is put off: so queries leave together.
+SPIN: Final = 60_000  # nanoseconds before a query is due from which it does not wait
+LONGEST: Final = 50_000_000  # maximum nanoseconds of one wait
+# Nanoseconds by which a schedule that waits for room may be late before it is postponed: so queries leave together.
 CATCH_UP: Final = 10_000_000
 GATHER: Final = (
     1_000_000  # nanoseconds after a query is due that such a schedule waits, for the same reason
 )
-MOST_REPLIES: Final = 100_000  # different ones that are remembered
+MOST_REPLIES: Final = 100_000  # different ones that are stored
 HEADER_LEN: Final = 12
 
 
@@ -44,18 +44,18 @@ class Wire(Protocol):
     """One socket."""
 
     def send(self, queries: Sequence[bytes]) -> Sequence[int]:
-        """Send datagrams; return the places of those that could not be sent."""
+        """Send datagrams; return the indexes of those that could not be sent."""
 
     def receive(self) -> tuple[list[bytes], bool]:
-        """Return what has arrived, some of it at once, and whether there may be more."""
+        """Return some of the datagrams that have arrived, and whether there may be more."""
 
 
 class Sender:
     """Sends `queries` (without IDs) at `times`, in an `order` of their numbers.
 
-    `wait` waits at most so many nanoseconds for a reply, returns the numbers of the wires that have one, and None if
-    the sender is to end.  `emit` gets messages (outcome.py).  `replies`: whether they are wanted.  `most` queries wait
-    at once, 0 for any number.
+    `wait` waits for a reply for at most the given nanoseconds, and returns the numbers of the wires that have one, or
+    None if the sender must end.  `emit` takes messages (outcome.py).  `replies`: whether they are wanted.  At most
+    `most` queries wait at once, 0 for any number.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Sender:
         self._wants_replies = replies
         self._replies: dict[bytes, int] = {}
         self._reply_count = 0
-        self._outcomes = bytearray()  # packed at once: all together would delay queries
+        self._outcomes = bytearray()  # packed one by one: packing all together would delay queries
         self._reported = 0
 
     def run(self, begin: int) -> None:
@@ -122,13 +122,13 @@ class Sender:
         self._report(now)
 
     def _room(self) -> int:
-        """How many more queries may wait."""
+        """The number of further queries that may wait."""
         return max(0, self._most - len(self._in_flight)) if self._most else MOST
 
     def _send(self, begin: int, due: int, now: int, most: int) -> int | None:
-        """Send what is due, at most so much; return when the next query is."""
+        """Send at most `most` queries that are due; return when the next one is due."""
         place, order, times = self._in_flight.place, self._order, self._times
-        leaving: list[tuple[int, int, int]] = []  # ID, question, planned; of one socket
+        leaving: list[tuple[int, int, int]] = []  # ID, question, planned; for one socket
         following: int | None = due
         last = -1
         for _ in range(most):

@@ -1,9 +1,10 @@
 """The process that only sends and receives, so that counting, judging and drawing do not delay it.
 
-Path: run.py starts it -> main() in the other process -> compiled_sender.py or sender.py; what they emit comes back
-      over a pipe.
-Rule 1: it ends when it has sent everything, or when its standard input is closed: Ctrl-C is for the other process.
-Rule 2: it never waits for the pipe; what does not fit stays in its memory.
+Path: run.py starts it -> main() in the other process -> compiled_sender.py or sender.py; their messages come back over
+a pipe.
+Rule 1: it ends when it has sent everything, or when its standard input is closed; it ignores Ctrl-C, which the parent
+        handles.
+Rule 2: it never waits for the pipe; messages that do not fit stay in memory.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _SLACK: Final = 1_000  # nanoseconds
 
 
 class SenderProcess:
-    """The other process; a context manager.  `clock` is nanoseconds of the monotonic clock."""
+    """The other process; a context manager.  `clock` gives nanoseconds of the monotonic clock."""
 
     def __init__(self, plan: Plan) -> None:
         self._process = subprocess.Popen(
@@ -65,18 +66,18 @@ class SenderProcess:
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """The process ID."""
         return self._process.pid
 
     def prepare(self) -> None:
-        """Give it the plan and wait until it is ready; raise LoadError."""
+        """Send the plan and wait until the process is ready; raise LoadError."""
         plan = write_plan(self._plan)
         self._tell(len(plan).to_bytes(8, "big") + plan)
         if next(self.messages(None), (b"", b""))[0] != READY:
             raise LoadError(_NOT_BEGUN)
 
     def start(self, begin: int) -> None:
-        """Have the schedule begin at a time of the monotonic clock, in nanoseconds; raise LoadError."""
+        """Start the schedule at a time of the monotonic clock, in nanoseconds; raise LoadError."""
         self._tell(begin.to_bytes(8, "big"))
 
     def _tell(self, octets: bytes) -> None:
@@ -89,7 +90,7 @@ class SenderProcess:
             raise LoadError(_NOT_BEGUN) from None
 
     def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
-        """Kinds and contents of the messages that come within so many seconds, at least one read; END with the end."""
+        """Kinds and contents of the messages within `timeout` seconds, after at least one read; END at the end."""
         stdout = self._process.stdout
         assert stdout is not None, "a pipe"
         if not select.select([stdout], [], [], timeout)[0]:
@@ -100,14 +101,14 @@ class SenderProcess:
             yield END, b""
 
     def stop(self) -> None:
-        """Have it send nothing more; what it has still to tell can be read."""
+        """Stop sending; its remaining messages can be read."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             with suppress(OSError):
                 self._process.stdin.close()
 
 
 class Pipe:
-    """Standard output, without waiting."""
+    """Non-blocking standard output."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -120,7 +121,7 @@ class Pipe:
                 fcntl.fcntl(number, _SET_PIPE_SIZE, _PIPE)
 
     def emit(self, octets: bytes) -> None:
-        """Write, as far as there is room."""
+        """Write as much as there is room for."""
         self._waiting += octets
         with suppress(BlockingIOError):
             while self._waiting:
@@ -134,7 +135,7 @@ class Pipe:
 
 
 class Told(NamedTuple):
-    """What a process of its own begins with: its standard input, where it writes to, and its plan."""
+    """What a separate process starts with: its standard input, its output, and its plan."""
 
     stdin: int
     stdout: int
@@ -142,11 +143,11 @@ class Told(NamedTuple):
 
 
 def begin() -> Told:
-    """Be such a process: ignore signals, have standard output for frames alone, and read the plan."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # which all processes of a group get
+    """Start such a process: ignore signals, reserve standard output for frames, and read the plan."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # all processes of a group get them
         signal.signal(each, signal.SIG_IGN)
     stdin, stdout = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
-    os.dup2(2, 1)  # nothing else may write there
+    os.dup2(2, 1)  # nothing else may write to the pipe
     length = int.from_bytes(read_whole(stdin, 8), "big")
     return Told(stdin, stdout, read_whole(stdin, length))
 
@@ -170,12 +171,12 @@ def main() -> None:
     pipe.emit(frame(READY))
     gc.collect()
     gc.freeze()
-    gc.disable()  # nothing here has cycles, and a collection would be lateness
+    gc.disable()  # nothing here has cycles, and a collection would cause lateness
     with suppress(BrokenPipeError):
         run(int.from_bytes(read_whole(stdin, 8), "big"), stdin, pipe)
 
 
-# Sends everything from a time on, until the end of a file descriptor, and tells a pipe.
+# Takes the begin, a file descriptor whose end stops it, and the pipe for its messages.
 _Run = Callable[[int, int, Pipe], None]
 
 
@@ -198,7 +199,7 @@ def _over_connections(plan: Plan, stop: int, pipe: Pipe) -> _Run:
     sender = stream_sender(plan, stop, pipe.emit)
 
     def run(begin: int, stop: int, pipe: Pipe) -> None:
-        del stop  # the sender has it
+        del stop  # the sender has its own reference
         sender.run(begin)
         pipe.finish()
 
@@ -206,7 +207,7 @@ def _over_connections(plan: Plan, stop: int, pipe: Pipe) -> _Run:
 
 
 def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
-    # select() takes no descriptor above 1023, so it watches another one that watches the sockets.
+    # select() takes no descriptor above 1023, so it watches one that watches the sockets.
     selector = DefaultSelector()
     wires = [UdpWire(plan.family, plan.address) for _ in first_ids]
     for number, wire in enumerate(wires):
@@ -251,11 +252,11 @@ def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
 
 
 def read_whole(number: int, length: int) -> bytes:
-    """So many octets of a file; end the process if there are no more."""
+    """Read `length` octets of a file; end the process if there are fewer."""
     found = b""
     while len(found) < length:
         octets = os.read(number, length - len(found))
         if not octets:
-            raise SystemExit(0)  # the other process has given up
+            raise SystemExit(0)  # the parent has given up
         found += octets
     return found

@@ -1,9 +1,9 @@
-"""DNS messages over a connection, sans I/O: which query a reply belongs to.
+"""DNS messages over a connection, sans I/O: matches replies with queries.
 
-Path: connection.py passes octets in and out; http2.py is the other session.
+Path: connection.py passes octets in both directions -> here; http2.py is the other session.
 Source: RFC 1035 section 4.2.2, RFC 7766 sections 6.2.1.1 (any order of replies) and 8, RFC 7858.
-Rule 1: a session never raises for what a server sends: `broken` says what is wrong, and nothing is taken after it.
-Rule 2: IDs go up, and one that waits for its reply is not used again.
+Rule 1: octets of a server never raise an exception: `broken` says what is wrong, and later octets are ignored.
+Rule 2: IDs increase, and an ID that waits for its reply is not reused.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ MOST_IN_FLIGHT: Final = 60_000
 
 
 class Session:
-    """What connection.py knows of a session: queries in flight by key, octets to send, and whether it takes more."""
+    """The interface of a session for connection.py: queries in flight by key, octets to send, and room."""
 
     def __init__(self) -> None:
         self.in_flight: dict[int, Asked] = {}
         self.out = bytearray()
         self.takes = True
         self.broken = ""
-        self.leaves = ""  # why the server ends it, once it has said so
+        self.leaves = ""  # why the server ends it, once it has announced that
 
     @property
     def has_room(self) -> bool:
@@ -38,19 +38,19 @@ class Session:
         raise NotImplementedError
 
     def feed(self, octets: bytes) -> list[Heard]:
-        """Take what the server sends."""
+        """Process octets of the server."""
         raise NotImplementedError
 
     def forget(self, key: int) -> None:
-        """Wait no longer for a reply."""
+        """Stop waiting for a reply."""
         self.in_flight.pop(key, None)
 
     def end(self) -> None:
-        """Say that nothing more follows, where the protocol has words for it."""
+        """Announce the end, if the protocol can."""
 
 
 class FramedSession(Session):
-    """Messages with their length in front, over TCP or TLS."""
+    """Messages with a length prefix, over TCP or TLS."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class FramedSession(Session):
         return key
 
     def feed(self, octets: bytes) -> list[Heard]:
-        """Take what the server sends."""
+        """Process octets of the server."""
         found, in_flight = [], self.in_flight
         for message in self._frames.feed(octets):
             if len(message) < HEADER_LEN:

@@ -1,4 +1,4 @@
-"""Flags that split something among kinds: `KIND=SHARE` with commas, where shares are parts of their sum.
+"""Flags that give shares to kinds: `KIND=SHARE`, separated by commas; shares are relative to their sum.
 
 Path: cli/load_flags.py and cli/load_pods.py read -mix, -churn-kinds, -resolvers and -forms with it.
 """
@@ -25,10 +25,10 @@ def read_shares(
     nothing: str = "",
     unknown: Callable[[str], str] = lambda kind: "",
 ) -> dict[str, int]:
-    """Read the shares that a flag gives, in its order; raise LoadError.
+    """Read the shares in a flag, in its order; raise LoadError.
 
-    `what` names one kind in messages, `example` is a share to propose, `nothing` tells what comes of shares that are
-    all 0.  `alone`: a kind without a share has a share of 1.  `unknown` may say why a kind is none of these.
+    `what` names a kind in messages, `example` is a share to propose, `nothing` describes the effect of shares that are
+    all 0.  `alone`: a kind without a share has a share of 1.  `unknown` may return why a kind is not one of these.
     """
     known = list(known)
     found: dict[str, int] = {}

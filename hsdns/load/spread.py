@@ -1,8 +1,8 @@
-"""Plots of how long changes took to show: dots over time, and how many had shown after each time.
+"""Plots of how long changes took to show: dots over time, and the share that had shown after each time.
 
 Path: topics.py, page.py -> here -> svg.py.
-Rule 1: a change that did not show stands above all others, at "never".
-Rule 2: at most MOST dots are drawn, evenly chosen; the JSON report has more.
+Rule 1: a change that did not show is above all others, at "never".
+Rule 2: at most MOST dots are drawn, an even selection; the JSON report has more.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from hsdns.load.plots import HEIGHT, power, time_axis
 from hsdns.load.propagation_counts import EventReport, PropagationReport
 
 MOST: Final = 400
-_LOW: Final = 0.1  # milliseconds: what is less is drawn here
-_NEVER: Final = 30  # pixels for what did not show
+_LOW: Final = 0.1  # milliseconds; lower values are drawn here
+_NEVER: Final = 30  # pixels for changes that did not show
 Value = Callable[[EventReport], float | None]
 
 
@@ -42,7 +42,7 @@ def _highest(beside: Sequence[PropagationReport]) -> float:
 
 
 def dots(found: PropagationReport, beside: Sequence[PropagationReport], end: float) -> str:
-    """Each change by when it was written, with its first new and its last old answer; "" without changes."""
+    """A plot of each change at its time, with its first new and last old answer; "" if there are none."""
     if not found.events:
         return ""
     bottom = HEIGHT - svg.BOTTOM
@@ -80,7 +80,7 @@ def shares(
     adds: bool,
     style: Callable[[int], str],
 ) -> str:
-    """How many of the changes had shown after each time, with a line for each server; "" without changes."""
+    """A plot of the share of changes that had shown after each time, a line for each server; "" if there are none."""
     known = [each for each in servers if each is not None]
     if not any(each.events for each in known):
         return ""
@@ -116,7 +116,7 @@ def shares(
 
 
 def _thinned(points: Sequence[tuple[float, float] | None]) -> list[tuple[float, float] | None]:
-    """At most MOST points of a line, with its ends."""
+    """At most MOST points of a line, including its ends."""
     step = -(-len(points) // MOST) or 1
     return [*points[:-1:step], points[-1]]
 

@@ -1,9 +1,9 @@
-"""A UDP socket whose datagrams have the time at which the kernel received them.
+"""A UDP socket that reports when the kernel received each datagram.
 
 Path: pod_sender.py -> here; pod_process.py opens them.
-Rule 1: what a slow process reads late was not received late: the kernel's time counts, where it tells one (Linux).
-Rule 2: the kernel stamps by the wall clock.  How far the monotonic one is behind is read anew before datagrams are:
-        a step of the clock shifts only what was waiting then.
+Rule 1: the kernel's time of arrival counts, if it gives one (Linux), so that a slow process does not add latency.
+Rule 2: the kernel's timestamps are wall clock time.  The offset of the monotonic clock is read again before each
+        reading of datagrams: a step of the clock affects only datagrams that were waiting then.
 Source: socket(7), SO_TIMESTAMPNS.
 """
 
@@ -30,7 +30,7 @@ class StampedUdp:
         self.socket = socket.socket(family, socket.SOCK_DGRAM)
         with suppress(OSError):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
-        with suppress(OSError):  # without it the times are those of reading
+        with suppress(OSError):  # without it, the times are those of reading
             self.socket.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
         self.socket.setblocking(False)
         self.socket.connect(address)
@@ -45,7 +45,7 @@ class StampedUdp:
         for _ in range(2):
             try:
                 self.socket.send(octets)
-            except ConnectionRefusedError:  # what became of an earlier one
+            except ConnectionRefusedError:  # the result of an earlier one
                 continue
             except OSError:
                 return False
@@ -53,14 +53,14 @@ class StampedUdp:
         return False
 
     def receive(self) -> list[tuple[bytes, int]]:
-        """What has arrived, at most AT_ONCE, and when, in nanoseconds of the monotonic clock."""
+        """At most AT_ONCE datagrams that have arrived, with their times in nanoseconds of the monotonic clock."""
         found: list[tuple[bytes, int]] = []
         receive, room = self.socket.recvmsg, self._room
         offset = time.time_ns() - time.monotonic_ns()
         for _ in range(AT_ONCE):
             try:
                 octets, control, _, _ = receive(LONGEST, room)
-            except ConnectionRefusedError:  # what became of a query
+            except ConnectionRefusedError:  # the result of a query
                 continue
             except OSError:
                 break

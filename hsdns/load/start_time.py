@@ -1,8 +1,8 @@
-"""When a load is to begin: -start-at, so that several generators begin together.
+"""The begin of a load by -start-at, so that several generators begin together.
 
 Path: cli/load.py -> here.
-Rule 1: a time of day has its zone; `+TIME` runs from now, or from the start of the Job.
-Rule 2: a time that is over is an error: who begins late is not where the others are.
+Rule 1: a time of day has a time zone; `+TIME` is relative to now, or to the start of the Job.
+Rule 2: a time in the past is an error: a generator that begins late is not in step with the others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ MOST: Final = 86_400.0  # seconds from now
 
 
 def read_start(text: str, now: float, origin: float | None = None) -> float:
-    """Read -start-at; return seconds since 1970, as `now` is, and raise LoadError.
+    """Read -start-at; return seconds since 1970, like `now`; raise LoadError.
 
-    `origin`: what `+TIME` runs from; now without it.
+    `origin`: what `+TIME` is relative to; by default `now`.
     """
     if text.startswith("+"):
         seconds = parse_duration(text[1:])

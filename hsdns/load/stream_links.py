@@ -1,7 +1,7 @@
 """The sockets of connections, and one selector for all of them.
 
 Path: pool.py -> here; stream_process.py waits.
-Rule: the selector is waited for by its own descriptor, with select(): epoll itself counts in milliseconds.
+Rule: select() waits for the selector's descriptor, because the timeout of epoll has milliseconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LACKS: Final = (errno.EADDRNOTAVAIL, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
 
 
 class StreamLink:
-    """A socket that is being connected."""
+    """A connecting socket."""
 
     def __init__(self, links: Links, connection: Connection) -> None:
         self._links = links
@@ -41,28 +41,28 @@ class StreamLink:
             raise
 
     def fault(self) -> str:
-        """Why it could not be connected; "" if it is."""
+        """Why it could not connect; "" if it is connected."""
         found = self._refused or self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if not found:
             self.watch_writing(is_on=False)
         return os.strerror(found).lower() if found else ""
 
     def send(self, octets: bytes) -> int:
-        """Send what there is room for."""
+        """Send as many octets as there is room for; return their number."""
         try:
             return self.socket.send(octets)
         except BlockingIOError:
             return 0
 
     def receive(self) -> bytes | None:
-        """Take what has come."""
+        """Return what has arrived, None for nothing."""
         try:
             return self.socket.recv(READ_LEN)
         except BlockingIOError:
             return None
 
     def watch_writing(self, *, is_on: bool) -> None:
-        """Say when there is room, or no more."""
+        """Start or stop watching for room to send."""
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if is_on else 0)
         self._links.selector.modify(self.socket, events, self._connection)
 
@@ -71,11 +71,11 @@ class StreamLink:
         with suppress(KeyError, ValueError):
             self._links.selector.unregister(self.socket)
         self.socket.close()
-        del self._connection  # which has this link: nobody collects cycles here
+        del self._connection  # it refers to this link, and cycles are not collected here
 
 
 class Links:
-    """Makes sockets to one address, and says which of them are ready."""
+    """Makes sockets to one address, and finds those that are ready."""
 
     def __init__(self, family: int, address: tuple[str | int, ...]) -> None:
         self.family = family
@@ -83,11 +83,11 @@ class Links:
         self.selector = selectors.DefaultSelector()
 
     def open(self, connection: Connection) -> StreamLink:
-        """Begin to connect; raise OSError for what this machine lacks."""
+        """Begin to connect; raise OSError if this machine cannot."""
         return StreamLink(self, connection)
 
     def fileno(self) -> int:
-        """What is readable if a socket is ready."""
+        """The descriptor that is readable if a socket is ready."""
         number = getattr(self.selector, "fileno", None)
         assert number is not None, "epoll and kqueue have one"
         return int(number())
@@ -95,7 +95,7 @@ class Links:
     def serve(
         self, can_read: Callable[[Connection], None], can_write: Callable[[Connection], None]
     ) -> None:
-        """Tell which connections are ready."""
+        """Call `can_read` and `can_write` for the connections that are ready."""
         for key, events in self.selector.select(0):
             if events & selectors.EVENT_WRITE:
                 can_write(key.data)

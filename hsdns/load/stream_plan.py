@@ -1,7 +1,7 @@
-"""How a load goes over connections: what the process that sends is told about them.
+"""The plan of a load over connections, for the process that sends.
 
 Path: load_flags.py reads the flags -> here, in plan.py -> stream_process.py.
-Rule: a host that is not named by -tls-name is checked by its address.
+Rule: without -tls-name, the certificate is verified for the server's address.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ STAYS: Final = -1  # an idle connection stays open
 class StreamPlan(msgspec.Struct, frozen=True):
     """Connections over `transport`.
 
-    `connections` at once at most, `pipeline` queries in flight on each, `queries` on each in all (0: any number), and
+    At most `connections` at once, `pipeline` queries in flight on each, `queries` on each in all (0: any number), and
     `idle` nanoseconds until one without a query in flight is closed (STAYS: it stays open; with `queries`, 0).
-    `for_truncated`: only UDP queries with a truncated answer are asked over them.
+    `for_truncated`: only UDP queries with a truncated answer are sent over them.
     """
 
     transport: str = TCP
@@ -44,12 +44,12 @@ class StreamPlan(msgspec.Struct, frozen=True):
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether there is TLS around the connections."""
+        """Whether the connections use TLS."""
         return self.transport in (DOT, DOH)
 
 
 def transport_words(streams: StreamPlan | None) -> str:
-    """The transport of a load in words."""
+    """The transport of a load, as text."""
     if streams is None:
         return TRANSPORTS[UDP]
     if streams.for_truncated:

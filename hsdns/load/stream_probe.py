@@ -1,4 +1,4 @@
-"""One query over a connection before the load, to see that there is a DNS server at all.
+"""One query over a connection before the load, to check that there is a DNS server.
 
 Path: cli/load.py -> here -> stream_process.py.  probe.py does the same over UDP.
 """
@@ -34,7 +34,7 @@ def probe_over(
     wait: float,
     is_ready: Callable[[Reply], bool] = lambda reply: True,
 ) -> Reply:
-    """Ask as the load will; see probe.probe()."""
+    """Send the query by the load's transport; see probe.probe()."""
     if streams is None or streams.for_truncated:
         return probe.probe(family, address, query, wait, is_ready)
     return probe_streams(streams, family, address, query, wait, is_ready)
@@ -48,7 +48,7 @@ def probe_streams(
     wait: float,
     is_ready: Callable[[Reply], bool] = lambda reply: True,
 ) -> Reply:
-    """Ask over connections as probe.until_ready() does; raise LoadError."""
+    """Send the query over connections as probe.until_ready() does; raise LoadError."""
     over = f"over {TRANSPORTS[plan.transport]}"
     target = f"{address[0]} port {address[1]}"
     qname = query.qname.to_text()
@@ -78,23 +78,23 @@ def probe_streams(
 
 
 class _Ear:
-    """Keeps what becomes of the query."""
+    """Stores the result of the query."""
 
     def __init__(self) -> None:
         self.message = b""
         self.why = ""
 
     def fact(self, fact: Fact) -> None:
-        """Keep the last reason."""
+        """Store the last reason."""
         if fact.why != AT_END:
             self.why = fact.why or self.why
 
     def reply(self, asked: Asked, message: bytes, now: int) -> None:
-        """Keep the reply."""
+        """Store the reply."""
         self.message = message
 
     def without_reply(self, asked: Asked, why: int) -> None:
-        """Say that this machine was the obstacle."""
+        """Record that this machine could not send the query."""
         if why == NOT_SENT:
             self.why = "this machine cannot open a connection"
 

@@ -1,4 +1,4 @@
-"""Puts a load over connections together from its plan, in the process that sends.
+"""Assembles a load over connections from its plan, in the sending process.
 
 Path: sender_process.py -> here -> stream_sender.py, pool.py, stream_links.py.
 """
@@ -25,7 +25,7 @@ from hsdns.load.tls_layer import HTTP2, TlsLayer, client_context
 
 
 def maker(plan: StreamPlan, address: tuple[str | int, ...]) -> Callable[[int], Connection]:
-    """What makes connections by a plan; raise LoadError for certificates that cannot be read."""
+    """A function that makes connections by a plan; raise LoadError for unreadable certificates."""
     name = plan.tls_name or str(address[0]).partition("%")[0]
     is_doh = plan.transport == DOH
     protocol = HTTP2 if is_doh else ""
@@ -52,7 +52,7 @@ def make_pool(
 
 
 class FallsOverTcp(Falls):
-    """What carries a plan's truncated answers over to TCP, with sockets."""
+    """The retries over TCP of a plan, with sockets."""
 
     def __init__(self, plan: Plan, wires: Sequence[Wire], emit: Callable[[bytes], None]) -> None:
         assert plan.streams is not None, "the caller has looked"
@@ -65,7 +65,7 @@ class FallsOverTcp(Falls):
         super().__init__(wires, make, emit, clock)
 
     def fileno(self) -> int:
-        """What is readable if a connection is ready."""
+        """The descriptor that is readable if a connection is ready."""
         return self._links.fileno()
 
     def turn(self) -> list[int]:
@@ -80,7 +80,7 @@ class FallsOverTcp(Falls):
 
 
 def stream_sender(plan: Plan, stdin: int, emit: Callable[[bytes], None]) -> StreamSender:
-    """What carries out a plan over connections, until the descriptor `stdin` is closed."""
+    """The sender of a plan over connections; it ends when the descriptor `stdin` is closed."""
     assert plan.streams is not None, "the caller has looked"
     links = Links(plan.family, plan.address)
     telling = Telling(emit, replies=plan.replies, kinds=plan.kinds)

@@ -1,11 +1,12 @@
-"""Sends queries over connections when they are due and notes what becomes of them: open loop, as sender.py over UDP.
+"""Sends queries over connections when they are due and records their outcomes: open loop, like sender.py over UDP.
 
-Path: stream_process.py runs it in a process of its own -> here -> pool.py; telling.py has what is told.
-Rule 1: what is due is given to the connections at the next turn, whatever has been answered so far.
-Rule 2: a query counts as sent when all of its turn have been given to the connections and written as far as these take
-        them.  What it waits for there, the set-up or room, is the transport's and a part of its latency.
-Rule 3: a sender that is late gives more queries to each connection in a turn, so that one write and one read carry
-        many of them; one that is on time sends each by itself.
+Path: stream_process.py runs it in a separate process -> here -> pool.py; telling.py makes the messages.
+Rule 1: a query that is due is passed to the connections in the next turn, regardless of earlier replies.
+Rule 2: a query counts as sent when all queries of its turn have been passed to the connections and written as far as
+        these accept them.  Waiting there for the set-up or for room belongs to the transport, and is part of its
+        latency.
+Rule 3: a late sender passes several queries to each connection in a turn, so that one write and one read carry many of
+        them; a sender that is on time sends each separately.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from hsdns.load.pool import Pool
 from hsdns.load.telling import Telling
 
 MOST: Final = 128  # queries in a turn
-SPIN: Final = 60_000  # nanoseconds before a query is due from which nothing is waited for
-LONGEST: Final = 50_000_000  # nanoseconds that are waited for at once
+SPIN: Final = 60_000  # nanoseconds before a query is due from which it does not wait
+LONGEST: Final = 50_000_000  # maximum nanoseconds of one wait
 
 
 class StreamSender:
     """Sends `queries` (without IDs) at `times`, in an `order` of their numbers.
 
-    `wait` waits at most so many nanoseconds, tells the pool what has happened on its connections, and returns False if
-    the sender is to end.
+    `wait` waits for at most the given nanoseconds, passes the pool the events of its connections, and returns False if
+    the sender must end.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class StreamSender:
         self._telling.tell()
 
     def _send(self, begin: int, due: int, now: int) -> int | None:
-        """Give what is due to the connections; return when the next query is."""
+        """Pass the queries that are due to the connections; return when the next one is due."""
         following: int | None = due
         ask, queries = self._pool.ask, self._queries
         turn: list[Asked] = []

@@ -29,7 +29,7 @@ class Scale(NamedTuple):
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """The coordinate of a value; what is outside is put at the end."""
+        """The coordinate of a value; values outside the range are at its ends."""
         value = min(max(value, self.low), self.high)
         if self.log:
             share = log10(value / self.low) / log10(self.high / self.low)
@@ -39,13 +39,13 @@ class Scale(NamedTuple):
 
 
 def decades(low: float, high: float) -> tuple[float, float]:
-    """The powers of ten around some values, at least one apart."""
+    """The powers of ten around a range, at least one apart."""
     first, last = floor(log10(low)), ceil(log10(high))
     return 10.0**first, 10.0 ** max(last, first + 1)
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round values from `low` to `high`, at most so many and one."""
+    """Round values from `low` to `high`, at most `most` + 1."""
     raw = (high - low) / most
     size = 10.0 ** floor(log10(raw))
     step = next(size * each for each in _STEPS if size * each >= raw * 0.999)
@@ -88,13 +88,13 @@ def axis_y(scale: Scale, values: Iterable[tuple[float, str]], label: str) -> str
 
 
 def rectangles(found: Iterable[tuple[float, float, float, float]], style: str) -> str:
-    """Rectangles (x, y, width, height) of one class, as one path; "" for none."""
+    """Rectangles (x, y, width, height) of one class, as one path; "" if there are none."""
     path = "".join(f"M{x:.1f} {y:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z" for x, y, w, h in found)
     return f'<path class="{style}" d="{path}"/>' if path else ""
 
 
 def polyline(points: Sequence[tuple[float, float] | None], style: str) -> str:
-    """A line through points, with gaps where there is none; a point between two gaps is a dot."""
+    """A line through points, with gaps at None; a point between two gaps is a dot."""
     parts, path, run = [], [], 0
     following = [*points[1:], None]
     for point, after in zip(points, following, strict=True):
@@ -113,7 +113,7 @@ def polyline(points: Sequence[tuple[float, float] | None], style: str) -> str:
 
 
 def hints(columns: Iterable[tuple[float, float, str]], bottom: float) -> str:
-    """Texts that a pointer shows over columns (x, width, text) of a plot."""
+    """Tooltips for columns (x, width, text) of a plot."""
     return "".join(
         f'<rect class="hint" x="{x:.1f}" y="{TOP}" width="{w:.1f}" height="{bottom - TOP:.1f}">'
         f"<title>{escape(text)}</title></rect>"
@@ -122,7 +122,7 @@ def hints(columns: Iterable[tuple[float, float, str]], bottom: float) -> str:
 
 
 def drawing(height: float, title: str, description: str, parts: Iterable[str]) -> str:
-    """A whole plot."""
+    """A complete plot."""
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title)}">'
         f"<desc>{escape(description)}</desc>{''.join(parts)}</svg>"

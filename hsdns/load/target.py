@@ -1,7 +1,7 @@
 """The servers that a run loads.
 
 Path: load_flags.py reads -server -> here -> cli/load.py.
-Rule: `NAME=ADDRESS:PORT`; without a name a server is called by its address and port, without a port it has that of -p.
+Rule: `NAME=ADDRESS:PORT`; the default name is address and port, the default port is that of -p.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Target(NamedTuple):
 
 
 def read_targets(words: Sequence[str], port: int, owned: Sequence[str]) -> list[Target]:
-    """Read the words of -server; raise LoadError, also for addresses that the user may not own."""
+    """Read the words of -server; raise LoadError, also for addresses that may not be the user's."""
     found: dict[str, Target] = {}
     for word in words:
         name, equals, place = word.rpartition("=")
@@ -42,12 +42,12 @@ def read_targets(words: Sequence[str], port: int, owned: Sequence[str]) -> list[
 
 
 def place_to_text(host: str, port: int) -> str:
-    """An address and a port in words."""
+    """An address and a port as text."""
     return f"{host} port {port}"
 
 
 def _host_and_port(place: str, port: int) -> tuple[str, int]:
-    """An address, with a port if one is written: 127.0.0.1:53, [::1]:53, ::1."""
+    """An address with an optional port: 127.0.0.1:53, [::1]:53, ::1."""
     host, colon, digits = place.rpartition(":")
     has_port = colon and ((host.startswith("[") and host.endswith("]")) or ":" not in host)
     if not has_port:

@@ -1,8 +1,8 @@
-"""Outcomes of queries over connections, and facts of these, as messages for the process that counts.
+"""Messages for the process that counts: outcomes of queries over connections, and facts of connections.
 
 Path: stream_sender.py -> here -> outcome.py and connection_facts.py pack them -> a pipe.
-Rule 1: replies are told once, under a number, before the outcomes that refer to them.
-Rule 2: where the counter is compiled it counts the outcomes, and they are told only if answers are to be judged.
+Rule 1: a reply is sent once, with a number, before the outcomes that refer to it.
+Rule 2: a compiled counter counts the outcomes; then they are sent only if answers are judged.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from hsdns.fastpath._native import LoadCounts as Compiled
 
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
-MOST_REPLIES: Final = 100_000  # different ones that are remembered
+MOST_REPLIES: Final = 100_000  # different ones that are stored
 
 
 class Telling:
-    """Collects what is to be told, for `emit`; `replies`: whether they are wanted; `kinds`: those of plan.Plan."""
+    """Collects messages for `emit`; `replies`: whether they are wanted; `kinds` as in plan.Plan."""
 
     def __init__(
         self, emit: Callable[[bytes], None], *, replies: bool, kinds: Sequence[int] = ()
@@ -48,16 +48,16 @@ class Telling:
         self._told = 0
 
     def begin(self, begin: int) -> None:
-        """The schedule begins at a time of the monotonic clock, in nanoseconds."""
+        """Set the begin of the schedule, in nanoseconds of the monotonic clock."""
         if self._kinds and LoadCounts is not None:
             self._counts = LoadCounts(self._kinds, begin)
 
     def fact(self, fact: Fact) -> None:
-        """Note a fact."""
+        """Add a fact."""
         self._facts.append(fact)
 
     def reply(self, asked: Asked, message: bytes, now: int) -> None:
-        """Note a reply, which has any ID."""
+        """Add a reply; its ID is ignored."""
         flags = message[2] << 8 | message[3]
         if self._counts is not None:
             self._counts.add(asked.question, flags, asked.planned, asked.sent, now)
@@ -67,20 +67,20 @@ class Telling:
         self._outcomes.append((asked.question, flags, number, asked.planned, asked.sent, now))
 
     def without_reply(self, asked: Asked, why: int) -> None:
-        """Note a query that has no reply; `why` is LOST or NOT_SENT."""
+        """Add a query without a reply; `why` is LOST or NOT_SENT."""
         if self._counts is not None:
             self._counts.add(asked.question, 0, asked.planned, asked.sent, why)
         else:
             self._outcomes.append((asked.question, 0, 0, asked.planned, asked.sent, why))
 
     def tell_at(self, now: int) -> None:
-        """Tell all if it is time."""
+        """Emit all messages if it is time."""
         if now - self._told >= REPORT_EVERY:
             self._told = now
             self.tell()
 
     def tell(self) -> None:
-        """Tell all."""
+        """Emit all messages."""
         if self._counts is not None and (counts := self._counts.take()):
             self._emit(frame(COUNTS, counts))
         if self._outcomes:

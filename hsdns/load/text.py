@@ -60,7 +60,7 @@ def compared_lines(servers: Sequence[Shown]) -> list[str]:
 
 
 def compared(servers: Sequence[Shown]) -> list[str]:
-    """A table with a column for each server."""
+    """Lines of a table with a column for each server."""
     rows = [("", [each.name for each in servers]), *comparison(servers)]
     first = max(len(label) for label, _ in rows)
     widths = [max(map(len, cells)) for cells in zip(*(cells for _, cells in rows), strict=True)]
@@ -78,7 +78,7 @@ def _each(servers: Sequence[Shown]) -> Iterator[str]:
 
 
 def _knee(knee: KneeReport) -> list[str]:
-    """What was found, and all steps by their rates."""
+    """Lines about the result, and all steps by rate."""
     found = [_row("KNEE", knee.said), _row("", f"limits {', '.join(knee.limits)}")]
     found += [
         _row("", f"{step.rate:>8.10g}/s for {step.seconds:g} s  {knee_step(step)}")

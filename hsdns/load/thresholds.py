@@ -1,9 +1,9 @@
-"""Limits that a run must hold: `p99>5ms,stale>0,loss>0.1%`.
+"""Limits of a run: `p99>5ms,stale>0,loss>0.1%`.
 
-Path: cli/load.py reads -fail-if -> here -> report.py states which are met, and with them the exit status.
-Rule 1: a limit is met if its comparison holds; the run has failed then.
-Rule 2: a percentile that was lost is above every limit; one that is refused decides nothing (`unknown`).
-Rule 3: where the knee was not found, a limit on it is decided only if all rates that it may have decide it alike.
+Path: cli/load.py reads -fail-if -> here -> report.py, which states the limits that are met and the exit status.
+Rule 1: a limit is met if its comparison is true; then the run has failed.
+Rule 2: a percentile that is lost is above every limit; a refused one decides nothing (`unknown`).
+Rule 3: if the knee was not found, a limit on it is decided only if all its possible rates give the same result.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ METRICS: Final = (*LATENCIES, *LATENESS, *COUNTS, *VERDICTS, *LOOKUPS, KNEE)
 
 
 class Limit(NamedTuple):
-    """One limit; `unit` is "us" (microseconds), "%" (of all that counts) or "" (a number).
+    """One limit; `unit` is "us" (microseconds), "%" (of all that count) or "" (a number).
 
-    `aborts`: a run ends as soon as it is met.
+    `aborts`: the run ends as soon as it is met.
     """
 
     text: str
@@ -55,9 +55,9 @@ class Limit(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What limits are about: counts with what they are a share of, and percentiles.
+    """The values that limits apply to: counts with the number that they are a share of, and percentiles.
 
-    `lookups` are those of pods.  `knee` are the lowest and the highest rate that it may have; the same if it was found.
+    `lookups` are those of pods.  `knee` are its lowest and highest possible rate; equal if it was found.
     """
 
     counts: Mapping[str, tuple[int, int]]
@@ -77,7 +77,7 @@ def read_limits(
 ) -> list[Limit]:
     """Read -fail-if; raise LoadError.
 
-    `verifies`: whether answers are judged, so that verdicts can be limited; likewise lookups and the knee.
+    `verifies`: whether answers are judged, so that limits may be about verdicts; likewise lookups and the knee.
     """
     needed: dict[str, str] = {}
     if not verifies:
@@ -92,7 +92,8 @@ def read_limits(
 def read_knee_limits(text: str, *, verifies: bool) -> list[Limit]:
     """Read -knee-limits; raise LoadError.
 
-    What rises with the rate fails above its limit, so `p99<5ms` can only say what has to hold: it is `p99>=5ms`.
+    These values rise with the rate and fail above their limit, so `p99<5ms` can only be the condition to hold; it is
+    read as the limit `p99>=5ms`.
     """
     found = read_limits(text, verifies=verifies, finds_knee=True, flag=KNEE_FLAG)
     for limit in found:
@@ -116,7 +117,7 @@ def _turned(limit: Limit) -> Limit:
 
 
 def is_met(limit: Limit, measured: Measured) -> bool | None:
-    """Whether a limit's comparison holds; None if that cannot be said."""
+    """Whether a limit's comparison is true; None if that is unknown."""
     compare = _OPERATORS[limit.sign]
     if limit.metric == KNEE:
         lowest, highest = (compare(rate, limit.value) for rate in measured.knee)
@@ -133,7 +134,7 @@ def is_met(limit: Limit, measured: Measured) -> bool | None:
 
 
 def figure_of(limit: Limit, measured: Measured) -> Figure:
-    """The percentile that a limit is about."""
+    """The percentile that a limit compares."""
     metric, figures = limit.metric, measured.latency
     if metric in LATENESS:
         figures = measured.lateness
@@ -153,17 +154,17 @@ def knee_rate(limit: Limit, measured: Measured) -> float | None:
 
 
 def aborted_by(limit: Limit) -> str:
-    """What is said first of a run that the limit has ended; the value follows."""
+    """The beginning of the reason for a run that the limit ended; the value follows."""
     return f"aborted by {limit.text.removesuffix(':abort')} ("
 
 
 def has_aborted(limit: Limit, ended: str) -> bool:
-    """Whether it was this limit that ended a run; `ended` is what is said of it."""
+    """Whether this limit ended a run; `ended` is the reason."""
     return limit.aborts and aborted_by(limit) in ended
 
 
 def _read(part: str, needed: Mapping[str, str], flag: str) -> Limit:
-    """Read a limit; `needed` says of metrics that are not measured in this run what measures them."""
+    """Read a limit; `needed` has, for metrics that this run does not measure, what measures them."""
     match = _FORM.fullmatch(part)
     if match is None:
         raise LoadError(

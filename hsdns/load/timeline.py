@@ -1,7 +1,7 @@
-"""What was true of one thing at which time.
+"""The states of one subject over time.
 
-Path: truth.py has one for each Service and address that is asked for; judge.py reads it.
-Rule: one thread adds states and others read: a reader takes `states` once, and what it has taken is only added to.
+Path: truth.py has one for each Service and address in the questions; judge.py reads it.
+Rule: one thread adds states and others read: a reader takes `states` once, and later changes only append to it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from bisect import bisect_right
 from typing import Final, Generic, NamedTuple, TypeVar
 
 V = TypeVar("V")
-MOST: Final = 4096  # states that are remembered
+MOST: Final = 4096  # states that are stored
 
 
 class States(NamedTuple, Generic[V]):
-    """Times of the monotonic clock in seconds, and what was true from each on; `base` older ones are forgotten."""
+    """Times in monotonic seconds, and the state from each on; `base` older states were dropped."""
 
     base: int
     since: list[float]
@@ -22,7 +22,7 @@ class States(NamedTuple, Generic[V]):
 
 
 class Timeline(Generic[V]):
-    """The states of one thing; the first one was true before all that is judged."""
+    """The states of one subject; the first one was true before all judged answers."""
 
     __slots__ = ("states",)
 
@@ -30,16 +30,16 @@ class Timeline(Generic[V]):
         self.states: States[V] = States(0, [float("-inf")], [value])
 
     def add(self, time: float, value: V) -> None:
-        """Something else is true from now on."""
+        """Add a state that is true from `time` on."""
         base, since, values = self.states
         if len(since) >= MOST:
             half = len(since) // 2
             self.states = base, since, values = States(base + half, since[half:], values[half:])
-        values.append(value)  # before its time: a reader goes by the times
+        values.append(value)  # before its time: readers use the number of times
         since.append(time)
 
     def forget(self, before: float) -> int:
-        """Forget the states that had ended by a time; return how many are left."""
+        """Drop the states that had ended by a time; return how many are left."""
         base, since, values = self.states
         at = bisect_right(since, before) - 1
         if at > 0:
@@ -48,5 +48,5 @@ class Timeline(Generic[V]):
 
     @property
     def latest(self) -> V:
-        """What is true now."""
+        """The current state."""
         return self.states.values[-1]

@@ -1,8 +1,8 @@
-"""TLS around a connection, without a socket: what arrives is put in, what is to be sent is taken out.
+"""The TLS layer of a connection, without a socket: takes the octets that arrive, and returns those to send.
 
 Path: connection.py -> here -> the ssl module, over memory.
-Rule 1: handshakes are full ones: no session is resumed, so each set-up costs what a new client's does.
-Rule 2: an end without close_notify is an end: DNS messages have their length in front.
+Rule 1: no session is resumed: every handshake is full, so each set-up costs as much as that of a new client.
+Rule 2: an end without close_notify is accepted: DNS messages have a length prefix.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ NO_TLS: Final = "what answers does not speak TLS"
 
 
 class TlsFailure(Exception):
-    """What is wrong with the server's TLS, as a part of a sentence."""
+    """A TLS error of the server, as a part of a sentence."""
 
 
 class TlsLayer:
-    """The client's side; `name` is what the certificate must be for; `protocol` what ALPN must choose, if any."""
+    """The client side; the certificate must be for `name`, and ALPN must select `protocol`, if any."""
 
     def __init__(self, context: ssl.SSLContext, name: str, protocol: str = "") -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
         self._protocol = protocol
         self.is_shaken = False
-        self.is_over = False  # the server has said close_notify
+        self.is_over = False  # the server has sent close_notify
 
     def shake(self) -> None:
-        """Go on with the handshake, as far as possible; raise TlsFailure."""
+        """Continue the handshake as far as possible; raise TlsFailure."""
         try:
             self._ssl.do_handshake()
         except ssl.SSLWantReadError:
@@ -49,7 +49,7 @@ class TlsLayer:
         self.is_shaken = True
 
     def feed(self, octets: bytes) -> bytes:
-        """Put in what has arrived; return what it says; raise TlsFailure."""
+        """Decrypt octets that have arrived; raise TlsFailure."""
         self._incoming.write(octets)
         if not self.is_shaken:
             self.shake()
@@ -69,25 +69,25 @@ class TlsLayer:
         return b"".join(found)
 
     def write(self, octets: bytes | bytearray) -> None:
-        """Encrypt what is to be said, once the handshake is over; raise TlsFailure."""
+        """Encrypt octets, once the handshake is complete; raise TlsFailure."""
         try:
             self._ssl.write(octets)
         except ssl.SSLError as error:
             raise TlsFailure(_words(error)) from None
 
     def take(self) -> bytes:
-        """Take what is to be sent."""
+        """Take the octets to send."""
         return self._outgoing.read() if self._outgoing.pending else b""
 
     def end(self) -> None:
-        """Say close_notify; the server's is not waited for."""
+        """Send close_notify, without waiting for the server's."""
         if self.is_shaken:
             with suppress(ssl.SSLError):
                 self._ssl.unwrap()
 
 
 def client_context(authority: str, *, insecure: bool, protocol: str = "") -> ssl.SSLContext:
-    """What a client trusts: the certificates of the file `authority`, else those of this machine; raise LoadError."""
+    """A context that trusts the certificates in the file `authority`, else those of this machine; raise LoadError."""
     if insecure:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False

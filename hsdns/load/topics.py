@@ -1,7 +1,7 @@
-"""What a page says of a server, subject by subject.
+"""The parts of a page about a server, one for each subject.
 
 Path: page.py -> here -> plots.py, markup.py.
-Rule: a subject that a server has nothing of is "".
+Rule: a subject without data is "".
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hsdns.load.propagation_counts import PropagationReport
 from hsdns.load.report import Report, ServerReport, VerdictReport
 from hsdns.load.words import age, answers, duration, share, since_begin
 
-MOST_STALE: Final = 20  # names that are told
-MOST_ROWS: Final = 1000  # of the tables of seconds of all servers together
+MOST_STALE: Final = 20  # names listed
+MOST_ROWS: Final = 1000  # in the tables of seconds, for all servers together
 
 
 class Part(NamedTuple):
-    """A server on a page: its seconds in columns, those of all, and how many servers there are.
+    """A server on a page: its seconds in columns, those of all servers, and the number of servers.
 
-    `propagations` and `connections` are those of all of them.
+    `propagations` and `connections` are those of all servers.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Part(NamedTuple):
     connections: Sequence[ConnectionsReport] = ()
 
     def titled(self, title: str) -> str:
-        """What a screen reader is told of a plot."""
+        """The title of a plot for screen readers."""
         return title if self.servers == 1 else f"{title}: {self.name}"
 
 

@@ -1,17 +1,17 @@
-"""What the cluster said is right, at any time: the states of all Services and addresses that are asked for.
+"""The right answers at any time: the states of all Services and addresses in the questions, from the cluster.
 
 Path: the watch of a kubernetes block (plugins/kubernetes/watch.py) -> here -> verifier.py.
-Rule 1: a state is noted when the event is applied, in the thread of the watch: its value alone, which never changes.
-Rule 2: what is right for a question is made of the state by what answers queries (cluster/answer.py), when an answer
-        is compared with it for the first time.
-Rule 3: if questions may be learnt while the cluster changes, all Services are followed from the beginning: a question
-        may be learnt after it was answered.
-Rule 4: MOST_STATES states are remembered, so that memory is bounded; an answer that may say one that was forgotten is
-        not judged.
-Rule 5: `follow` is told each change, in the thread of the watch: the Service, the number of its state,
-        when, and the resourceVersion.
-Rule 6: what does not depend on one Service or one address has no truth here, and is not judged: names outside the
-        cluster, those of an ExternalName but for its CNAME, pods that are verified, and names that fall through.
+Rule 1: a state is recorded when the event is applied, in the thread of the watch: only its value, which never changes.
+Rule 2: the code that answers queries (cluster/answer.py) computes the right answer from the state, when an answer is
+        first compared with it.
+Rule 3: if questions may be added while the cluster changes, all Services are followed from the beginning: a question
+        may be added after it was answered.
+Rule 4: at most MOST_STATES states are stored, so that memory is bounded; an answer that may match a dropped one is not
+        judged.
+Rule 5: `follow` is called for each change, in the thread of the watch, with the Service, the number of its state, the
+        time, and the resourceVersion.
+Rule 6: answers that do not depend on one Service or one address are not judged: names outside the cluster, those of an
+        ExternalName except its CNAME, pods that are verified, and names that fall through.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ from hsdns.wire.name import Name
 log = logging.getLogger("hsdns.load")
 
 Pointers = tuple[Name, ...]
-Spans = deque[tuple[float, float]]  # times from which, and until which
+Spans = deque[tuple[float, float]]  # begin and end times
 Follow = Callable[[Key, int, float, str], None]
-Subject = Key | bytes | None  # a Service, an address, or nothing that changes
+Subject = Key | bytes | None  # a Service, an address, or None for what never changes
 _CHANGING: Final = "headless"
 BEAT: Final = 0.02  # seconds
 LATE: Final = (
-    0.05  # seconds between two turns of the watch's loop from which what it sees may be late
+    0.05  # seconds between two turns of the watch's loop above which events may be seen late
 )
 _MOST_SPANS: Final = 200
 _REMEMBERED: Final = 50_000  # answers
-MOST_STATES: Final = 200_000  # of all Services and addresses together
+MOST_STATES: Final = 200_000  # for all Services and addresses together
 
 
 class OutsideZone(Exception):
-    """The answer needs a name that the cluster does not say."""
+    """The answer needs a name outside the cluster."""
 
 
 class Truth:
-    """What is right for each of some questions, over a kubernetes block that has started and read its cluster.
+    """The right answers to questions, from a kubernetes block that has started and read its cluster.
 
-    To be made in the thread of the watch.  `clock` is monotonic seconds; `grows`: add_question() may be called;
-    `leads`: what is watched here is shown to the servers afterwards, by the same thread (churn.py).  `known` is what is
-    right at the moment for the first of the questions, where who made them has found that out.
+    Create it in the thread of the watch.  `clock` gives monotonic seconds; `grows`: add_question() may be called;
+    `leads`: the same thread shows changes to the servers after they are seen here (churn.py).  `known` has the current
+    right answers to the first questions, if the caller has computed them.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Truth:
         self._live = block.answers
         self.questions = list(questions)
         self._grows = grows
-        self._numbers: dict[tuple[bytes, int], int] = {}  # of those that were learnt
-        self.changes = array("d")  # when each event was applied that changed what is asked for
+        self._numbers: dict[tuple[bytes, int], int] = {}  # of added questions
+        self.changes = array("d")  # when each event that affects the questions was applied
         self.subjects: list[Subject] = []
         self._zones: list[Name | None] = []
         self._services: dict[Key, Timeline[ServiceValue | None]] = {}
@@ -93,12 +93,12 @@ class Truth:
         self._touched: dict[bytes, float] = {}
         self._states: deque[float] = (
             deque()
-        )  # when each state that is remembered began, but for the first ones
+        )  # when each stored state began, except the first state of each subject
         self._beaten = clock()
-        self._stalls: Spans = deque(maxlen=_MOST_SPANS)  # the loop did not turn
+        self._stalls: Spans = deque(maxlen=_MOST_SPANS)  # the loop was blocked
         self._outages: Spans = deque(maxlen=_MOST_SPANS)  # the cluster could not be watched
         self._expected: dict[tuple[int, int], Answer | None] = {}
-        self._making = threading.Lock()  # of what _scratch has
+        self._making = threading.Lock()  # guards _scratch
         self.follow: Follow = lambda key, state, time, version: None
         self._scratch = Store(block.state.settings, wall=lambda: 0.0, warn=_ignore)
         self._scratch.namespaces = block.store.namespaces
@@ -116,10 +116,9 @@ class Truth:
         self._follow()
 
     def add_question(self, question: Question) -> int:
-        """Another question will be asked; return its number here.
+        """Add a question; return its number here.  Each server of a run adds its own; these numbers are for all.
 
-        The servers of a run learn questions each for itself, and those of all have numbers here.
-        Addresses and ServiceImports have no truth then: no states of theirs were noted before.
+        Added questions about addresses and ServiceImports are not judged: their earlier states were not recorded.
         """
         assert self._grows, "made so"
         known = self._numbers.get((question.name.lower, question.qtype))
@@ -135,7 +134,7 @@ class Truth:
             parsed = self._live.lookup.parse(question.name, zone)
             if parsed is not None and parsed.kind == SVC and parsed.name:
                 subject = (parsed.namespace, parsed.name)
-                # One that has no states yet has never existed; the thread of the watch may be adding it.
+                # A Service without states has never existed; the thread of the watch may be adding it.
                 self._services.setdefault(subject, Timeline(None))
         self.questions.append(question)
         self._zones.append(zone)
@@ -144,7 +143,7 @@ class Truth:
         return number
 
     def by_service(self) -> dict[Key, Sequence[int]]:
-        """The questions about each Service, those first whose answers change with any endpoint."""
+        """The questions about each Service; those whose answers change with any endpoint come first."""
         found: dict[Key, list[int]] = {}
         for number in sorted(
             range(len(self.questions)), key=lambda each: self.questions[each].group != _CHANGING
@@ -155,15 +154,15 @@ class Truth:
         return dict(found)
 
     def is_away(self) -> bool:
-        """Whether the cluster cannot be watched at the moment."""
+        """Whether the cluster cannot be watched now."""
         return bool(self._block.store.lost)
 
     def beat(self) -> None:
-        """The loop of the watch has turned; to be called every BEAT seconds."""
+        """Record a turn of the watch's loop; call it every BEAT seconds."""
         now = self._clock()
         if self.is_away():
             outages = self._outages
-            if outages and outages[-1][1] == self._beaten:  # it goes on
+            if outages and outages[-1][1] == self._beaten:  # it continues
                 outages[-1] = (outages[-1][0], now)
             else:
                 outages.append((self._beaten, now))
@@ -172,11 +171,11 @@ class Truth:
         self._beaten = now
 
     def was_late(self, begin: float, end: float) -> bool:
-        """Whether the watch may have seen something late that happened between two times."""
+        """Whether the watch may have seen an event between two times late."""
         return _meets(self._stalls, begin, end)
 
     def shown(self, time: float) -> float:
-        """When the servers were shown what was true from a time on: where this leads, after the turn of its loop."""
+        """When servers could see a state that was true from `time` on; with `leads`, after that turn of the loop."""
         if self._leads:
             for first, last in tuple(self._stalls):
                 if first <= time < last:
@@ -188,9 +187,9 @@ class Truth:
         return _meets(self._outages, begin, end)
 
     def states(self, question: int) -> tuple[Sequence[float], int] | None:
-        """Since when each state of a question was true, and how many before these are forgotten.
+        """The times from which each state of a question was true, and how many earlier ones were dropped.
 
-        None if the cluster does not say.
+        None if the cluster does not determine the answer.
         """
         subject = self.subjects[question]
         if subject is None:
@@ -201,7 +200,7 @@ class Truth:
         return since, base
 
     def expected(self, question: int, state: int) -> Answer | None:
-        """What is right for a question in a state, by its number with the forgotten ones; None if that is not known."""
+        """The right answer to a question in a state, whose number includes dropped ones; None if unknown."""
         if state == 0 and question < len(self._known):
             return self._known[question]
         found = self._expected.get((question, state), _MISSING)
@@ -213,7 +212,7 @@ class Truth:
         return found
 
     def latest(self, question: int) -> Answer | None:
-        """What is right for a question now; None if that is not known."""
+        """The right answer to a question now; None if unknown."""
         found = self.states(question)
         return None if found is None else self.expected(question, found[1] + len(found[0]) - 1)
 
@@ -264,7 +263,7 @@ class Truth:
                     self._touched.setdefault(address[0], now)
 
     def _point(self) -> None:
-        """Note the names of addresses that a batch of events has changed."""
+        """Record the names of addresses that a batch of events has changed."""
         touched, self._touched = self._touched, {}
         for address, time in touched.items():
             pointers = tuple(self._live.lookup.pointers(address, None))
@@ -274,14 +273,14 @@ class Truth:
                 self._added(time)
 
     def _added(self, time: float) -> None:
-        """A state began; if there are too many in all, those that ended before the newer half are forgotten."""
+        """Count a new state; if there are too many, drop those that ended before the newer half."""
         states = self._states
         states.append(time)
         if len(states) <= MOST_STATES:
             return
         for _ in range(len(states) // 2):
             states.popleft()
-        for service in list(self._services.values()):  # questions may be learnt meanwhile
+        for service in list(self._services.values()):  # questions may be added in the meantime
             service.forget(states[0])
         for address in self._addresses.values():
             address.forget(states[0])
@@ -292,7 +291,7 @@ class Truth:
         assert zone is not None, "states() says so"
         if isinstance(subject, bytes):
             base, _, pointers = self._addresses[subject].states
-            if state < base:  # forgotten just now
+            if state < base:  # just dropped
                 return None
             targets = pointers[state - base]
             if targets:
@@ -322,7 +321,7 @@ class Truth:
         return answer_of(reply.rcode, reply.answer)
 
     def _says(self, question: int) -> bool:
-        """Whether the cluster says what is right for a question, as its Service was at first."""
+        """Whether the cluster determines the answer to a question, by the first state of its Service."""
         subject, zone = self.subjects[question], self._zones[question]
         if zone is None or isinstance(subject, bytes):
             return zone is not None
@@ -338,14 +337,14 @@ class Truth:
 
 
 class _Notes(History):
-    """Tells each change, and remembers none."""
+    """Passes each change on, and stores none."""
 
     def __init__(self, note: Callable[[Noted], None]) -> None:
         super().__init__(0)
         self._tell = note
 
     def note(self, noted: Noted) -> None:
-        """Tell a change; what goes wrong is logged, for the watch must go on."""
+        """Pass a change on; errors are logged, because the watch must continue."""
         try:
             self._tell(noted)
         except Exception:
@@ -353,12 +352,12 @@ class _Notes(History):
 
 
 def _meets(spans: Spans, begin: float, end: float) -> bool:
-    """Whether one of the spans, which another thread may be adding to, meets the time between two times."""
+    """Whether one of the spans overlaps the time between two times; another thread may be adding spans."""
     return any(first < end and last > begin for first, last in tuple(spans))
 
 
 def _places(packed: Packed) -> set[tuple[bytes, bytes | None]]:
-    """Addresses with their labels."""
+    """The addresses with their labels."""
     if isinstance(packed, ServiceFacts):
         return {(address, None) for address in packed.cluster_ips}
     return {
@@ -369,7 +368,7 @@ def _places(packed: Packed) -> set[tuple[bytes, bytes | None]]:
 
 
 def _run(answers: ClusterAnswers, name: Name, qtype: int, zone: Name) -> Reply:
-    """The reply; it waits for nothing but turns of a loop that there is not."""
+    """Compute the reply without an event loop: it waits only for turns of one."""
     answering = answers.answer(name, qtype, zone, _outside)
     assert isinstance(answering, Coroutine)
     while True:
@@ -385,14 +384,14 @@ async def _outside(qname: Name, qtype: int) -> Reply:
 
 
 def _leads_elsewhere(value: ServiceValue, qtype: int) -> bool:
-    """Whether a Service's records are those of another name, which the cluster does not say."""
+    """Whether a Service's records are those of another name, which the cluster does not determine."""
     if value.kind == EXTERNAL_NAME and qtype != RRType.CNAME:
         return True
     return any(part.targets for part in value.slices)
 
 
 def _ignore(sentence: str) -> None:
-    """The source itself has told it."""
+    """Do nothing: the source has reported it."""
 
 
 _MISSING: Final = Answer(-1)

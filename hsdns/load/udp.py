@@ -1,8 +1,8 @@
-"""A UDP socket that sends queries to one target, and receives its replies.
+"""A UDP socket for the queries to one target and its replies.
 
-Path: sender.py -> here; compiled_sender.py has the compiled sender use such sockets.
-Rule 1: it is connected, so that the kernel drops what does not come from the target.
-Rule 2: what the kernel reports of an earlier query (a closed port) is no error of the next one.
+Path: sender.py -> here; the compiled sender uses such sockets too (compiled_sender.py).
+Rule 1: the socket is connected, so that the kernel drops datagrams from other addresses.
+Rule 2: an error that the kernel reports for an earlier query (a closed port) is not an error of the next one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONGEST: Final = 65_535  # octets
 
 
 def open_socket(family: int, address: tuple[str | int, ...]) -> socket.socket:
-    """A socket for a target, which does not block; raise OSError."""
+    """A non-blocking socket for a target; raise OSError."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         with suppress(OSError):
@@ -40,11 +40,11 @@ class UdpWire:
         self.socket = open_socket(family, address)
 
     def send(self, queries: Sequence[bytes]) -> list[int]:
-        """Send datagrams; return the places of those that could not be sent."""
+        """Send datagrams; return the indexes of those that could not be sent."""
         return [place for place, query in enumerate(queries) if not self._is_sent(query)]
 
     def receive(self) -> tuple[list[bytes], bool]:
-        """Return what has arrived, at most AT_ONCE datagrams, and whether there may be more."""
+        """Return at most AT_ONCE datagrams that have arrived, and whether there may be more."""
         receive, found = self.socket.recv, []
         for _ in range(AT_ONCE):
             try:
@@ -64,7 +64,7 @@ class UdpWire:
             try:
                 self.socket.send(query)
             except ConnectionRefusedError:
-                continue  # an earlier query's; reporting it, the kernel forgets it
+                continue  # an error of an earlier query; the kernel clears it by reporting it
             except OSError:
                 return False
             else:

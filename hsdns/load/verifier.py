@@ -1,13 +1,13 @@
-"""Judges the answers of a run, as they come.
+"""Judges the answers of a run as they arrive.
 
-Path: run.py hands on outcomes and replies -> here -> judge.py, with the states of truth.py.
-Rule 1: a right answer is judged at once.  Any other one waits until the watch has had PATIENCE to see what the server
-        may have seen before it.
-Rule 2: most replies come again and again, so the state that one was right in is remembered with it: as long as that
-        state is true, nothing is compared.
-Rule 3: nothing is held against the server while the watch was away, and only a stale answer while it was late; where
-        the generator changes the cluster itself, from when it has shown the change.
-Rule 4: only what has an answer is judged: NOERROR and NXDOMAIN.  Other rcodes and lost queries are counted elsewhere.
+Path: run.py passes outcomes and replies -> here -> judge.py, with the states of truth.py.
+Rule 1: a right answer is judged at once.  Any other waits for PATIENCE, so that the watch sees what the server may have
+        seen earlier.
+Rule 2: most replies are repeated, so a reply is stored with the state that it matched: while that state is true,
+        nothing is compared.
+Rule 3: while the watch was interrupted, no answer counts against the server; while it was late, only a stale one does.
+        If the generator changes the cluster itself, a change counts from when it has shown it.
+Rule 4: only NOERROR and NXDOMAIN replies are judged.  Other rcodes and lost queries are counted elsewhere.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ JUDGED: Final = (Rcode.NOERROR, Rcode.NXDOMAIN)
 
 
 class SaysTruth(Protocol):
-    """What truth.Truth does."""
+    """The interface of truth.Truth."""
 
     def is_away(self) -> bool:
-        """Whether the cluster cannot be watched at the moment."""
+        """Whether the cluster cannot be watched now."""
 
     def was_away(self, begin: float, end: float) -> bool:
         """Whether the cluster could not be watched at some time between two times."""
 
     def was_late(self, begin: float, end: float) -> bool:
-        """Whether the watch may have seen something late that happened between two times."""
+        """Whether the watch may have seen an event between two times late."""
 
     def shown(self, time: float) -> float:
-        """When the servers could see what was true from a time on."""
+        """When the servers could see a state that was true from `time` on."""
 
     def states(self, question: int) -> tuple[Sequence[float], int] | None:
-        """Since when each state of a question was true, and how many are forgotten."""
+        """The times from which each state of a question was true, and how many were dropped."""
 
     def expected(self, question: int, state: int) -> Answer | None:
-        """What is right for a question in a state."""
+        """The right answer to a question in a state."""
 
     def add_question(self, question: Question) -> int:
-        """Another question will be asked; return its number here."""
+        """Add a question; return its number here."""
 
 
 class Judged(NamedTuple):
-    """A verdict about a question's answer; times in seconds of the monotonic clock."""
+    """A verdict on an answer to a question; times in monotonic seconds."""
 
     question: int
     planned: float
@@ -97,25 +97,25 @@ class Verifier:
         self._questions = list(questions)
         self._numbers = list(
             range(len(questions))
-        )  # of the questions in the truth, which several servers share
+        )  # the numbers of the questions in truth.py, which several servers share
         self._replies: dict[int, tuple[int, bytes]] = {}
         self._answers: dict[int, Answer | None] = {}
         self._right: dict[
             int, tuple[int, int]
-        ] = {}  # by reply: its question, and a state that it says
+        ] = {}  # by reply: its question, and a state that it matches
         self._waiting: deque[_Waiting] = deque()
 
     def add_question(self, question: Question) -> None:
-        """Another question will be asked; its number is that of those before it."""
+        """Add a question; its number is the next one."""
         self._questions.append(question)
         self._numbers.append(self._truth.add_question(question))
 
     def remember(self, number: int, question: int, content: bytes) -> None:
-        """A reply, without its ID, that outcomes may refer to."""
+        """Store a reply, without its ID, that outcomes may refer to."""
         self._replies[number] = question, content
 
     def forget(self) -> None:
-        """Outcomes do not refer to the replies from before any more."""
+        """Drop all replies: outcomes no longer refer to them."""
         self._replies.clear()
         self._answers.clear()
         self._right.clear()
@@ -123,7 +123,7 @@ class Verifier:
     def judge(
         self, question: int, flags: int, reply: int, planned: float, asked: float, received: float
     ) -> Judged | None:
-        """Judge an answer; None if it is none, or is judged later."""
+        """Judge an answer; None if it is not an answer, or is judged later."""
         if flags & 15 not in JUDGED:
             return None
         if flags & TC:
@@ -138,7 +138,7 @@ class Verifier:
         return None
 
     def judge_all(self, outcomes: Iterable[PlainOutcome]) -> tuple[list[int], list[Judged]]:
-        """Judge the answers among outcomes; return when right ones were planned, in nanoseconds, and other verdicts."""
+        """Judge the answers among outcomes; return due times of right ones, in nanoseconds, and other verdicts."""
         right, others = [], []
         known, numbers, states = self._right, self._numbers, self._truth.states
         for question, flags, reply, planned, sent, received in outcomes:
@@ -168,7 +168,7 @@ class Verifier:
     def _judge_new(
         self, question: int, flags: int, reply: int, planned: float, asked: float, received: float
     ) -> Judged | None:
-        """Judge an answer, and remember which state it says."""
+        """Judge an answer, and store which state it matches."""
         answer = self._answer(reply) if flags & 15 in JUDGED and not flags & TC else None
         found = None if answer is None else self._truth.states(self._numbers[question])
         if answer is not None and found is not None:
@@ -185,7 +185,7 @@ class Verifier:
         return bool(self._waiting)
 
     def settled(self, now: float) -> Iterator[Judged]:
-        """Judge what has waited long enough; `now` may be infinite, at the end."""
+        """Judge answers that have waited long enough; `now` is infinite at the end."""
         waiting = self._waiting
         while waiting and waiting[0].received + self.patience <= now:
             question, planned, asked, received, answer = waiting.popleft()
@@ -199,7 +199,7 @@ class Verifier:
             yield Judged(question, planned, asked, verdict)
 
     def _is_doubtful(self, verdict: Verdict, received: float) -> bool:
-        """Whether the watch was away or late; a late one makes no answer stale, but anything else may be its own."""
+        """Whether the watch was interrupted or late; lateness makes no answer stale, but may cause other verdicts."""
         if verdict.word in (RIGHT, UNDECIDED):
             return False
         if self._truth.is_away() or self._truth.was_away(
@@ -222,9 +222,9 @@ class Verifier:
         return lambda state: expected(number, base + state)
 
     def _answer(self, reply: int) -> Answer | None:
-        """What a reply says; None if it is no reply to its question."""
+        """The answer in a reply; None if it is not a reply to its question."""
         if reply in self._answers:
             return self._answers[reply]
-        question, content = self._replies.pop(reply)  # what it says is remembered instead
+        question, content = self._replies.pop(reply)  # the answer is stored instead
         answer = self._answers[reply] = read_answer(content, self._questions[question])
         return answer

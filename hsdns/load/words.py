@@ -1,4 +1,4 @@
-"""Counts, times and rates of a report in words.
+"""Counts, times and rates of a report as text.
 
 Path: text.py, page.py, plots.py and comparison.py -> here.
 """
@@ -12,7 +12,7 @@ from hsdns.load.report import Counts, KneeStep, LimitReport, StageReport
 
 
 def answers(counts: Counts) -> str:
-    """Rcodes with their numbers."""
+    """Rcodes with their counts."""
     words = [f"{rcode} {count}" for rcode, count in counts.rcodes.items()]
     if counts.truncated:
         words.append(f"truncated {counts.truncated}")
@@ -20,7 +20,7 @@ def answers(counts: Counts) -> str:
 
 
 def percentiles(figures: Sequence[Percentile], only: Sequence[str] = ()) -> str:
-    """Percentiles in a line; those without a figure say why."""
+    """Percentiles on one line; those without a figure with the reason."""
     words = [f"{each.name} {duration(each)}" for each in figures if not only or each.name in only]
     return "  ".join(words)
 
@@ -33,12 +33,12 @@ def duration(figure: Percentile) -> str:
 
 
 def age(ms: float) -> str:
-    """How old an answer is, to the millisecond, so that one can be found in the log of a server."""
+    """The age of an answer, in milliseconds, so that it can be found in the log of a server."""
     return f"{ms / 1000:.3f} s" if ms >= 1000 else us_to_text(ms * 1000)
 
 
 def since_begin(seconds: float) -> str:
-    """A time of a run, to the millisecond."""
+    """A time in a run, in milliseconds."""
     return f"{seconds:.3f} s" if seconds >= 0 else f"{-seconds:.3f} s before the begin"
 
 
@@ -48,7 +48,7 @@ def share(count: int, whole: int) -> str:
 
 
 def limited(limit: LimitReport) -> str:
-    """What was measured of what a limit is about."""
+    """The measured value of a limit."""
     if limit.count is not None:
         return share(limit.count, limit.whole or 0)
     if limit.us is not None:
@@ -59,7 +59,7 @@ def limited(limit: LimitReport) -> str:
 
 
 def knee_step(step: KneeStep) -> str:
-    """What came of a step of a search for the knee."""
+    """The outcome of a step of a search for the knee."""
     word = {"generator": "the generator was the limit"}.get(step.outcome, step.outcome)
     figures = percentiles(step.latency, ("p50", "p99", "p99.9"))
     late = percentiles(step.lateness, ("p99",))
@@ -80,5 +80,5 @@ def rates(stages: Sequence[StageReport]) -> str:
 
 
 def arrival(word: str, burst: int) -> str:
-    """How queries arrive."""
+    """The arrival of queries."""
     return f"bursts of {burst}" if word == "burst" else word

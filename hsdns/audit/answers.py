@@ -1,10 +1,10 @@
-"""What one server has answered: a verdict for each question, its latency and its TTL.
+"""The answers of one server: a verdict for each question, its latency and its TTL.
 
-Path: run.py hands on what the sending process tells -> here, with load/verifier.py -> report.py.
-Rule 1: every question has one result in the end; one without a reply is LOST, one with another rcode than NOERROR and
-        NXDOMAIN is an ERROR.
-Rule 2: a truncated answer is not judged here: run.py asks for it over TCP, and hands in what comes.  What is lost is
-        asked for once more as well.
+Path: run.py passes the messages of the sending process -> here, with load/verifier.py -> report.py.
+Rule 1: every question ends with one result; without a reply it is LOST, with an rcode other than NOERROR and NXDOMAIN
+        it is an ERROR.
+Rule 2: a truncated answer is not judged here: run.py sends the query again over TCP, and passes the reply.  A lost
+        query is sent once more too.
 Rule 3: the TTL of an answer is that of its first record: those of an RRset are equal (RFC 2181 section 5.2).
 """
 
@@ -23,12 +23,12 @@ from hsdns.wire.message import RR, TC
 
 LOST: Final = "lost"
 ERROR: Final = "error"
-_POINTER: Final = b"\xc0\x0c"  # to the name of the question
-_TTL_AT: Final = 6  # octets after the begin of a record whose owner is a pointer
+_POINTER: Final = b"\xc0\x0c"  # refers to the name of the question
+_TTL_AT: Final = 6  # octets from the begin of a record whose owner is a pointer
 
 
 class Result(NamedTuple):
-    """What became of a question.
+    """The result of a question.
 
     `word` is one of load/judge.py or of this file; `age` and `latency` in seconds, the latency None without a reply;
     `rcode` -1 without one; `ttl` None without records.
@@ -43,17 +43,17 @@ class Result(NamedTuple):
 
 
 class Answers:
-    """The results of one server; the order is that of the questions.  `edns` is the payload size that was told."""
+    """The results of one server, in the order of the questions.  `edns` is the payload size in the queries."""
 
     def __init__(self, questions: Sequence[Question], verifier: Verifier, edns: int) -> None:
         self.results: list[Result] = [Result(LOST)] * len(questions)
-        self.asked = 0  # questions that have a reply or none, so far
+        self.asked = 0  # questions with a reply, or with none in time, so far
         self._questions = questions
         self._verifier = verifier
         self._edns = edns
         self._ends = [HEADER_LEN + len(each.name.wire) + 4 for each in questions]
         self._replies: dict[int, bytes] = {}
-        self._content: dict[int, bytes] = {}  # of replies that are not right, by question
+        self._content: dict[int, bytes] = {}  # contents of replies that are not right, by question
         self._next_reply = -1
 
     @property
@@ -76,7 +76,7 @@ class Answers:
         return self._verifier.waits
 
     def take(self, kind: bytes, content: bytes) -> None:
-        """Take what the sending process tells."""
+        """Process a message of the sending process."""
         if kind == REPLY:
             number, question = (int.from_bytes(content[at : at + 4], "big") for at in (0, 4))
             self._replies[number] = content[8:]
@@ -89,7 +89,7 @@ class Answers:
                 self._answered(*outcome)
 
     def take_again(self, question: int, octets: bytes, asked: float, received: float) -> None:
-        """Take an answer that was asked for again, `octets` with its ID; times in monotonic seconds."""
+        """Process the answer to a repeated query; `octets` include its ID, times are in monotonic seconds."""
         number, self._next_reply = self._next_reply, self._next_reply - 1
         content = octets[2:]
         self._replies[number] = content
@@ -100,7 +100,7 @@ class Answers:
         self._answered(question, flags, number, *times)
 
     def settle(self, now: float) -> None:
-        """Judge what has waited long enough."""
+        """Judge answers that have waited long enough."""
         for judged in self._verifier.settled(now):
             self._judged(judged)
 
@@ -157,7 +157,7 @@ class Answers:
 
 
 def words(results: Iterable[Result]) -> dict[str, int]:
-    """How many results have each word."""
+    """The number of results with each word."""
     found: dict[str, int] = {}
     for result in results:
         found[result.word] = found.get(result.word, 0) + 1

@@ -1,7 +1,7 @@
-"""What an audit that goes on tells Prometheus.
+"""The metrics of a continuous audit, for Prometheus.
 
 Path: report.py -> here -> cli/audit_metrics.py.
-Rule: the values are those of the last pass; a server or a verdict that is gone has no value.
+Rule: the values are those of the last pass; a server or a verdict that no longer occurs has no value.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Gauges:
         )
 
     def update(self, reports: Sequence[AuditReport], now: float) -> None:
-        """Take the reports of a pass that ended at `now`, in Unix seconds."""
+        """Set the values from the reports of a pass that ended at `now`, in seconds since 1970."""
         for gauge in (self._answers, self._age, self._latency, self._names):
             gauge.values.clear()
         self._time.set(now)
@@ -62,5 +62,5 @@ class Gauges:
                         self._latency.set(us / 1e6, (*labels, f"{share / 100:g}"))
 
     def failed(self) -> None:
-        """A pass could not be made."""
+        """Count a pass that could not be made."""
         self._failures.inc()

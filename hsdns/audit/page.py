@@ -1,8 +1,8 @@
-"""The report of an audit as one HTML file, with everything in it.
+"""The report of an audit as one self-contained HTML file.
 
 Path: report.py -> here -> load/markup.py, load/svg.py; cli/audit.py writes it (-html).
-Rule 1: no script, no font and nothing from elsewhere: the file can be sent and opened without a network.
-Rule 2: what the bars show is in the table of servers, for a screen reader, a printer, and who wants the numbers.
+Rule 1: it has no script, no font and no external resource: the file can be sent, and opened without a network.
+Rule 2: the table of servers has the data of the bars, for screen readers, for print, and for the numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hsdns.load.judge import RIGHT
 from hsdns.load.markup import figure, legend, notes, paragraph, section, table
 from hsdns.load.page import document
 
-# The classes of load/page.html that have the colours of verdicts.
+# The classes of load/page.html with the colours of verdicts.
 _STYLES: Final = {
     RIGHT: "rcode noerror",
     ERROR: "rcode servfail",
@@ -103,7 +103,7 @@ def _bars(servers: Sequence[tuple[AuditReport, ServerReport]]) -> str:
 
 
 def _exclusive(server: ServerReport) -> list[tuple[str, int]]:
-    """Counts without overlap: what is slow or has a high TTL is right as well."""
+    """Counts without overlap: slow answers and those with a high TTL are also counted as right."""
     counts = dict(server.counts)
     for word in (SLOW, TTL):
         if word in counts:

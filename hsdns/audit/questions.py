@@ -1,11 +1,11 @@
-"""The questions of an audit: every RRset of a cluster's zones, and names beside them that must not exist.
+"""The questions of an audit: every RRset of a cluster's zones, and some names that must not exist.
 
 Path: cluster/answer_set.py -> here -> run.py.
-Rule 1: each RRset is asked for once, by its owner and type.  What the server says of itself (SOA, NS and the address of
-        its name server) is left out: it is the server's own.
-Rule 2: what is right for a name at the moment is known with its RRset, so it is not found out again when it is judged.
-Rule 3: absent names are drawn from those that exist, with a seed: a Service with another name, and an endpoint that
-        a headless Service does not have.
+Rule 1: each RRset is queried once, by its owner and type.  SOA, NS and the address of the name server are omitted: they
+        describe the server itself.
+Rule 2: the RRset is the right answer at that moment, so it is not computed again when an answer is judged.
+Rule 3: absent names are derived from existing ones, with a seed: a Service with another name, and an endpoint that a
+        headless Service does not have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ASKED: Final = (RRType.A, RRType.AAAA, RRType.SRV, RRType.PTR, RRType.CNAME)
 
 
 class AuditQuestions(NamedTuple):
-    """Questions, and what is right for the first of them, which are about names that exist."""
+    """Questions, and the right answers to the first of them, which are about names that exist."""
 
     all: list[Question]
     known: list[Answer]
@@ -39,7 +39,7 @@ class AuditQuestions(NamedTuple):
 def audit_questions(
     answer_sets: Sequence[AnswerSet], absent: int, random: Random
 ) -> AuditQuestions:
-    """Questions about all names of some kubernetes blocks, and about `absent` names that they do not have."""
+    """Questions about all names of kubernetes blocks, and about `absent` names that do not exist."""
     found: dict[tuple[bytes, int], tuple[Question, Answer]] = {}
     for answer_set in answer_sets:
         for question, right in _present(answer_set):

@@ -1,8 +1,8 @@
 """The DNS servers behind a Service of the cluster: one for each ready endpoint.
 
 Path: cli/audit_servers.py -> here <- the store of the kubernetes block.
-Rule: the port is that of the slice over UDP named dns, or else the first one over UDP: the pods' own, which need not
-      be 53.
+Rule: the port is the slice's UDP port named dns, or else its first UDP port: the port of the pods, which need not be
+      53.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hsdns.cluster.value import Port, ServiceValue
 
 
 def replicas(value: ServiceValue) -> list[tuple[str, int]]:
-    """Address and port of each ready endpoint, sorted; empty if there is none."""
+    """Address and port of each ready endpoint, sorted; empty if there are none."""
     found = set()
     for part in value.slices:
         port = _port(part.ports)

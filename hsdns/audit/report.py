@@ -1,10 +1,10 @@
-"""The report of an audit, as values: what is written as JSON, and what text, page and gauges are made of.
+"""The report of an audit, as values: written as JSON, and the input of text, page and gauges.
 
 Path: run.py -> here (make_report) -> text.py, page.py, gauges.py, or JSON as docs/audit.schema.json describes it.
-Rule 1: a finding is an answer that is not right, is right but slow, or has a TTL over the limit.  UNDECIDED answers
-        are counted, and are no findings: the cluster changed at that moment, or does not say what is right.
-Rule 2: `lacks` and `has` of a finding are held against what is right at the end of the pass.
-Rule 3: of each server it is told how many of its findings another server of the cluster answers right.
+Rule 1: a finding is an answer that is not right, is right but slow, or has a TTL over the limit.  UNDECIDED answers are
+        counted, but are not findings: the cluster changed at that moment, or does not determine the answer.
+Rule 2: `lacks` and `has` of a finding are relative to the right answer at the end of the pass.
+Rule 3: each server has the number of its findings that another server of the cluster answers right.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ FORMAT: Final = "hsdns audit 1"
 SLOW: Final = "slow"
 TTL: Final = "ttl"
 WORDS: Final = (*VERDICTS, ERROR, LOST, SLOW, TTL)
-MOST_FINDINGS: Final = 1000  # of each server that the report lists; all are counted
+MOST_FINDINGS: Final = 1000  # listed for each server; all are counted
 FIGURES: Final = (("p50", 50.0), ("p99", 99.0), ("max", 100.0))
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A name that is not as it should be on one server.
+    """A name with a wrong answer on one server.
 
-    `word` is one of WORDS; `age_ms` how far a stale answer is behind; `lacks` and `has` are records that are missing
-    and too many; `reason` is an rcode or a TTL with its limit.
+    `word` is one of WORDS; `age_ms` is how far a stale answer is behind; `lacks` are missing records, `has` extra ones;
+    `reason` is an rcode or a TTL with its limit.
     """
 
     name: str
@@ -49,10 +49,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class ServerReport(msgspec.Struct, frozen=True):
-    """One server: how many answers have each word, percentiles of the latency in microseconds, and what is wrong.
+    """One server: the number of answers with each word, percentiles of the latency in microseconds, and findings.
 
-    A lost query is slower than any answered one, so a percentile may be None.
-    `alone` counts the names which this server answers worse than another one; `worst_age_ms` is of stale answers.
+    A lost query counts as slower than any answered one, so a percentile may be None.  `alone` counts the names that
+    this server answers worse than another one; `worst_age_ms` is for stale answers.
     """
 
     server: str
@@ -65,15 +65,15 @@ class ServerReport(msgspec.Struct, frozen=True):
 
     @property
     def bad(self) -> int:
-        """How many findings there are."""
+        """The number of findings."""
         return len(self.findings) + self.more
 
 
 class AuditReport(msgspec.Struct, frozen=True):
     """All servers of one cluster.
 
-    `started` is a time of RFC 3339, `ended` says why the pass is not whole, "" if it is.  `names` and `absent` are the
-    questions about names that exist and that must not, `skipped` those that were not asked.
+    `started` is a time in RFC 3339, `ended` is why the pass is incomplete, "" if it is complete.  `names` and `absent`
+    count the questions about names that exist and that must not exist, `skipped` those that were not sent.
     """
 
     format: str
@@ -88,19 +88,19 @@ class AuditReport(msgspec.Struct, frozen=True):
 
     @property
     def bad(self) -> int:
-        """How many findings there are."""
+        """The number of findings."""
         return sum(each.bad for each in self.servers)
 
 
 class Limits(NamedTuple):
-    """What is slow, in seconds, and the highest TTL that is right, None for any."""
+    """The latency above which an answer is slow, in seconds, and the highest allowed TTL, None for any."""
 
     slow: float
     ttl: int | None
 
 
 class Pass(NamedTuple):
-    """What a pass was: see AuditReport.  `expected` is what is right for a question now, None if that is not known."""
+    """A pass, with fields as in AuditReport.  `expected` gives the right answer to a question now, None if unknown."""
 
     started: str
     ended: str
@@ -113,7 +113,7 @@ class Pass(NamedTuple):
 def make_report(
     questions: Sequence[Question], servers: Sequence[tuple[str, Answers]], done: Pass
 ) -> AuditReport:
-    """The report of one cluster; `servers` have their names."""
+    """The report of one cluster; `servers` are answers with the names of the servers."""
     absent = sum(each.group == "absent" for each in questions)
     skipped = 0
     if done.ended:

@@ -1,11 +1,11 @@
-"""One pass of an audit: all servers are asked at the same time, and what they answer is judged as it comes.
+"""One pass of an audit: queries all servers at the same time, and judges their answers as they arrive.
 
 Path: cli/audit.py -> here -> load/sender_process.py for each server -> answers.py.
-Rule 1: an answer is asked for once over UDP; if it is truncated once more over TCP, and if it is lost once more, as a
-        resolver does.  Where a server has lost many, or IN_A_ROW of these again, the others are not asked for again.
-Rule 2: no more queries wait for a server than it can take in, whatever the rate: an audit asks whether it is right, not
-        what it can bear.
-Rule 3: a pass that is interrupted keeps what it has; questions that were not asked are left out of the report.
+Rule 1: a query is sent once over UDP; if the answer is truncated once more over TCP, and if it is lost once more, as a
+        resolver does.  If a server has lost many queries, or IN_A_ROW of the repeated ones, the others are not
+        repeated.
+Rule 2: at any rate, no more queries wait for a server than it can accept: an audit checks answers, not load.
+Rule 3: an interrupted pass keeps its results; the report omits questions that were not sent.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from hsdns.load.outcome import END
 from hsdns.load.run import AHEAD, Sending
 from hsdns.load.schedule import SECOND
 
-TURN: Final = 0.01  # seconds to wait for one server, before the others are looked at
-TICK: Final = 0.1  # seconds between two looks at what waits to be judged
+TURN: Final = 0.01  # seconds to wait for one server before the others are checked
+TICK: Final = 0.1  # seconds between two checks of answers that wait to be judged
 
 
-MOST_AGAIN: Final = 1000  # lost queries of a server that are sent again, one by one
+MOST_AGAIN: Final = 1000  # lost queries of a server that are repeated, one by one
 IN_A_ROW: Final = 3
-# Asks for a question again, over TCP if True: the reply, and when it was asked for and came, or None.
+# Repeats a query, over TCP if True; returns the reply with the times of query and arrival, or None.
 AskAgain = Callable[[int, bool], tuple[bytes, float, float] | None]
 
 
 class Asking(NamedTuple):
-    """A server that is asked."""
+    """A server and its queries."""
 
     sending: Sending
     answers: Answers
@@ -42,9 +42,9 @@ def carry_out(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> bool:
-    """Ask all servers; return whether the pass is whole.
+    """Query all servers; return whether the pass is complete.
 
-    `show` gets how many questions are through, of all servers; `clock` is monotonic seconds.
+    `show` takes the number of finished questions of all servers; `clock` gives monotonic seconds.
     """
     is_whole = True
     for each in servers:

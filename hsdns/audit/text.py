@@ -12,7 +12,7 @@ from hsdns.audit.report import AuditReport, Finding, ServerReport
 from hsdns.load.figures import us_to_text
 from hsdns.load.judge import STALE
 
-MOST_LINES: Final = 10  # findings of a server that are told
+MOST_LINES: Final = 10  # findings shown for a server
 MOST_RECORDS: Final = 3
 
 
@@ -27,12 +27,12 @@ def lines(reports: Sequence[AuditReport]) -> list[str]:
 
 
 def verdicts(server: ServerReport) -> str:
-    """How many answers have each word."""
+    """The number of answers with each word, as text."""
     return ", ".join(f"{count} {word}" for word, count in server.counts.items())
 
 
 def what_is_wrong(found: Finding) -> str:
-    """A finding in words."""
+    """A finding as text."""
     parts = [found.word]
     if found.word == STALE:
         parts[0] = f"stale by {seconds(found.age_ms)}"
@@ -79,7 +79,7 @@ def _cluster(report: AuditReport) -> Iterator[str]:
 
 
 def latency(us: int | None) -> str:
-    """A percentile in words."""
+    """A percentile as text."""
     return "lost" if us is None else us_to_text(us)
 
 

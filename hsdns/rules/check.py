@@ -1,4 +1,4 @@
-"""The table of checks: a function for each rule, which yields remarks about some objects.
+"""The table of checks: a function for each rule, which yields remarks about objects.
 
 Path: checks/ -> here -> judging.py.
 """
@@ -17,7 +17,7 @@ CHECKS: Final[dict[str, Check]] = {}
 
 
 def check(code: str) -> Callable[[Check], Check]:
-    """Enter a function as the check of a rule."""
+    """Register a function as the check of a rule."""
 
     def enter(function: Check) -> Check:
         assert code not in CHECKS, f"two checks have the code {code}"

@@ -1,8 +1,8 @@
-"""A Corefile that is checked: a file of its own, or a value of a ConfigMap.
+"""A Corefile to check: a separate file, or a value of a ConfigMap.
 
 Path: reading.py -> here -> corefile/parser.py -> checks/corefile_*.py.
-Rule 1: nothing beside it is read: what it imports from other files is not known, and counts as empty.
-Rule 2: a plugin that resembles none of CoreDNS's is taken for one of the reader's own build.
+Rule 1: no other file is read: imported files are unknown, and count as empty.
+Rule 2: a plugin with a name unlike those of CoreDNS's plugins is assumed to be in a custom build.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MISSPELT: Final = 0.75  # difflib's ratio
 
 
 class _Directives(frozenset[str]):
-    """CoreDNS's plugins, and every word that resembles none of them."""
+    """CoreDNS's plugins, and every word unlike all of them."""
 
     def __contains__(self, word: object) -> bool:
         return super().__contains__(word) or not get_close_matches(
@@ -35,10 +35,10 @@ class _Directives(frozenset[str]):
 
 
 class CorefileText:
-    """The text of a Corefile; its first line is `line` of the file, and its columns are moved by `indent`.
+    """The text of a Corefile; its first line is `line` of the file, and its columns are shifted by `indent`.
 
-    `owner` is the ConfigMap that holds it, if it is in one.  With `is_moved`, all is told at that line and column:
-    the text is not in the file as it is.
+    `owner` is the ConfigMap that contains it, if any.  With `is_moved`, all findings are at that line and column,
+    because the file does not contain the text verbatim.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class CorefileText:
 
     @property
     def errors(self) -> list[CorefileError]:
-        """What is wrong in it, without what a value that is only known where it runs may set right."""
+        """Its errors, except those that a value known only where the server runs may correct."""
         assert self.blocks is not None, "they are read first"
         return self._errors.in_order()
 
     def at(self, position: Position) -> Position:
-        """The place in the file of a place in the text."""
+        """The position in the file of a position in the text."""
         if self._is_moved:
             return Position(self.file, self._line, self._indent + 1)
         return Position(self.file, position.line + self._line - 1, position.column + self._indent)
@@ -93,11 +93,11 @@ class CorefileText:
         level: str = "",
         edit: Edit | None = None,
     ) -> Remark:
-        """Say something about a place; `field` is the directive."""
+        """Make a remark about a position; `field` is the directive."""
         return Remark(self.at(position), self.owner, field, sentence, level, edit)
 
     def replaced(self, token: Token, text: str) -> Edit | None:
-        """The edit that writes another word in place of a token; None if the text is not in the file as it is."""
+        """The edit that replaces a token by another word; None if the file does not contain the text verbatim."""
         if self._is_moved:
             return None
         start = self.at(token.position)
@@ -138,7 +138,7 @@ def is_of_root(block: ServerBlock) -> bool:
 
 
 def property_of(directive: Directive, name: str) -> str | None:
-    """The first argument of a property, empty if it has none; None if the property is not there."""
+    """The first argument of a property, empty if it has none; None if there is no such property."""
     for line in directive.lines:
         if line.name.text == name:
             return line.args[0].text if line.args else ""

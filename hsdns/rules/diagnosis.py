@@ -1,8 +1,8 @@
-"""A cluster that is judged: what fails in it, what has passed, and what could not be checked, for want of what.
+"""The diagnosis of a cluster: what fails, what has passed, and what could not be checked and why.
 
 Path: cli/doctor.py (a dump) -> here -> reading.py, judging.py.
-Rule 1: a dump with Services, Pods and workloads is the whole cluster: what is not in it does not exist.
-Rule 2: a rule that looks at objects which could not be read has not passed, also if it found something.
+Rule 1: a dump with Services, Pods and workloads is the whole cluster: other objects do not exist.
+Rule 2: a rule about objects that could not be read has not passed, even if it found something.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from hsdns.rules.reading import Files, read_files
 from hsdns.rules.rule import previews
 from hsdns.rules.silence_file import SilenceFile, SilencePattern
 
-# Objects without which rules cannot tell.
+# The rules that need each kind of object.
 NEEDS: Final[dict[str, str]] = {
     "services": "HS101 HS102 HS103 HS106 HS109 HS111 HS112 HS113 HS114 HS121 HS122 HS131 HS133 HS134 HS136 "
     "HS141 HS142 HS143 HS144 HS151 HS152 HS155 HS157 HS211 HS212 HS213 HS214 HS215 HS243",
     "endpointslices": "HS113 HS121 HS122 HS143 HS144 HS151 HS152 HS155 HS156 HS157 HS243",
     "pods": "HS101 HS102 HS105 HS106 HS108 HS109 HS111 HS143 HS155 HS157 HS161 HS162 HS163 HS171 HS172 HS173 HS174 "
     "HS175 HS212 HS213 HS214 HS215 HS221",
-    "pods that run": "HS143 HS212 HS213 HS215",  # where templates of pods are in a file, and no pods
+    "pods that run": "HS143 HS212 HS213 HS215",  # if a file has templates of pods, but no pods
     "deployments": "HS101 HS211 HS214 HS222",
     "daemonsets": "HS101 HS211 HS214",
     "replicasets": "HS101",
@@ -44,20 +44,22 @@ NEEDS: Final[dict[str, str]] = {
     "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS210 HS221 HS222 HS241 HS242 HS243 HS244 "
     "HS245 HS246 HS247 HS248",
     "clusterroles": "HS181",
-    "pods of the cluster's DNS": "HS211 HS212 HS213 HS214 HS215",  # where one namespace is read
-    "istiod": "HS222",  # as well
+    "pods of the cluster's DNS": "HS211 HS212 HS213 HS214 HS215",  # if only one namespace is read
+    "istiod": "HS222",  # if only one namespace is read
     "answers": "HS231 HS232",  # of DNS servers
     "answers of this cluster": "HS232",  # known to be that
     "queries": "HS176",  # of a recording
 }
-# What a dump of a cluster never has: the API server refused it, it is a text around the objects, or it is not read.
+# Rules about what a dump of a cluster never has: the API server refuses it, it is text around the objects, or it is not
+# read.
 OF_FILES: Final = frozenset(
     {"HS001", "HS002", "HS003", "HS004", "HS104", "HS107", "HS132", "HS153"}
 )
 WHOLE: Final = frozenset(
     "services|pods|pods that run|statefulsets|deployments|daemonsets|replicasets".split("|")
 )
-# About the servers that every name depends on, also istiod, so shown too where a part of the cluster is judged.
+# Rules about the servers that every name depends on, and istiod; they also apply if only a part of the cluster is
+# diagnosed.
 OF_SERVERS: Final = frozenset(
     {"HS211", "HS212", "HS213", "HS214", "HS215", "HS222", "HS231", "HS232"}
 )
@@ -65,9 +67,9 @@ MAIN: Final = ("services", "endpointslices", "pods", "pods that run")
 
 
 class Diagnosis(NamedTuple):
-    """`passed` are codes; `unchecked` has the codes by what could not be read, `reasons` why.
+    """`passed` are codes; `unchecked` has codes by what could not be read, `reasons` why not.
 
-    `asked` has a sentence about each DNS server that was asked, `mesh` what istioctl found.
+    `asked` has a sentence about each DNS server that was queried, `mesh` the findings of istioctl.
     """
 
     findings: list[Finding]
@@ -95,9 +97,9 @@ def diagnose(
     *,
     preview: bool = False,
 ) -> Diagnosis:
-    """Judge a dump; `target` is NAMESPACE or NAMESPACE/NAME, `patterns` are the entries of a file of silences.
+    """Check a dump; `target` is NAMESPACE or NAMESPACE/NAME, `patterns` are the entries of a file of silences.
 
-    With `preview` new rules are checked, too.
+    With `preview`, new rules are checked too.
 
     Entries with a path are about files.  Raise ValueError if the dump does not have the target.
     """
@@ -120,7 +122,7 @@ def diagnose(
         shown = partial(_is_shown, places)
         silenced = [each for each in silenced if shown(each)]
         found = [each for each in found if shown(each) or _is_of_file(each, patterns)]
-    # Where it is in the dump says nothing, but where in the file of silences does.
+    # The position in the dump is useless, that in the file of silences is not.
     found = [
         each._replace(remark=each.remark._replace(place=str(each.remark.position)))
         if _is_of_file(each, patterns)
@@ -150,7 +152,7 @@ def diagnose(
 
 
 def _is_of(plural: str, codes: Collection[str]) -> bool:
-    """Whether a kind is needed for some rules, and for none but these."""
+    """Whether a kind is needed for these rules only."""
     needed = set(NEEDS.get(plural, "").split())
     return bool(needed) and needed <= set(codes)
 
@@ -160,7 +162,7 @@ def _is_shown(places: Collection[str], finding: Finding) -> bool:
 
 
 def without_objects(objects: Objects) -> frozenset[str]:
-    """The rules that find nothing in some files because these have no objects of a kind."""
+    """The rules that find nothing because the files have no objects of a kind."""
     lacking = [
         plural
         for plural, is_there in (
@@ -184,13 +186,13 @@ def _problems(read: Files) -> list[str]:
 
 
 def _unread(reasons: Mapping[str, str]) -> str:
-    """What may be there all the same, in a sentence about what is not."""
+    """The end of a sentence about a missing object: what could not be read, and may contain it."""
     found = [f"{each}: {reasons[each]}" for each in ("services", "pods") if each in reasons]
     return f"; not all could be read ({', '.join(found)})" if found else ""
 
 
 def _places(objects: Objects, target: str) -> set[str]:
-    """The objects that a target is about, as findings name them."""
+    """The objects of a target, as findings name them."""
     namespace, _, name = target.partition("/")
     near = [each for each in objects.manifests if each.namespace == namespace]
     if not near:
@@ -221,7 +223,7 @@ def _places(objects: Objects, target: str) -> set[str]:
 
 
 def _policies(objects: Objects, near: list[Manifest], found: set[str]) -> Iterator[str]:
-    """The NetworkPolicies that choose pods which were found."""
+    """The NetworkPolicies that select pods in `found`."""
     peers = [
         Peer(each.manifest.namespace, each.labels, {})
         for each in objects.pod_sets

@@ -1,11 +1,11 @@
-"""Drift: how the Services and StatefulSets of two clusters differ in what their names are made of.
+"""Drift: the differences between the Services and StatefulSets of two clusters that affect DNS names.
 
 Path: cli/doctor_against.py, cli/lint_against.py (two sets of objects) -> here -> cli/drift_view.py.
-Rule 1: only what names, their records and their addresses follow from is compared; cluster IPs and node ports are each
-        cluster's own.
-Rule 2: a field that is not written has the value that the API server gives it; where that is up to the cluster, as
-        ipFamilies is, it is compared only if both sides have it.
-Rule 3: what is there twice on one side, or what the API server refuses, is told as not compared.
+Rule 1: only fields that determine names, their records and their addresses are compared; cluster IPs and node ports
+        always differ between clusters.
+Rule 2: an unset field has the API server's default; if the default depends on the cluster, as for ipFamilies, the field
+        is compared only if both sides set it.
+Rule 3: duplicate objects on one side, and objects that the API server refuses, are reported as not compared.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _Pair = tuple[Manifest | None, Manifest | None]
 
 
 class Difference(NamedTuple):
-    """A field of an object, or the object itself if `field` is empty; None is a value that is not there.
+    """A field of an object, or the object itself if `field` is empty; None is a missing value.
 
-    `here_at` and `there_at` are the places in the files, None on a side without the object.
+    `here_at` and `there_at` are positions in the files, None on a side without the object.
     """
 
     place: str
@@ -77,7 +77,7 @@ def _by_name(
 ) -> defaultdict[tuple[str, str], list[Manifest]]:
     found: defaultdict[tuple[str, str], list[Manifest]] = defaultdict(list)
     for each in written:
-        # Other APIs have a kind Service, too.
+        # Other API groups also have a kind Service.
         if each.group == ("" if each.kind == SERVICE else "apps") and _is_in(each, target):
             found[each.namespace, each.name].append(each)
     return found
@@ -110,7 +110,7 @@ def _pairs(
     there: dict[tuple[str, str], list[Manifest]],
     problems: list[str],
 ) -> Iterator[_Pair]:
-    """The objects by name; one without a namespace is that of the same name if there is one only."""
+    """The objects in pairs by name; one without a namespace matches the only one with the same name."""
     partners = {key: _partner(key, there) for key in here}
     taken = [each for each in partners.values() if each is not None]
     for key, other in list(partners.items()):
@@ -164,14 +164,14 @@ def _differences(kind: str, pair: _Pair) -> Iterator[Difference]:
         values = [PRESENT if each is not None else None for each in pair]
         yield Difference(place, "", values[0], values[1], ats[0], ats[1])
         return
-    place = max(str(here), str(there), key=len)  # the one with a namespace, if one has it
+    place = max(str(here), str(there), key=len)  # the one with a namespace, if any
     rows = _of_services(here, there) if kind == SERVICE else _of_stateful_sets(here, there)
     for field, (one, other), (here_at, there_at) in rows:
         if one != other:
             yield Difference(place, field, one, other, here.at(here_at), there.at(there_at))
 
 
-# A field, its value on each side, and where it is on each side.
+# A field, its value on each side, and its position on each side.
 _Row = tuple[str, tuple[str | None, str | None], tuple[str, str]]
 
 
@@ -185,7 +185,7 @@ def _of_services(here: Manifest, there: Manifest) -> Iterator[_Row]:
     assert isinstance(other, Service), "of its kind, and valid"
     types = [each.spec.type or "ClusterIP" for each in (one, other)]
     yield _row("spec.type", types[0], types[1])
-    if "ExternalName" in types:  # which has a CNAME record and nothing else
+    if "ExternalName" in types:  # it has only a CNAME record
         yield _row("spec.externalName", _external_name(one), _external_name(other))
         return
     yield _row("spec.selector", _selector(one), _selector(other))
@@ -226,7 +226,7 @@ def _policy(service: Service) -> str:
 
 
 def _of_ports(here: Sequence[ServicePort], there: Sequence[ServicePort]) -> Iterator[_Row]:
-    """The ports by name, then those that are left by number and protocol."""
+    """The ports by name, then the remaining ones by number and protocol."""
     left = dict(enumerate(there))
     partners: dict[int, int] = {}
     for key in (_name, _number):
@@ -276,7 +276,7 @@ def _of_stateful_sets(here: Manifest, there: Manifest) -> Iterator[_Row]:
     assert isinstance(one, Workload), "of its kind, and valid"
     assert isinstance(other, Workload), "of its kind, and valid"
     yield _row("spec.serviceName", one.spec.service_name or None, other.spec.service_name or None)
-    # Where replicas is not written, their number may be that of an autoscaler.
+    # If replicas is not set, an autoscaler may set it.
     if _has_replicas(here) and _has_replicas(there):
         yield _row("spec.replicas", _pods(here, one), _pods(there, other))
 

@@ -1,4 +1,4 @@
-"""A finding: a rule, the place, the object, the field, what is wrong and what to do; and how to repair it.
+"""A finding: a rule, the position, the object, the field, what is wrong and what to do; and how to repair it.
 
 Path: checks/ yield Remarks -> judging.py makes Findings of them -> output/, repair.py.
 """
@@ -20,9 +20,9 @@ class Edit(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What a check says: `place` is an object such as `Service shop/db`, `field` a path in it, or both are empty.
+    """The result of a check: `place` is an object such as `Service shop/db`, `field` a path in it, or both are empty.
 
-    `level` is that of the rule unless it is given.
+    `level` is by default that of the rule.
     """
 
     position: Position
@@ -34,9 +34,9 @@ class Remark(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A remark with its rule; `silenced` is the reason for which it is not shown.
+    """A remark with its rule; `silenced` is the reason why it is not shown.
 
-    `is_outside` if the reason is not written beside what it is about, but in a file of silences.
+    `is_outside` if the reason is in a file of silences, not next to the object.
     """
 
     rule: Rule
@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The sentence with the object and the field that it is about."""
+        """The sentence, with its object and field."""
         parts = [self.remark.place, self.remark.field, self.remark.sentence]
         return ": ".join(part for part in parts if part)
 

@@ -1,9 +1,9 @@
-"""All checks over some objects: findings, without those that are silenced.
+"""Runs all checks over objects: returns the findings, without silenced ones.
 
 Path: cli/lint.py -> here -> output/.
-Rule 1: findings come by file, line and column.
-Rule 2: a silence that silences nothing, or has no reason, is a finding of its own.
-Rule 3: without `preview` the rules that are previews find nothing, and silences of them are left alone.
+Rule 1: findings are sorted by file, line and column.
+Rule 2: a silence without effect or without a reason is itself a finding.
+Rule 3: without `preview`, preview rules find nothing, and silences of them are not checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WITHOUT_REASON: Final = "HS004"
 
 
 class Judgement(NamedTuple):
-    """What was found, and what would have been found without silences."""
+    """The findings, and those that silences removed."""
 
     findings: list[Finding]
     silenced: list[Finding]
@@ -38,7 +38,7 @@ def judge(
     *,
     preview: bool = False,
 ) -> Judgement:
-    """Run all checks, also those of new rules with `preview`; `filed` has the silences of a file."""
+    """Run all checks, with `preview` also those of new rules; `filed` has the silences of a file."""
     assert MODULES, "their import enters the checks"
     known = rules()
     left_out = frozenset() if preview else previews()

@@ -1,7 +1,7 @@
-"""An object as it is written in a file, with the places of its fields.
+"""An object as written in a file, with the positions of its fields.
 
 Path: reading.py -> here -> objects.py, checks/.
-Rule: positions of an object in JSON are found only when they are asked for.
+Rule: positions in an object in JSON are computed on demand.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _WORDS: Final = frozenset("true false yes no on off null y n".split())
 class Manifest:
     """One object of a file, whose content is `whole`.
 
-    `object` is None for kinds that are not checked, `group` is that of its API, empty for the core, and `namespace` is
-    empty if it is not written.
+    `object` is None for kinds that are not checked, `group` is its API group, empty for the core group, and `namespace`
+    is empty if it is not set.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class Manifest:
         self.refused: Refused | None = read.problem.fault if read.problem is not None else None
         is_named_later = not self.name and bool(_text(self.metadata.get("generateName")))
         if is_named_later and self.refused is not None and self.refused.field == "metadata.name":
-            self.refused = None  # kubectl create takes it; only a simulated cluster does not
+            self.refused = None  # kubectl create accepts it; only a simulated cluster does not
         self.remarks = list(read.remarks)
         self._content = item.value
         self._node = item.node
@@ -79,7 +79,7 @@ class Manifest:
 
     @property
     def content(self) -> Any:
-        """The object as it is written, decoded; an empty mapping if it cannot be."""
+        """The object as written, decoded; an empty mapping if it cannot be decoded."""
         if isinstance(self._content, msgspec.Raw):
             try:
                 self._content = msgspec.json.decode(self._content)
@@ -89,13 +89,13 @@ class Manifest:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The annotations that are text."""
+        """The annotations whose values are text."""
         found = self.metadata.get("annotations")
         listed = found.items() if isinstance(found, dict) else ()
         return {key: value for key, value in listed if isinstance(value, str)}
 
     def at(self, field: str) -> Position:
-        """The place of a field, or of its nearest parent that is written."""
+        """The position of a field, or of its nearest parent in the file."""
         line, column = field_place(self.node, field) if self.node is not None else (1, 1)
         return Position(
             self.file, line + self._line - 1, column + (self._column if line == 1 else 0)
@@ -104,13 +104,13 @@ class Manifest:
     def remark(
         self, field: str, sentence: str, *, level: str = "", at: str = "", edit: Edit | None = None
     ) -> Remark:
-        """Say something about a field; `at` is the field whose place is told, if it is another."""
+        """Make a remark about a field; `at` is the field with the position, if it is another."""
         return Remark(self.at(at or field), str(self), field, sentence, level, edit)
 
     def replaced(self, field: str, text: str) -> Edit | None:
-        """The edit that writes another word in place of a field; None if it is not one word in one line.
+        """The edit that replaces the value of a field; None if that is not one word on one line.
 
-        The word has the quotes of the one before it, and some if it would not be read as text without.
+        The new word has the quotes of the old one, and quotes if it would not be text without them.
         """
         node = field_node(self.node, field)
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
@@ -130,7 +130,7 @@ class Manifest:
 
     @property
     def _column(self) -> int:
-        """What is before an object in JSON in its first line: it is a text of its own, and not in it."""
+        """The column at which an object in JSON begins: its text is parsed separately."""
         before = self._whole.find(self._raw) if self._raw else -1
         return (
             len(self._whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace"))

@@ -1,9 +1,9 @@
-"""What `istioctl analyze` finds, beside our own findings; and whether there is a mesh at all that it could look at.
+"""The findings of `istioctl analyze`, in addition to our own; and whether there is a mesh to analyze.
 
 Path: cli/istioctl.py (its output) -> here -> output/, diagnosis.py.
-Rule 1: the registry of a mesh, injection and egress are istioctl's to judge: no rule of ours repeats it.
-Rule 2: a mesh is told by what asks for one: objects and definitions of istio.io, the Deployment istiod, and labels;
-        never by the name of an image.
+Rule 1: istioctl checks the registry of a mesh, injection and egress; our rules do not repeat that.
+Rule 2: signs of a mesh are objects and definitions of istio.io, the Deployment istiod, and labels; never the name of an
+        image.
 Source: istio pkg/config/analysis/diag, Message.Unstructured.
 """
 
@@ -17,17 +17,17 @@ from hsdns.corefile.tree import Position
 from hsdns.rules.manifest import Manifest
 from hsdns.rules.objects import Objects
 
-KIND: Final = "IstioAnalysis"  # the object of a dump that has what istioctl said
+KIND: Final = "IstioAnalysis"  # the object of a dump with the output of istioctl
 TOOL: Final = "istioctl analyze"
 SITE: Final = "https://istio.io/latest/docs/reference/config/analysis/"
-_LEVELS: Final = {"Error": "error", "Warning": "warning"}  # Info, and what is new, is a note
+_LEVELS: Final = {"Error": "error", "Warning": "warning"}  # Info, and unknown levels, are notes
 _GROUP: Final = "istio.io"
 _LABELS: Final = ("istio-injection", "istio.io/rev", "istio.io/dataplane-mode")
 _INJECT: Final = "sidecar.istio.io/inject"
 
 
 class MeshFinding(NamedTuple):
-    """One message of istioctl; `place` is the object as istioctl names it, `at` None where it has no file."""
+    """One message of istioctl; `place` is the object as istioctl names it, `at` is None if it has no file."""
 
     code: str
     level: str
@@ -42,11 +42,11 @@ class MeshFinding(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The sentence with the object that it is about."""
+        """The sentence, with its object."""
         return f"{self.place}: {self.sentence}" if self.place else self.sentence
 
     def as_json(self) -> dict[str, object]:
-        """The finding for a script; without a file as of a cluster."""
+        """The finding as JSON; without a file like one in a cluster."""
         place = {"file": self.at.file, "line": self.at.line} if self.at is not None else {}
         return {
             "code": self.code,
@@ -59,7 +59,7 @@ class MeshFinding(NamedTuple):
 
 
 def has_mesh(objects: Objects) -> bool:
-    """Whether the objects have a mesh of Istio."""
+    """Whether the objects have signs of an Istio mesh."""
     return any(map(_is_of_mesh, objects.manifests)) or any(
         pods.labels.get(_INJECT) == "true" for pods in objects.pod_sets
     )
@@ -87,7 +87,7 @@ def _is_of_mesh(manifest: Manifest) -> bool:
 
 
 def read_analysis(text: bytes, names: Mapping[str, str]) -> list[MeshFinding]:
-    """The messages in the output of `-o json`; `names` has other names for files.  Raise ValueError."""
+    """The messages in the output of `-o json`; `names` maps names of files.  Raise ValueError."""
     value = json.loads(text)
     if value is None:
         return []
@@ -99,7 +99,7 @@ def read_analysis(text: bytes, names: Mapping[str, str]) -> list[MeshFinding]:
 def as_findings(
     messages: Iterable[object], names: Mapping[str, str] | None = None
 ) -> list[MeshFinding]:
-    """Messages as they are in JSON."""
+    """Findings from messages in JSON."""
     return [_finding(each, names or {}) for each in messages if isinstance(each, dict)]
 
 

@@ -1,9 +1,9 @@
-"""All objects that are checked together, and which of them belong to each other.
+"""All objects that are checked together, and their relations.
 
 Path: reading.py -> here -> checks/.
-Rule 1: an object without a namespace may be in any: Helm and kustomize set it later.  So it is near to all others.
-Rule 2: without `is_whole` there are objects that are not known; a check says nothing about what may be among these.
-Rule 3: labels that controllers give pods, and those that programs set on their own, are in no manifest.
+Rule 1: an object without a namespace may be in any: Helm and kustomize set it later.  So it is near all others.
+Rule 2: without `is_whole` there may be unknown objects; a check has no findings that these could refute.
+Rule 3: labels that controllers or programs set on pods are in no manifest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hsdns.rules.manifest import Manifest
 
 T = TypeVar("T")
 
-# Labels of pods that are in no template.
+# Labels of pods that no template has.
 MADE_LABELS: Final = frozenset(
     "statefulset.kubernetes.io/pod-name apps.kubernetes.io/pod-index pod-template-hash controller-revision-hash "
     "pod-template-generation batch.kubernetes.io/job-name job-name batch.kubernetes.io/controller-uid controller-uid "
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 class PodSet(NamedTuple):
-    """The pods of a workload, or one Pod; `field` is where their spec is, `replicas` None if it is not said."""
+    """The pods of a workload, or one Pod; `field` is the path of their spec, `replicas` None if it is not set."""
 
     manifest: Manifest
     labels: Mapping[str, str]
@@ -49,7 +49,7 @@ class PodSet(NamedTuple):
     replicas: int | None
 
     def matches(self, selector: Mapping[str, str]) -> bool:
-        """Whether a selector chooses the pods, as far as their labels are written."""
+        """Whether a selector matches the labels of the pods in the manifest."""
         return all(
             self.labels.get(key) == value or key in MADE_LABELS for key, value in selector.items()
         )
@@ -70,7 +70,7 @@ class Objects:
         self.is_whole = is_whole
 
     def of(self, kind: str) -> list[Manifest]:
-        """The manifests of a kind, valid ones."""
+        """The valid manifests of a kind."""
         return [each for each in self._by_kind.get(kind, ()) if each.object is not None]
 
     @cached_property
@@ -81,7 +81,7 @@ class Objects:
         return found
 
     def written(self, kind: str) -> list[Manifest]:
-        """The manifests of a kind, whether they are checked or not."""
+        """All manifests of a kind, whether they are checked or not."""
         return self._by_kind.get(kind, [])
 
     @cached_property
@@ -100,7 +100,7 @@ class Objects:
         return found
 
     def named(self, name: str, near: Manifest) -> list[tuple[Manifest, Service]]:
-        """The Services of that name which may be in the namespace of an object."""
+        """The Services with a name that may be in the namespace of an object."""
         return [each for each in self.service_names.get(name, ()) if is_near(each[0], near)]
 
     @cached_property
@@ -130,12 +130,12 @@ class Objects:
 
     @cached_property
     def pod_sets(self) -> list[PodSet]:
-        """The pods of all workloads, also of kinds that are not checked but have a template."""
+        """The pods of all workloads, including kinds that are not checked but have a template."""
         return [each for manifest in self.manifests for each in _pods_of(manifest)]
 
     @cached_property
     def templates(self) -> list[PodSet]:
-        """The pods as they are written: of those that a controller made, its workload, or one Pod."""
+        """The pods as written: for pods made by a controller, its workload, or one of them."""
         present = {(each.kind, each.namespace, each.name) for each in self.manifests}
         found: dict[object, PodSet] = {}
         for pods in self.pod_sets:
@@ -174,7 +174,7 @@ class Objects:
         return found
 
     def selected(self, manifest: Manifest, selector: Mapping[str, str]) -> list[PodSet]:
-        """The pods that the selector of a Service chooses."""
+        """The pods that the selector of a Service matches."""
         written = [each for each in selector.items() if each[0] not in MADE_LABELS]
         if not written:
             return [each for each in self.pod_sets if selector and is_near(each.manifest, manifest)]
@@ -187,7 +187,7 @@ class Objects:
         return [each for each in near if each.matches(selector)]
 
     def services_of(self, pods: PodSet) -> Iterator[tuple[Manifest, Service]]:
-        """The Services that choose some pods."""
+        """The Services that select these pods."""
         for manifest, service in self._by_selector(pods):
             selector = service.spec.selector
             if selector and pods.matches(selector):
@@ -215,7 +215,7 @@ class Objects:
 
 
 def is_near(one: Manifest, other: Manifest) -> bool:
-    """Whether two objects may be in one namespace."""
+    """Whether two objects may be in the same namespace."""
     return one.namespace == other.namespace or not one.namespace or not other.namespace
 
 

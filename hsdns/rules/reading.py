@@ -1,8 +1,8 @@
-"""Files to what is checked: manifests, Corefiles, silences, and what could not be read.
+"""Reads files to check: returns manifests, Corefiles, silences, and what could not be read.
 
 Path: cli/lint.py (names and contents) -> here -> judging.py.
-Rule 1: a value that the API server would refuse is a finding; a file that is no manifest is told as not checked.
-Rule 2: what is not checked does not keep the rest from being checked.
+Rule 1: a value that the API server would refuse is a finding; a file that is not a manifest is reported as not checked.
+Rule 2: everything else is still checked.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _TEMPLATE: Final = re.compile(rb"\{\{-?\s*[.$(a-z]")
 
 
 class Files(NamedTuple):
-    """What files hold; `unread` are sentences about what is not checked, `left_out` about what another program writes.
+    """The content of files; `unread` are sentences about unchecked files, `left_out` about what other programs write.
 
-    These are templates, and objects with tags of that program.
+    These are unrendered templates, and objects with tags of such a program.
     """
 
     objects: Objects
@@ -69,7 +69,7 @@ def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) ->
 
 
 def is_corefile(file: str, content: bytes) -> bool:
-    """Whether a file is a Corefile, by its name or, where that does not say it, by its first line."""
+    """Whether a file is a Corefile, by its name or else by its first line."""
     name = os.path.basename(file)
     if name.startswith(COREFILE) or name.lower().endswith(".corefile"):
         return True
@@ -86,7 +86,7 @@ def _manifests(file: str, content: bytes) -> tuple[list[Manifest], list[str], li
     found, problems, left_out = [], [], []
     for each in read_objects(content, file):
         if each.problem is not None and "{{" in str(each.problem):
-            problems.append(f"{file}:{each.problem.line}: {each.problem}")  # it is a template
+            problems.append(f"{file}:{each.problem.line}: {each.problem}")  # a template
         elif each.item is not None and (each.problem is None or each.problem.fault is not None):
             if isinstance(each.item.head.kind, str):
                 found.append(Manifest(each, file, content))

@@ -1,7 +1,7 @@
 """Applies the edits of findings to the text of a file.
 
 Path: cli/lint.py, for -fix -> here.
-Rule: edits that overlap are applied one after the other, in as many rounds; each round checks again.
+Rule: overlapping edits are applied in separate rounds, each with a new check.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from hsdns.rules.finding import Edit
 
-BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what ends a line in YAML 1.1
+BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # line breaks of YAML 1.1
 
 
 def repaired(text: str, edits: Iterable[Edit]) -> str:

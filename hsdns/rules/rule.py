@@ -1,12 +1,12 @@
 """A rule: its code, title, level and page, read from `pages/CODE-NAME.md`.
 
 Path: cli/rule.py, judging.py, output/ -> here -> hsdns/rules/pages.
-Rule 1: the page is the only place that says what a rule is; the site, `hsdns rule`, SARIF and the tests read it.
-Rule 2: a code is never used again; RETIRED has those that are no more.
-Rule 3: a level says what follows.  error: a name fails, or is wrong, for somebody now.  warning: it will, under a
-        condition that the page states.  note: it costs queries, or surprises.
-Rule 4: a new rule is a preview: it is checked with -preview only, and may still change or go.  Its page says so below
-        the level, until the rule has been tried on manifests of others without a false alarm.
+Rule 1: the page is the only definition of a rule; the site, `hsdns rule`, SARIF and the tests read it.
+Rule 2: a code is never reused; RETIRED has those of removed rules.
+Rule 3: a level states the consequence.  error: a name fails, or is wrong, for some client now.  warning: it will be,
+        under a condition that the page states.  note: it costs queries, or is surprising.
+Rule 4: a new rule is a preview: it is checked with -preview only, and may still change or be removed.  Its page says so
+        below the level, until the rule has been tried on manifests of other projects without a false alarm.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEVELS: Final = ("error", "warning", "note")
 SITE: Final = "https://hsdns.github.io/hsdns/"
 STABLE: Final = "stable"
 PREVIEW: Final = "preview"
-RETIRED: Final[dict[str, str]] = {}  # codes that are no more: what was found, and why no longer
+RETIRED: Final[dict[str, str]] = {}  # removed codes: what the rule found, and why it was removed
 CODE: Final = re.compile(r"HS[0-9]{3}")
 _HEAD: Final = re.compile(
     r"# (HS\d{3}): (.+)\n\nLevel: (\w+)\n(?:\nState: (preview), found with `-preview` only\n)?"
@@ -34,7 +34,7 @@ _REPAIRS: Final = "`hsdns lint -fix` does this"
 
 
 class Example(NamedTuple):
-    """A file and what is found in it, one line each; `language` is yaml or corefile."""
+    """A file and its findings, one per line; `language` is yaml or corefile."""
 
     language: str
     content: str
@@ -42,7 +42,7 @@ class Example(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One rule; `name` is that of its file, `text` the whole page in Markdown, `state` one of the words above."""
+    """One rule; `name` is from its file name, `text` the whole page in Markdown, `state` one of the words above."""
 
     code: str
     name: str
@@ -53,12 +53,12 @@ class Rule(NamedTuple):
 
     @property
     def page(self) -> str:
-        """The address of its page."""
+        """The URL of its page."""
         return f"{SITE}rules/{self.code}.html"
 
     @property
     def is_repaired(self) -> bool:
-        """Whether `hsdns lint -fix` repairs what it finds."""
+        """Whether `hsdns lint -fix` repairs its findings."""
         return _REPAIRS in self.text
 
     @property
@@ -92,7 +92,7 @@ class Rule(NamedTuple):
 
 @cache
 def rules() -> dict[str, Rule]:
-    """All rules by code, in order; raise ValueError for a page that does not begin as it must."""
+    """All rules by code, in order; raise ValueError for a page with an invalid beginning."""
     folder = files("hsdns.rules") / "pages"
     pages = sorted(
         (each for each in folder.iterdir() if each.name.endswith(".md")), key=lambda each: each.name
@@ -104,7 +104,7 @@ def rules() -> dict[str, Rule]:
 
 
 def find_rule(word: str, known: Iterable[Rule] = ()) -> Rule:
-    """The rule with a code, in any case, or a name; raise ValueError with the nearest one."""
+    """The rule with a code, in any case, or a name; raise ValueError that suggests the nearest one."""
     by_word = {key: each for each in known or rules().values() for key in (each.code, each.name)}
     found = by_word.get(word.upper()) or by_word.get(word.lower())
     if found is not None:
@@ -121,12 +121,12 @@ def previews() -> frozenset[str]:
 
 
 def level_at_least(level: str, lowest: str) -> bool:
-    """Whether a level is as serious as another, or more."""
+    """Whether a level is at least as serious as another."""
     return LEVELS.index(level) <= LEVELS.index(lowest)
 
 
 def read_page(file_name: str, text: str) -> Rule:
-    """The rule of a page; raise ValueError if it does not begin as it must."""
+    """The rule of a page; raise ValueError if its beginning is invalid."""
     head = _HEAD.match(text)
     code, _, name = file_name.removesuffix(".md").partition("-")
     if head is None or head[1] != code or head[3] not in LEVELS:

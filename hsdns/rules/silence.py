@@ -1,9 +1,9 @@
-"""Silences: what a person has looked at and wants to hear no more about, and why.
+"""Silences: findings that a person has accepted, and the reasons.
 
 Path: reading.py -> here -> judging.py.
-Rule 1: `# hsdns: ignore HS104 REASON` at the end of a line is about that line; on a line of its own about the next one,
-        or about the whole object that begins there.
-Rule 2: the annotation `hsdns.io/ignore-HS104: REASON` is about its object.
+Rule 1: `# hsdns: ignore HS104 REASON` at the end of a line applies to that line; on a separate line to the next one, or
+        to the whole object that begins there.
+Rule 2: the annotation `hsdns.io/ignore-HS104: REASON` applies to its object.
 Rule 3: without a reason nothing is silenced.
 """
 
@@ -20,9 +20,9 @@ _COMMENT: Final = re.compile(r"(.*?)(#\s*hsdns:\s*ignore\b[ \t]*(\S*)[ \t]*(.*?)
 
 
 class Silence(NamedTuple):
-    """A comment or an annotation: `line` is the one that it is about, `place` the object if it is an annotation.
+    """A comment or an annotation: `line` is the line that it applies to, `place` the object if it is an annotation.
 
-    `at` is the place of its first character, `start` and `end` are those of what would be removed.
+    `at` is the position of its first character, `start` and `end` delimit the text to remove.
     """
 
     at: Position

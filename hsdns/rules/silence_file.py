@@ -1,10 +1,10 @@
-"""A file of silences: which rules are to say no more about which objects or paths, and why.
+"""A file of silences: rules to silence for objects or paths, with reasons.
 
 Path: cli/silence_flag.py (the content) -> here -> judging.py.
 Rule 1: an entry has `rule`, `object` or `path` or both, and `reason`; without a reason nothing is silenced.
-Rule 2: `object` and `path` are patterns of a shell; `*` also matches a "/".  An object is written as findings show it,
-        a path from any folder above the file.
-Rule 3: an entry has no effect if something that it is about was checked, and its rule found nothing there.
+Rule 2: `object` and `path` are patterns of a shell; `*` also matches a "/".  An object is written as in findings, a
+        path is relative to any folder above the file.
+Rule 3: an entry has no effect if something that it applies to was checked, and its rule found nothing there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NULL: Final = "tag:yaml.org,2002:null"
 
 
 class SilencePattern(NamedTuple):
-    """One entry; `object` and `path` are empty if it is about all."""
+    """One entry; `object` and `path` are empty if it applies to all."""
 
     at: Position
     code: str
@@ -35,7 +35,7 @@ class SilencePattern(NamedTuple):
     reason: str
 
     def matches(self, place: str, file: str) -> bool:
-        """Whether it is about an object, as findings show it, of a file."""
+        """Whether it applies to an object, as written in findings, of a file."""
         if self.object and not fnmatchcase(place, self.object):
             return False
         return not self.path or any(
@@ -43,7 +43,7 @@ class SilencePattern(NamedTuple):
         )
 
     def silences(self, code: str, remark: Remark) -> bool:
-        """Whether it silences what a rule says."""
+        """Whether it silences a remark of a rule."""
         return (
             bool(self.reason)
             and code == self.code
@@ -52,9 +52,9 @@ class SilencePattern(NamedTuple):
 
 
 class SilenceFile(NamedTuple):
-    """The entries; `unchecked` are codes of rules that could find nothing.
+    """The entries; `unchecked` are codes of rules that could not find anything.
 
-    `is_everything` if all that the entries may be about was checked.
+    `is_everything` if everything that the entries may apply to was checked.
     """
 
     patterns: Sequence[SilencePattern] = ()
@@ -62,7 +62,7 @@ class SilenceFile(NamedTuple):
     is_everything: bool = False
 
     def is_due(self, pattern: SilencePattern, objects: Objects) -> bool:
-        """Whether an entry that silences nothing has no effect, and is not only about what was not checked."""
+        """Whether to report an entry that silences nothing: it applies to something that was checked."""
         if pattern.code in self.unchecked:
             return False
         return (

@@ -1,8 +1,8 @@
-"""HS136: a namespace that is named like a top-level domain, so that the search list catches names of the internet.
+"""HS136: a namespace with the name of a top-level domain, so that the search list captures names of the internet.
 
 Path: judging.py -> here.
-Rule: a program in the cluster that asks for `web.com` is first asked about `web.com.svc.cluster.local`, which is the
-      Service `web` in the namespace `com`.
+Rule: a lookup of `web.com` in the cluster first queries `web.com.svc.cluster.local`, which is the Service `web` in the
+      namespace `com`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from hsdns.rules.check import check
 from hsdns.rules.finding import Remark
 from hsdns.rules.objects import Objects
 
-# The first is where most names are; the second are top-level domains that are words, as namespaces are.
+# The first set has most names; the second are top-level domains that are words, like namespaces.
 COMMON: Final = frozenset("com net org edu gov int mil io co".split())
 WORDS: Final = frozenset(
     "ai app auto blog build business cloud codes company data design dev digital email engineering finance games "
     "global group health host hosting info it link live mail market media me monitor network news nexus one online "
     "page play pro prod run sale services shop shopping site software solutions space store studio support systems "
     "team tech tools tv video web wiki work world xyz zone".split()
-) - {"data", "mail", "monitor", "prod", "web"}  # which are words, but no domains yet
+) - {"data", "mail", "monitor", "prod", "web"}  # words that are not top-level domains yet
 
 
 @check("HS136")

@@ -1,10 +1,10 @@
-"""HS221, HS222: the domain of the cluster, which the Corefile, the kubelets, search lists and istiod each have to know.
+"""HS221, HS222: the domain of the cluster, which the Corefile, the kubelets, search lists and istiod must agree on.
 
 Path: judging.py -> here -> rules/corefile.py.
-Rule 1: the domains are the zones of the kubernetes blocks, without the reverse ones.  If one of them is only known
-        where the server runs, nothing is said.
-Rule 2: a search domain is one of the cluster if it has the label svc.  It may be that of another cluster, for which
-        the Corefile has a server block of its own.
+Rule 1: the domains are the zones of the kubernetes blocks, without the reverse ones.  If one of them is known only
+        where the server runs, there is no finding.
+Rule 2: a search domain is a cluster domain if it has the label svc.  It may be that of another cluster, with a separate
+        server block in the Corefile.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def istiod_differs(objects: Objects) -> Iterator[Remark]:
 
 
 def _domain_flags(pods: PodSet) -> Iterator[tuple[str, str]]:
-    """What --domain says in the arguments of containers, with the fields."""
+    """The values of --domain in the arguments of containers, with their fields."""
     spec: Any = pods.manifest.content
     for step in pods.field.split("."):
         spec = spec.get(step) if isinstance(spec, dict) else None
@@ -96,7 +96,7 @@ def _domain_flags(pods: PodSet) -> Iterator[tuple[str, str]]:
 
 
 def served_domains(objects: Objects) -> list[str]:
-    """The domains that the kubernetes blocks of all Corefiles serve, in order; empty if not all can be told."""
+    """The domains that the kubernetes blocks of all Corefiles serve, in order; empty if some are unknown."""
     found: dict[str, None] = {}
     for corefile in objects.corefiles:
         for block, directive in corefile.directives("kubernetes"):
@@ -128,7 +128,7 @@ def kubelet_domain(config_map: Any) -> str:
 
 
 def _searched(pods: PodSet) -> Iterator[tuple[int, str]]:
-    """The cluster domains in the search list of pods that ask the cluster's DNS, with their positions."""
+    """The cluster domains in the search list of pods that use the cluster's DNS, with their positions."""
     spec = pods.spec
     if spec.dns_config is None or spec.dns_policy not in _OF_CLUSTER:
         return

@@ -1,4 +1,4 @@
-"""HS181: the role of a DNS server that may not read EndpointSlices.
+"""HS181: the role of a DNS server that does not allow reading EndpointSlices.
 
 Path: judging.py -> here.
 """
@@ -29,7 +29,7 @@ def without_slices(objects: Objects) -> Iterator[Remark]:
         if not _NAME.search(manifest.name) or not any(
             _allows(each, "", "services", "watch") for each in listed
         ):
-            continue  # it is that of an autoscaler or the like
+            continue  # the role of an autoscaler, for example
         missing = [
             verb
             for verb in _VERBS

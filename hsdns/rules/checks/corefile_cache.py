@@ -1,8 +1,8 @@
-"""HS202, HS248: answers of the cluster's zone that outlive what they were about.
+"""HS202, HS248: answers of the cluster's zone that are cached after the objects have changed.
 
 Path: judging.py -> here.
-Rule: CoreDNS stores a denial as long as the SOA record allows, whose minimum is the `ttl` of kubernetes, and at most as
-      long as cache is told to.
+Rule: CoreDNS caches a negative answer as long as the SOA record allows, whose MINIMUM is the `ttl` of kubernetes, but
+      at most as long as configured in cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUMBER: Final = re.compile("[0-9]{1,9}")
 
 @check("HS202")
 def denial(objects: Objects) -> Iterator[Remark]:
-    """Denials of the cluster's names that are stored for long."""
+    """Negative answers for the cluster's names that are cached for long."""
     for corefile in objects.corefiles:
         for block, directive in corefile.directives("cache"):
             kubernetes = directive_of(block, "kubernetes")
@@ -50,7 +50,7 @@ def denial(objects: Objects) -> Iterator[Remark]:
 
 @check("HS248")
 def long_ttl(objects: Objects) -> Iterator[Remark]:
-    """TTLs for which clients go on with addresses of pods that are gone."""
+    """TTLs that let clients use addresses of deleted pods for long."""
     for corefile in objects.corefiles:
         for _, directive in corefile.directives("kubernetes"):
             seconds = _seconds(property_of(directive, "ttl"), DEFAULT_TTL)

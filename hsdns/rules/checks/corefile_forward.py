@@ -1,4 +1,4 @@
-"""HS203, HS204, HS206, HS207: where a Corefile sends names that are not of the cluster.
+"""HS203, HS204, HS206, HS207: where a Corefile forwards queries for names outside the cluster.
 
 Path: judging.py -> here.
 """
@@ -45,7 +45,7 @@ def itself(objects: Objects) -> Iterator[Remark]:
 
 @check("HS204")
 def without_loop(objects: Objects) -> Iterator[Remark]:
-    """Servers that do not notice that the node's resolv.conf leads back to them."""
+    """Servers that do not detect that the node's resolv.conf refers to them."""
     for corefile, block, directive in _of_all_names(objects):
         token = next((each for each in directive.args[1:] if each.text.endswith(RESOLV_CONF)), None)
         if token is not None and directive_of(block, "loop") is None:
@@ -59,7 +59,7 @@ def without_loop(objects: Objects) -> Iterator[Remark]:
 
 @check("HS206")
 def one_upstream(objects: Objects) -> Iterator[Remark]:
-    """One upstream for all names."""
+    """A single upstream for all names."""
     for corefile, _, directive in _of_all_names(objects):
         upstreams = directive.args[1:]
         if len(upstreams) == 1 and _is_address(upstreams[0]):
@@ -73,7 +73,7 @@ def one_upstream(objects: Objects) -> Iterator[Remark]:
 
 @check("HS207")
 def without_limit(objects: Objects) -> Iterator[Remark]:
-    """No limit of the queries that wait for an upstream."""
+    """No limit on the queries that wait for an upstream."""
     for corefile, _, directive in _of_all_names(objects):
         if property_of(directive, "max_concurrent") is None:
             yield corefile.remark(
@@ -85,7 +85,7 @@ def without_limit(objects: Objects) -> Iterator[Remark]:
 
 
 def _of_all_names(objects: Objects) -> Iterator[tuple[CorefileText, ServerBlock, Directive]]:
-    """The `forward` directives that are about all names, each with its block and its Corefile."""
+    """The `forward` directives for all names, each with its block and its Corefile."""
     for corefile in objects.corefiles:
         for block, directive in corefile.directives("forward"):
             if directive.args and directive.args[0].text == ".":

@@ -15,7 +15,7 @@ from hsdns.rules.objects import Objects
 
 @check("HS201")
 def unreadable(objects: Objects) -> Iterator[Remark]:
-    """What CoreDNS does not start with."""
+    """Corefiles with which CoreDNS does not start."""
     for corefile in objects.corefiles:
         for error in corefile.errors:
             yield corefile.remark(error.position, "", error.message)
@@ -23,7 +23,7 @@ def unreadable(objects: Objects) -> Iterator[Remark]:
 
 @check("HS205")
 def without_ready(objects: Objects) -> Iterator[Remark]:
-    """Servers of a cluster that are sent queries before they know it."""
+    """Servers that get queries before they have read the cluster."""
     for corefile in objects.corefiles:
         first = next(corefile.directives("kubernetes"), None)
         if first is not None and not any(corefile.directives("ready")):
@@ -37,7 +37,7 @@ def without_ready(objects: Objects) -> Iterator[Remark]:
 
 @check("HS209")
 def without_lameduck(objects: Objects) -> Iterator[Remark]:
-    """Servers that stop while queries are still sent to them."""
+    """Servers that stop while they still get queries."""
     for corefile in objects.corefiles:
         if not any(corefile.directives("kubernetes")):
             continue

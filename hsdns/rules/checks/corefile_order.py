@@ -1,8 +1,9 @@
-"""HS210, HS241 to HS244: which plugin answers first, and which is never asked.
+"""HS210, HS241 to HS244: which plugin answers first, and which never gets a query.
 
 Path: judging.py -> here -> plugins/__init__.py, whose ORDER is that of CoreDNS.
-Rule 1: a query passes the plugins of a server block in the order of the build, whatever their order in the Corefile.
-Rule 2: what goes on to another plugin only in some zones (`fallthrough ZONE`) does so in these.
+Rule 1: a query passes the plugins of a server block in the order of the build, regardless of their order in the
+        Corefile.
+Rule 2: with `fallthrough ZONE`, a query goes on to the next plugin only in these zones.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from hsdns.wire.name import Name
 
 REVERSE: Final = tuple(Name.from_text(each) for each in ("in-addr.arpa.", "ip6.arpa."))
 FALLTHROUGH: Final = "fallthrough"
-# The plugins after kubernetes that have zones, and the number of their arguments before these.
+# The plugins after kubernetes that have zones, and the number of arguments before the zones.
 _LATER: Final = {"file": 1, "auto": 0, "secondary": 0, "forward": 0}
-# How many arguments stand before the zones of a plugin that answers before kubernetes.
+# The number of arguments before the zones of a plugin that answers before kubernetes.
 _EARLIER: Final = {"hosts": 1, "template": 2}
-_TYPES: Final = ("A", "ANY")  # a template for another type leaves addresses alone
+_TYPES: Final = ("A", "ANY")  # a template for another type does not affect addresses
 
 
 @check("HS210")
 def answered_before(objects: Objects) -> Iterator[Remark]:
-    """Plugins before kubernetes that answer names of the cluster, and pass none on."""
+    """Plugins before kubernetes that answer for names of the cluster, and pass none on."""
     for corefile, block, kubernetes in _of_kubernetes(objects):
         for zone in _forward_zones(kubernetes, block):
             for name, before in _EARLIER.items():
@@ -56,7 +57,7 @@ def answered_before(objects: Objects) -> Iterator[Remark]:
 
 @check("HS241")
 def reverse_elsewhere(objects: Objects) -> Iterator[Remark]:
-    """Reverse zones that kubernetes does not have, and an upstream that is asked instead."""
+    """Reverse zones missing in kubernetes whose queries go to an upstream instead."""
     for corefile in objects.corefiles:
         known = list(corefile.directives("kubernetes"))
         has_reverse = any(
@@ -81,12 +82,12 @@ def reverse_elsewhere(objects: Objects) -> Iterator[Remark]:
 
 @check("HS242")
 def reverse_denied(objects: Objects) -> Iterator[Remark]:
-    """Reverse zones of kubernetes in which other addresses do not reach the upstream."""
+    """Reverse zones of kubernetes in which queries for other addresses do not reach the upstream."""
     for corefile, block, kubernetes in _of_kubernetes(objects):
         forward = directive_of(block, "forward")
         if forward is None or _first(forward) != ".":
             continue
-        # A zone that is a part of in-addr.arpa has the cluster's own addresses.
+        # A zone below in-addr.arpa has the cluster's own addresses.
         whole = [top for top in REVERSE if _has(_zones(kubernetes.args, block), top)]
         denied = [top for top in whole if not _falls_through(kubernetes, top)]
         if denied:
@@ -101,7 +102,7 @@ def reverse_denied(objects: Objects) -> Iterator[Remark]:
 
 @check("HS243")
 def reverse_in_another_block(objects: Objects) -> Iterator[Remark]:
-    """Server blocks that are asked for the reverse names of the cluster instead of kubernetes."""
+    """Server blocks that get queries for the reverse names of the cluster instead of kubernetes."""
     for corefile in objects.corefiles:
         serving = [
             (block, zone)
@@ -133,7 +134,7 @@ def reverse_in_another_block(objects: Objects) -> Iterator[Remark]:
 
 @check("HS244")
 def never_asked(objects: Objects) -> Iterator[Remark]:
-    """Zones after kubernetes that it answers first."""
+    """Zones of later plugins that kubernetes answers first."""
     for corefile, block, kubernetes in _of_kubernetes(objects):
         own = _forward_zones(kubernetes, block)
         for directive in block.directives:
@@ -164,7 +165,7 @@ def _of_kubernetes(objects: Objects) -> Iterator[tuple[CorefileText, ServerBlock
 
 
 def _zones(words: Sequence[Token], block: ServerBlock) -> list[Name]:
-    """The zones of a plugin, by default those of its block; none if they cannot be read."""
+    """The zones of a plugin, by default those of its block; empty if they cannot be read."""
     try:
         return list(zones_from_args(words)) or zones_of(block)
     except CorefileError:
@@ -187,7 +188,7 @@ def _falls_through(directive: Directive, zone: Name) -> bool:
             try:
                 return not line.args or _has(zones_from_args(line.args), zone)
             except CorefileError:
-                return True  # which zones is only known where the server runs
+                return True  # the zones are known only where the server runs
     return False
 
 
@@ -197,7 +198,7 @@ def _is_for_all(template: Directive) -> bool:
 
 
 def _addresses(objects: Objects) -> Iterator[tuple[str, str]]:
-    """The addresses of the cluster that have names, each with an object that has it."""
+    """The addresses of the cluster that have names, each with one of its objects."""
     for manifest, service in objects.services:
         for address in service.spec.cluster_ips or [service.spec.cluster_ip or "None"]:
             if address != "None":

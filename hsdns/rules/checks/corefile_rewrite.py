@@ -1,8 +1,8 @@
-"""HS208, HS245 to HS247: what `rewrite` and `template` make of names and replies.
+"""HS208, HS245 to HS247: effects of `rewrite` and `template` on names and replies.
 
 Path: judging.py -> here.
-Rule: the rules of rewrite are tried in the order of the file, and the first that matches is the last, unless it begins
-      with `continue`.
+Rule: the rules of rewrite are tried in the order of the file, and the first match ends it, unless that rule begins with
+      `continue`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ANSWER: Final = "answer"
 
 
 class _Rule(NamedTuple):
-    """A rule of rewrite: its words from the field on, such as `name`; `goes_on` if later rules are tried after it."""
+    """A rule of rewrite: its words from the field, such as `name`, on; `goes_on` if later rules are tried after it."""
 
     block: ServerBlock
     words: list[Token]
@@ -31,13 +31,13 @@ class _Rule(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """How its pattern is compared."""
+        """The type of match of its pattern."""
         word = self.words[1].text if len(self.words) > 3 else ""
         return word if word in _KINDS else "exact"
 
     @property
     def pattern(self) -> str:
-        """What it is compared with, as a whole name; empty for a regular expression."""
+        """Its pattern as a complete name; empty for a regular expression."""
         at = 2 if len(self.words) > 3 and self.words[1].text in _KINDS else 1
         if self.kind == "regex" or len(self.words) <= at:
             return ""
@@ -45,7 +45,7 @@ class _Rule(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """Where it is."""
+        """Its position."""
         return self.words[0].position
 
     def takes_all_of(self, other: _Rule) -> bool:
@@ -106,7 +106,7 @@ def denied_family(objects: Objects) -> Iterator[Remark]:
 
 @check("HS246")
 def without_answer(objects: Objects) -> Iterator[Remark]:
-    """Rules that leave another name in the reply than the one asked for."""
+    """Rules after which the reply has another name than the question."""
     for corefile in objects.corefiles:
         for rule in _of_names(corefile):
             if rule.kind == "exact" or any(each.text == _ANSWER for each in rule.words):
@@ -122,7 +122,7 @@ def without_answer(objects: Objects) -> Iterator[Remark]:
 
 @check("HS247")
 def shadowed(objects: Objects) -> Iterator[Remark]:
-    """Rules that an earlier one leaves no name."""
+    """Rules that never match because of an earlier one."""
     for corefile in objects.corefiles:
         earlier: list[_Rule] = []
         for rule in _of_names(corefile):

@@ -1,9 +1,9 @@
-"""HS231, HS232: what the DNS servers of a cluster said when they were asked, beside what its objects promise.
+"""HS231, HS232: the answers of a cluster's DNS servers, compared with its objects.
 
 Path: judging.py -> here <- the objects DnsServer that cli/doctor_servers.py adds to a dump.
-Rule 1: servers whose silence says nothing, because none can be reached from where they were asked, are left out.
-Rule 2: so are answers that are not known to be of this cluster, but for those of servers that were named, and those
-        that a Pod gets: whatever gives them in place of the DNS, their clients get them.
+Rule 1: silent servers are ignored if no server can be reached from where the queries were sent.
+Rule 2: answers that are not known to be of this cluster are ignored, except those of servers that were named, and those
+        that a Pod gets: its clients get them too, wherever they come from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hsdns.rules.objects import Objects
 
 DNS_SERVER: Final = "DnsServer"  # as in sources/cluster_dump.py, which lint does not import
 _SERVICE: Final = "service"
-_VIEW: Final = "view"  # asked from a Pod, which the finding is about
+_VIEW: Final = "view"  # queried from a Pod, which the finding is about
 _MOST: Final = 5  # records that a sentence names
 
 
@@ -51,7 +51,7 @@ def silent(objects: Objects) -> Iterator[Remark]:
 
 @check("HS232")
 def differs(objects: Objects) -> Iterator[Remark]:
-    """Servers that answer something else than the objects promise."""
+    """Servers whose answers differ from the objects."""
     for manifest in objects.written(DNS_SERVER):
         address, answers = manifest.content.get("address"), manifest.content.get("answers")
         wrong = [
@@ -70,7 +70,7 @@ def differs(objects: Objects) -> Iterator[Remark]:
 
 
 def asked(objects: Objects) -> list[str]:
-    """A sentence about each server that was asked."""
+    """A sentence about each server that was queried."""
     found = []
     for manifest in objects.written(DNS_SERVER):
         content = manifest.content

@@ -1,8 +1,8 @@
-"""HS211 to HS215: the pods of the cluster's DNS: how many, on which nodes, restarts, probes, and if they are ready.
+"""HS211 to HS215: the pods of the cluster's DNS: their number, nodes, restarts, probes and readiness.
 
 Path: judging.py -> here -> cluster/controllers/dns_service.py, which names their Service.
-Rule 1: the pods are those that the Service of the DNS selects; where the Service is not among the objects, those in its
-        namespace with its usual labels.
+Rule 1: the pods are those that the Service of the DNS selects or, if the Service is not among the objects, those in its
+        namespace with the usual labels.
 Rule 2: a Deployment without `replicas` leaves the number to an autoscaler, as kubeadm's manifest does.
 """
 
@@ -38,7 +38,7 @@ def _is_labelled(pods: PodSet, kind: DnsService) -> bool:
 
 @check("HS211")
 def one_replica(objects: Objects) -> Iterator[Remark]:
-    """A Deployment that is all of the cluster's DNS, and has one replica."""
+    """A Deployment that is all of the cluster's DNS and has one replica."""
     scaled = [each for each in dns_pods(objects) if each.manifest.kind in _SCALED]
     if any("replicas" not in _mapping(each.manifest.content, "spec") for each in scaled):
         return
@@ -74,7 +74,7 @@ def one_node(objects: Objects) -> Iterator[Remark]:
 
 
 def _runs(pods: PodSet) -> bool:
-    """Whether they are a Pod that a node runs, and that is not on its way out."""
+    """Whether they are a Pod that runs on a node and is not terminating."""
     found = pods.manifest.object
     return (
         isinstance(found, PodManifest)
@@ -122,7 +122,7 @@ def _code(ended: dict[str, Any]) -> str:
 
 @check("HS214")
 def without_probe(objects: Objects) -> Iterator[Remark]:
-    """DNS containers that are asked before they are ready."""
+    """DNS containers that get queries before they are ready."""
     known = {id(each) for each in dns_pods(objects)}
     for pods in objects.templates:
         if id(pods) not in known:
@@ -130,7 +130,7 @@ def without_probe(objects: Objects) -> Iterator[Remark]:
         spec = _mapping(pods.manifest.content, *pods.field.split("."))
         containers = list(_running(spec))
         if any("readinessProbe" in each for _, each in containers):
-            continue  # a pod is ready when all its containers are, as kube-dns beside its dnsmasq
+            continue  # a pod is ready when all its containers are, as kube-dns with its dnsmasq
         serving = [field for field, each in containers if _listens(each)]
         if not serving and len(containers) == 1:
             serving = [containers[0][0]]
@@ -170,7 +170,7 @@ def not_ready(objects: Objects) -> Iterator[Remark]:
 
 
 def _running(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The containers that run as long as the pod, with their fields: sidecars stand among the init containers."""
+    """The containers that run as long as the pod, with their fields, including sidecars among the init containers."""
     for key in ("containers", "initContainers"):
         listed = spec.get(key)
         for at, each in enumerate(listed if isinstance(listed, list) else ()):

@@ -1,7 +1,7 @@
-"""HS155 to HS157: so many endpoints that resolvers ask again, that a slice is full, or that an answer is cut off.
+"""HS155 to HS157: so many endpoints that resolvers repeat lookups, a slice is full, or an answer is truncated.
 
-Path: judging.py -> here; docs/resolve.md has what the resolvers were measured to do.
-Rule: the size of an answer is the least that it can have: what is said to be cut off is.
+Path: judging.py -> here; docs/resolve.md has measurements of the resolvers.
+Rule: the computed size of an answer is its minimum, so an answer that is reported as truncated is.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from hsdns.rules.objects import Objects, is_headless
 from hsdns.wire.encode import MAX_TCP_LEN
 
 REPEATS: Final = 28  # A records from which on glibc repeats the lookup
-OVER_TCP: Final = 30  # about so many fit into 512 octets
-MOST_OF_A_SLICE: Final = 1000  # endpoints, as the API server checks it
+OVER_TCP: Final = 30  # about the number that fits into 512 octets
+MOST_OF_A_SLICE: Final = 1000  # endpoints, the limit of the API server
 _HEAD: Final = 12 + 4  # octets: the header, and type and class of the question
 _RECORD: Final = 12  # octets: a pointer as owner, type, class, TTL, length of RDATA
-_SHORTEST: Final = len("10-0-0-1")  # name of an endpoint whose address is not known yet
+_SHORTEST: Final = len("10-0-0-1")  # name of an endpoint with an unknown address
 _OCTETS: Final = {"IPv4": 4, "IPv6": 16}
 
 
@@ -58,7 +58,7 @@ def many(objects: Objects) -> Iterator[Remark]:
 
 @check("HS156")
 def full(objects: Objects) -> Iterator[Remark]:
-    """Slices with as many endpoints as the API server takes, or more."""
+    """Slices with as many endpoints as the API server accepts, or more."""
     for manifest in objects.of("EndpointSlice"):
         found = manifest.object
         count = len(found.endpoints or ()) if isinstance(found, EndpointSlice) else 0
@@ -79,7 +79,7 @@ def full(objects: Objects) -> Iterator[Remark]:
 
 @check("HS157")
 def cut_off(objects: Objects) -> Iterator[Remark]:
-    """Headless Services whose answers are longer than a DNS message can be."""
+    """Headless Services whose answers are longer than the maximum of a DNS message."""
     for manifest, service in objects.services:
         if not is_headless(service):
             continue

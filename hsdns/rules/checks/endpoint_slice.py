@@ -1,4 +1,4 @@
-"""HS121, HS122, HS151 to HS153: EndpointSlices and Endpoints, and what they lack.
+"""HS121, HS122, HS151 to HS153: missing parts of EndpointSlices and Endpoints.
 
 Path: judging.py -> here.
 """
@@ -19,7 +19,7 @@ from hsdns.rules.objects import Objects, is_near
 SKIP_MIRROR: Final = "endpointslice.kubernetes.io/skip-mirror"
 LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 MOST_MIRRORED: Final = (
-    1000  # addresses of a subset, unless kube-controller-manager is told otherwise
+    1000  # addresses of a subset, unless kube-controller-manager has another limit
 )
 
 
@@ -39,7 +39,7 @@ def endpoints_of(objects: Objects, service: Manifest) -> Iterator[tuple[Manifest
 
 @check("HS121")
 def missing_family(objects: Objects) -> Iterator[Remark]:
-    """Dual-stack Services without selector whose endpoints have addresses of one family."""
+    """Dual-stack Services without selector whose endpoints have addresses of one family only."""
     for manifest, service in objects.services:
         families = service.spec.ip_families or []
         if service.spec.selector or len(families) < 2:
@@ -57,7 +57,7 @@ def missing_family(objects: Objects) -> Iterator[Remark]:
 
 @check("HS122")
 def pods_of_one_family(objects: Objects) -> Iterator[Remark]:
-    """Dual-stack Services of whose pods some have addresses of one family."""
+    """Dual-stack Services some of whose pods have addresses of one family only."""
     for manifest, service in objects.services:
         families = service.spec.ip_families or []
         if not service.spec.selector or len(families) < 2:
@@ -134,7 +134,7 @@ def without_ports(objects: Objects) -> Iterator[Remark]:
 
 @check("HS153")
 def not_mirrored(objects: Objects) -> Iterator[Remark]:
-    """Endpoints of which no EndpointSlice is made, or one that lacks some."""
+    """Endpoints that are not mirrored to EndpointSlices, or only in part."""
     for service, spec in objects.services:
         if spec.spec.selector or spec.spec.type == "ExternalName":
             continue

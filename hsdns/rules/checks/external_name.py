@@ -1,7 +1,7 @@
 """HS131 to HS134: targets of ExternalName Services.
 
 Path: judging.py -> here.
-Rule: the target is the whole name in a CNAME record; no resolver adds a search domain to it.
+Rule: the target is the complete name in a CNAME record; no resolver adds a search domain to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AROUND: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?([^/:?#\s]+)(?::[0-
 
 
 def is_about_target(fault: Refused) -> bool:
-    """Whether a refusal is about the target that an ExternalName Service has."""
+    """Whether a refusal is about the target of an ExternalName Service."""
     return fault.field == FIELD
 
 
@@ -41,7 +41,7 @@ def address(objects: Objects) -> Iterator[Remark]:
 
 @check("HS132")
 def no_host(objects: Objects) -> Iterator[Remark]:
-    """Targets that are no host name, as the API server refuses."""
+    """Targets that are not host names, which the API server refuses."""
     for manifest in objects.manifests:
         fault = manifest.refused
         if fault is None or not is_about_target(fault):

@@ -1,12 +1,13 @@
-"""HS161, HS162, HS163: NetworkPolicies that keep pods from the cluster's DNS, or from istiod, which their proxies ask.
+"""HS161, HS162, HS163: NetworkPolicies that block pods from the cluster's DNS, or their proxies from istiod.
 
 Path: judging.py -> here -> cluster/controllers/network_policy.py.
-Rule 1: the policies of the files count together; other ones may allow more, as the page says.
-Rule 2: a rule that names the DNS's port is taken to be for the DNS, whoever its peers are: their labels and addresses
-        differ from cluster to cluster, as with a DNS server on each node.
-Rule 3: the port is that of the DNS's pods where its Service is among the files.  Else it is 53, and for OpenShift also
-        5353, on which its pods listen.
-Rule 4: a policy without any rule denies all on purpose, and one that allows the API server only needs no names.
+Rule 1: all policies of the files count together; others may allow more, as the page says.
+Rule 2: a policy rule that names the DNS port is assumed to be for the DNS, regardless of its peers: their labels and
+        addresses differ between clusters, for example with a DNS server on each node.
+Rule 3: the port is that of the DNS pods if their Service is among the files.  Otherwise it is 53, and for OpenShift
+        also 5353, on which its pods listen.
+Rule 4: a policy without any rule denies everything intentionally, and one that allows only the API server needs no
+        names.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _namespace_labels(name: str) -> dict[str, str]:
     return {NAME_LABEL: name, "name": name}
 
 
-# istiod, with the names that its port has in Services and pods.
+# istiod, with the names of its port in Services and pods.
 _ISTIOD: Final = Peer(
     "istio-system",
     {"app": "istiod", "istio": "pilot"},
@@ -47,7 +48,7 @@ _INJECT: Final = "sidecar.istio.io/inject"
 
 
 class _Dns(NamedTuple):
-    """The DNS of a cluster: its pods as policies see them, and its ports and its Service in words."""
+    """The DNS of a cluster: its pods as policies see them, and its ports and its Service as text."""
 
     servers: Sequence[Peer]
     ports: frozenset[int]
@@ -89,7 +90,7 @@ def without_tcp(objects: Objects) -> Iterator[Remark]:
 
 @check("HS163")
 def without_istiod(objects: Objects) -> Iterator[Remark]:
-    """Policies that keep proxies from istiod."""
+    """Policies that block proxies from istiod."""
     policies, injected = _policies(objects), [*_injected(objects)]
     for manifest, policy in policies if injected else ():
         if not policy.spec.egress:
@@ -116,7 +117,7 @@ def without_istiod(objects: Objects) -> Iterator[Remark]:
 
 
 def _injected(objects: Objects) -> Iterator[PodSet]:
-    """The pods that get a proxy of Istio, as they or their namespace ask for it."""
+    """The pods that get a proxy of Istio, because they or their namespace request it."""
     namespaces = {
         manifest.name
         for manifest in objects.of("Namespace")
@@ -132,7 +133,7 @@ def _injected(objects: Objects) -> Iterator[PodSet]:
 
 
 def _numbered(policy: NetworkPolicy) -> NetworkPolicy:
-    """The policy with the number of istiod's port in place of its name, and none in place of others."""
+    """The policy with the number of istiod's port in place of its name, and without other named ports."""
     (number,) = _ISTIOD.ports
     egress = [
         EgressRule(
@@ -158,7 +159,7 @@ def _policies(objects: Objects) -> list[tuple[Manifest, NetworkPolicy]]:
 
 
 def _dns(objects: Objects) -> _Dns:
-    """The DNS of the cluster that the objects are for: as its Service says, else that of OpenShift or the usual one."""
+    """The DNS of the objects' cluster: from its Service, else that of OpenShift or the usual one."""
     for kind, (manifest, service) in product(KNOWN, objects.services):
         if kind.is_named(service):
             chosen = objects.selected(manifest, service.spec.selector or {})
@@ -168,7 +169,7 @@ def _dns(objects: Objects) -> _Dns:
 
 
 def _dns_at(kinds: Sequence[DnsService], known: frozenset[int] | None) -> _Dns:
-    """The DNS of one of some kinds of cluster; `known` are its ports."""
+    """The DNS for these kinds of clusters; `known` are its ports."""
     ports = known or frozenset(each.port for each in kinds)
     servers = [
         Peer(each.namespace, labels, _namespace_labels(each.namespace), (), ports)
@@ -186,7 +187,7 @@ def _container_ports(chosen: Sequence[PodSet]) -> Iterator[ContainerPort]:
 
 
 def _is_openshift(objects: Objects) -> bool:
-    """Whether objects are for OpenShift: of its API groups or namespaces, or policies that name these."""
+    """Whether objects are for OpenShift: in its API groups or namespaces, or policies that name these."""
     return any(
         manifest.group.endswith(".openshift.io")
         or manifest.namespace.startswith("openshift-")
@@ -196,7 +197,7 @@ def _is_openshift(objects: Objects) -> bool:
 
 
 def _denied(objects: Objects, dns: _Dns) -> Iterator[tuple[Manifest, str, list[str]]]:
-    """Policies with rules for egress, the pods, and the transports over which they reach no DNS."""
+    """Policies with egress rules, the pods, and the transports over which these reach no DNS."""
     policies = _policies(objects)
     for manifest, policy in policies:
         if not any(_needs_names(each) for each in policy.spec.egress or ()):
@@ -209,7 +210,7 @@ def _denied(objects: Objects, dns: _Dns) -> Iterator[tuple[Manifest, str, list[s
 
 
 def _needs_names(rule: EgressRule) -> bool:
-    """Whether a rule lets pods reach others than the API server, whose address is in their environment."""
+    """Whether a rule allows other peers than the API server, whose address is in the pods' environment."""
     if any(each.ip_block is None for each in rule.to or ()):
         return True
     return bool(rule.ports) and any(each.port not in _API_SERVER for each in rule.ports or ())
@@ -241,13 +242,13 @@ def _of_pods(
 
 
 def _chooses(policy: NetworkPolicy, pods: PodSet, dns: _Dns) -> bool:
-    """Whether a policy is for some pods: one that denies all denies them something then."""
+    """Whether a policy selects pods: tested with a copy that denies all."""
     strict = structs.replace(policy, spec=structs.replace(policy.spec, egress=[]))
     return bool(denied([strict], Peer("default", pods.labels, {}), dns.servers))
 
 
 def _lenient(policy: NetworkPolicy, ports: frozenset[int]) -> NetworkPolicy:
-    """The policy in the namespace that all pods are taken to be in, with every rule that may be for the DNS."""
+    """The policy in the namespace that all pods are assumed to be in, with every rule that may be for the DNS."""
     rules = [_rule(each, ports) for each in policy.spec.egress or ()]
     metadata = structs.replace(policy.metadata, namespace="default")
     egress = rules if policy.spec.egress is not None else None

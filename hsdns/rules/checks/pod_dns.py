@@ -1,4 +1,4 @@
-"""HS171 to HS175: what dnsPolicy and dnsConfig make of a pod's resolv.conf.
+"""HS171 to HS175: the effects of dnsPolicy and dnsConfig on a pod's resolv.conf.
 
 Path: judging.py -> here -> resolver/pod.py, which writes it as the kubelet does.
 """
@@ -16,7 +16,7 @@ from hsdns.rules.checks.external_name import DOMAIN
 from hsdns.rules.finding import Remark
 from hsdns.rules.objects import Objects, PodSet
 
-MOST_NDOTS: Final = 15  # to which glibc and musl limit it
+MOST_NDOTS: Final = 15  # the maximum of glibc and musl
 _CLUSTER_FIRST: Final = ("", None, "ClusterFirst")
 
 
@@ -35,7 +35,7 @@ def long_search(objects: Objects) -> Iterator[Remark]:
 
 @check("HS175")
 def many_domains(objects: Objects) -> Iterator[Remark]:
-    """Search lists of which the kubelet writes a part."""
+    """Search lists that the kubelet truncates."""
     for pods, found in _search_lists(objects):
         if len(found) > MOST_SEARCHES:
             yield pods.manifest.remark(
@@ -46,7 +46,7 @@ def many_domains(objects: Objects) -> Iterator[Remark]:
 
 
 def _search_lists(objects: Objects) -> Iterator[tuple[PodSet, list[str]]]:
-    """The pods with search domains of their own, and all that they have."""
+    """The pods that define search domains, and all their search domains."""
     for pods in objects.templates:
         manifest, spec = pods.manifest, pods.spec
         searches = (spec.dns_config.searches or []) if spec.dns_config is not None else []
@@ -62,7 +62,7 @@ def _search_lists(objects: Objects) -> Iterator[tuple[PodSet, list[str]]]:
 
 @check("HS172")
 def ndots(objects: Objects) -> Iterator[Remark]:
-    """Values of ndots with which short names do not resolve everywhere, or more queries than usual are sent."""
+    """Values of ndots with which short names do not resolve everywhere, or that cause more queries than usual."""
     for pods in objects.templates:
         config = pods.spec.dns_config
         for at, option in enumerate((config.options or ()) if config is not None else ()):
@@ -91,7 +91,7 @@ def ndots(objects: Objects) -> Iterator[Remark]:
 
 @check("HS173")
 def host_network(objects: Objects) -> Iterator[Remark]:
-    """Pods on the host network that ask the node's DNS and not the cluster's."""
+    """Pods on the host network that use the node's DNS and not the cluster's."""
     for pods in objects.templates:
         manifest, spec = pods.manifest, pods.spec
         if not spec.host_network or spec.dns_policy not in _CLUSTER_FIRST:

@@ -1,4 +1,4 @@
-"""HS102 to HS108: names of pods, which hostname, subdomain and serviceName decide.
+"""HS102 to HS108: names of pods, which depend on hostname, subdomain and serviceName.
 
 Path: judging.py -> here.
 Source: k8s.io/endpointslice: an endpoint has a hostname if its pod has one and its subdomain is the Service's name.
@@ -61,7 +61,7 @@ def with_cluster_ip(objects: Objects) -> Iterator[Remark]:
 
 @check("HS104")
 def other_service(objects: Objects) -> Iterator[Remark]:
-    """Names of pods that are written below another Service than that of serviceName."""
+    """Names of pods written below another Service than that of serviceName."""
     for pods, workload in _stateful_sets(objects):
         owner, own = pods.manifest, workload.spec.service_name
         others = [
@@ -98,7 +98,7 @@ def without_hostname(objects: Objects) -> Iterator[Remark]:
         ):
             continue
         if manifest.object is None:
-            continue  # of a kind whose controller may set it
+            continue  # a kind whose controller may set it
         yield manifest.remark(
             f"{pods.field}.subdomain",
             "without a hostname the subdomain has no effect, and the pods have no names of their own; "
@@ -108,7 +108,7 @@ def without_hostname(objects: Objects) -> Iterator[Remark]:
 
 @check("HS106")
 def without_service(objects: Objects) -> Iterator[Remark]:
-    """Pods whose subdomain is no Service that chooses them."""
+    """Pods whose subdomain is not a Service that selects them."""
     for pods in objects.templates:
         spec = pods.spec
         if spec.hostname and spec.subdomain and pods.manifest.kind != "StatefulSet":
@@ -117,7 +117,7 @@ def without_service(objects: Objects) -> Iterator[Remark]:
 
 @check("HS107")
 def no_label(objects: Objects) -> Iterator[Remark]:
-    """Hostnames and subdomains that are no DNS label."""
+    """Hostnames and subdomains that are not DNS labels."""
     for manifest in objects.manifests:
         fault = manifest.refused
         if fault is None or not is_about_pod_name(fault):
@@ -157,7 +157,7 @@ def _stateful_sets(objects: Objects) -> Iterator[tuple[PodSet, Workload]]:
 def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> Iterator[Remark]:
     manifest = pods.manifest
     named = objects.named(name, manifest)
-    # One that chooses other pods, too, has another purpose, such as that all components find each other.
+    # A Service that also selects other pods has another purpose, for example that all components find each other.
     headless = [
         str(each)
         for each, service in objects.services_of(pods)
@@ -182,7 +182,7 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
         return
     for each, service in named:
         selector = service.spec.selector or {}
-        # A label that the pods lack may be set while they run, as that of a primary is.
+        # A missing label may be set while the pods run, like that of a primary.
         has_other = any(pods.labels.get(key, value) != value for key, value in selector.items())
         if has_other and len(named) == 1:
             shown = ",".join(f"{key}={value}" for key, value in selector.items())

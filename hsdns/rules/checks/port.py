@@ -1,8 +1,8 @@
-"""HS111 to HS114: ports that have no name, or not the same name or number in a Service, its containers and its slices.
+"""HS111 to HS114: ports without a name, or whose names or numbers differ in a Service, its containers and its slices.
 
 Path: judging.py -> here.
-Source: k8s.io/kubernetes pkg/api/v1/pod FindPort: a named target port is that of a container with the name and the
-        protocol; without one the port is left out of the EndpointSlice.
+Source: k8s.io/kubernetes pkg/api/v1/pod FindPort: a named target port is that of a container with this name and
+protocol; without one the EndpointSlice lacks the port.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def target_port(objects: Objects) -> Iterator[Remark]:
             continue
         pods = objects.selected(manifest, selector)
         if not pods or any(not each.spec.containers for each in pods):
-            continue  # a template without containers is not whole
+            continue  # a template without containers is incomplete
         ports = service.spec.ports or []
         is_reached = any(_is_there(each, pods) for each in ports)
         for at, port in enumerate(ports):
@@ -46,7 +46,7 @@ def target_port(objects: Objects) -> Iterator[Remark]:
             yield manifest.remark(
                 f"spec.ports[{at}].targetPort",
                 f"no EndpointSlice has the port, so neither connections nor SRV records lead to it: {what}",
-                # Where others are there, it may be that of a feature which is turned off.
+                # If others exist, it may belong to a feature that is turned off.
                 level="note"
                 if is_reached and not did_you_mean(name, known) and other is None
                 else "",
@@ -100,7 +100,7 @@ def port_names(objects: Objects) -> Iterator[Remark]:
 
 @check("HS114")
 def unnamed_port(objects: Objects) -> Iterator[Remark]:
-    """Ports of headless Services that have no name, and so no SRV name of their own."""
+    """Ports of headless Services that have no name, and so no SRV name."""
     for manifest, service in objects.services:
         if not is_headless(service):
             continue

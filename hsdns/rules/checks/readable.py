@@ -1,7 +1,7 @@
-"""HS001, HS002: what the API server refuses, and what it does not know.
+"""HS001, HS002: values that the API server refuses, and fields and kinds that it does not know.
 
-Path: judging.py -> here; sources/manifest_file.py has found it.
-Rule: a refusal that has a rule of its own is left to that.
+Path: judging.py -> here; sources/manifest_file.py has found them.
+Rule: refusals with a separate rule are left to that rule.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""HS141 to HS144: endpoints that are answered though they are not ready, or are not though that was meant.
+"""HS141 to HS144: endpoints that are in answers although not ready, or are missing although that is not intended.
 
 Path: judging.py -> here.
 """
@@ -20,7 +20,7 @@ from hsdns.rules.objects import Objects, is_headless, is_near
 
 @check("HS141")
 def published(objects: Objects) -> Iterator[Remark]:
-    """Services with a cluster IP that lead to pods which are not ready."""
+    """Services with a cluster IP that send traffic to pods that are not ready."""
     for manifest, service in objects.services:
         spec = service.spec
         if spec.publish_not_ready_addresses and spec.selector and not is_headless(service):
@@ -68,7 +68,7 @@ def none_ready(objects: Objects) -> Iterator[Remark]:
 
 @check("HS144")
 def answered_unready(objects: Objects) -> Iterator[Remark]:
-    """Endpoints that are answered because of publishNotReadyAddresses only."""
+    """Endpoints that are in answers only because of publishNotReadyAddresses."""
     for manifest, service in objects.services:
         if not service.spec.publish_not_ready_addresses or not is_headless(service):
             continue
@@ -106,7 +106,7 @@ def _why(objects: Objects, service: Manifest, endpoint: Endpoint) -> str:
 
 
 def containers_not_ready(content: Any) -> str:
-    """What keeps the first container of a Pod that is not ready from it: what it waits for, or its readiness probe."""
+    """Why the first unready container of a Pod is not ready: what it waits for, or its readiness probe."""
     status, spec = content.get("status"), content.get("spec")
     listed = status.get("containerStatuses") if isinstance(status, dict) else None
     for each in listed if isinstance(listed, list) else ():

@@ -1,9 +1,9 @@
-"""HS176: queries that the search list costs, for names that were asked for.
+"""HS176: queries caused by the search list, for names in recorded queries.
 
 Path: judging.py -> here <- the object RecordedQueries that cli/doctor_recording.py adds to a dump.
-Rule 1: the clients are told by the workload of their Pod; those with an address of no Pod together.
-Rule 2: ndots is proposed only as low as every name allows that was found with a search domain: musl tries none for a
-        name with so many dots.
+Rule 1: clients are grouped by the workload of their Pod; those whose address is not a Pod's are one group.
+Rule 2: the proposed ndots is not lower than any name that was found with a search domain allows: musl tries no search
+        domain for a name with that many dots.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hsdns.rules.objects import Objects
 
 RECORDED: Final = "RecordedQueries"  # as in sources/cluster_dump.py, which lint does not import
 DEFAULT: Final = 5  # ndots of a pod
-LEAST: Final = 10  # queries in vain from which on it is told
-SHARE: Final = 4  # one of so many queries is in vain, at least
+LEAST: Final = 10  # failed queries from which on there is a finding
+SHARE: Final = 4  # at least one of so many queries fails
 _NOBODY: Final = ""
 
 
 @check("HS176")
 def costly(objects: Objects) -> Iterator[Remark]:
-    """Workloads that ask for many names with search domains first."""
+    """Workloads that query many names with search domains first."""
     for manifest in objects.written(RECORDED):
         owners = _owners(objects)
         found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -95,7 +95,7 @@ def _owners(objects: Objects) -> dict[str, str]:
 
 
 def _owner(manifest: Manifest) -> tuple[str, str] | None:
-    """Kind and name of what made an object."""
+    """Kind and name of the owner of an object."""
     if isinstance(manifest.object, PodManifest | Workload):
         for each in manifest.object.metadata.owner_references or ():
             return each.kind, each.name

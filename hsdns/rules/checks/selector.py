@@ -1,9 +1,9 @@
-"""HS101: a selector that matches no pod, although pods for it are there.
+"""HS101: a selector that matches no pod, although intended pods exist.
 
 Path: judging.py -> here -> rules/pod_index.py.
-Rule: pods that are not among the files may have the labels; operators make such pods.  So without the whole cluster
-      something is said only if a workload is surely the one that was meant: one label is misspelt, or has another key,
-      or the workload has the Service's name and none of the keys.
+Rule: pods outside the files may have the labels, for example those of operators.  So without the whole cluster there is
+      a finding only if a workload is clearly the intended one: one label is misspelt, or has another key, or the
+      workload has the Service's name and none of the keys.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from hsdns.rules.manifest import Manifest
 from hsdns.rules.objects import MADE_LABELS, Objects, PodSet
 from hsdns.rules.pod_index import PodIndex, is_misspelt
 
-# Labels that all workloads of an installation have; their value says nothing of which one it is.
+
+# Labels that all workloads of an installation have; their values do not identify a workload.
 _OF_INSTALLATION: Final = frozenset(
     "app.kubernetes.io/instance app.kubernetes.io/part-of app.kubernetes.io/managed-by release heritage".split()
 )

@@ -1,8 +1,8 @@
-"""HS109: several headless Services that choose the same pods, and differ in what is answered for them.
+"""HS109: several headless Services that select the same pods, but have different answers.
 
 Path: judging.py -> here.
-Rule: the usual pair, a headless Service and one with a cluster IP, is not told, and neither are Services that differ
-      in their names only: those are aliases.
+Rule: the usual pair of a headless Service and one with a cluster IP is not a finding, and neither are Services that
+      differ only in their names: those are aliases.
 Source: CoreDNS 1.14.7 plugin/kubernetes/reverse.go: an address has a PTR record for each Service whose ready endpoint
         it is; k8s.io/endpointslice: an endpoint has its pod's hostname only in the Service that is the pod's subdomain.
 """
@@ -21,17 +21,17 @@ from hsdns.rules.objects import Objects, PodSet, is_headless
 
 @check("HS109")
 def shared_pods(objects: Objects) -> Iterator[Remark]:
-    """Headless Services that differ from another one of the same pods, each once."""
+    """Headless Services that differ from another one with the same pods, each once."""
     told: set[tuple[int, int]] = set()
     for pods in objects.templates:
         chosen = [each for each in objects.services_of(pods) if is_headless(each[1])]
         own = _subdomain(pods)
-        # The one that gives the pods their names is what the others are compared with.
+        # The others are compared with the one that gives the pods their names.
         chosen.sort(key=lambda each: (each[0].name != own, each[0].name))
         for manifest, service in chosen[1:]:
             first, other = chosen[0]
             if manifest.name == first.name:
-                continue  # the same Service, as another overlay of the folder has it
+                continue  # the same Service, from another overlay of the folder
             differing = list(_differing(service, other, first.name))
             if differing and (id(first), id(manifest)) not in told:
                 told.add((id(first), id(manifest)))
@@ -54,7 +54,7 @@ def _sentence(
 
 
 def _subdomain(pods: PodSet) -> str:
-    """The name of the Service below which the pods have their names, if they have any."""
+    """The name of the Service below which the pods have names, if they have any."""
     owner = pods.manifest.object
     if isinstance(owner, Workload) and pods.manifest.kind == "StatefulSet":
         return owner.spec.service_name or ""
@@ -74,7 +74,7 @@ def _differing(service: Service, other: Service, name: str) -> Iterator[str]:
 
 
 def _ports(service: Service) -> set[str]:
-    """The ports as SRV records have them."""
+    """The ports as in SRV records."""
     return {
         f"{each.name or 'unnamed'} {each.target_port or each.port}/{each.protocol or 'TCP'}"
         for each in service.spec.ports or ()

@@ -12,7 +12,7 @@ from hsdns.rules.mesh import MeshFinding
 
 
 class Report(NamedTuple):
-    """What is shown: findings at or over the level, those below it as a number, silenced ones, and what was read.
+    """The content of a report: findings at or over the level, the number below it, silenced ones, and what was read.
 
     `mesh` are findings of istioctl.
     """
@@ -37,6 +37,6 @@ FORMATS: Final = tuple(_MODULES)
 
 
 def formatted(report: Report, output: str) -> str:
-    """The report in a format, with the end of its last line."""
+    """The report in a format, with a final newline."""
     write: Callable[[Report], str] = import_module(f"hsdns.rules.output.{_MODULES[output]}").write
     return write(report)

@@ -12,7 +12,7 @@ from hsdns.rules.output import Report
 
 
 def write(report: Report) -> str:
-    """The report for a script."""
+    """The report as JSON."""
     value = {
         "findings": [as_json(each) for each in report.findings],
         "silenced": [{**as_json(each), "reason": each.silenced} for each in report.silenced],
@@ -26,7 +26,7 @@ def write(report: Report) -> str:
 
 
 def as_json(finding: Finding) -> dict[str, object]:
-    """One finding."""
+    """One finding as a JSON object."""
     rule, remark = finding.rule, finding.remark
     return {
         "code": rule.code,

@@ -34,7 +34,7 @@ def write(report: Report) -> str:
 
 
 def annotation(word: str, at: Position | None, title: str, message: str) -> str:
-    """One command, with the end of its line: `word` is error, warning or notice; without a place it has no title."""
+    """One command, with a newline: `word` is error, warning or notice; without a position it has no title."""
     place = ""
     if at is not None:
         file = _escaped(at.file, is_property=True)

@@ -12,7 +12,7 @@ from hsdns.rules.output import Report
 
 
 def write(report: Report) -> str:
-    """The report as one test suite; without findings it has one case that passes."""
+    """The report as one test suite; without findings it has one passing case."""
     found, unread = report.findings, report.unread
     suite = Element(
         "testsuite",

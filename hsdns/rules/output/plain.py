@@ -1,4 +1,4 @@
-"""Findings as lines of text: one each, then the pages of their rules, then a line with numbers.
+"""Findings as lines of text: one for each, then the pages of their rules, then a line with counts.
 
 Path: output/__init__.py -> here.
 """

@@ -47,7 +47,7 @@ def write(report: Report) -> str:
 
 
 def _of_mesh(mesh: Sequence[MeshFinding]) -> dict[str, Any]:
-    """A run of its own: the findings are those of another tool."""
+    """A separate run, because the findings are those of another tool."""
     pages = {each.code: each.page for each in mesh}
     driver = {
         "name": TOOL,

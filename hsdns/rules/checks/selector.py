@@ -18,7 +18,6 @@ from hsdns.rules.manifest import Manifest
 from hsdns.rules.objects import MADE_LABELS, Objects, PodSet
 from hsdns.rules.pod_index import PodIndex, is_misspelt
 
-
 # Labels that all workloads of an installation have; their values do not identify a workload.
 _OF_INSTALLATION: Final = frozenset(
     "app.kubernetes.io/instance app.kubernetes.io/part-of app.kubernetes.io/managed-by release heritage".split()

@@ -32,6 +32,7 @@ from hsdns.sources.manifest_yaml import (
     TooLarge,
     key_text,
 )
+from hsdns.sources.wrong_type import wrong_type
 
 MAX_FILE_LEN: Final = 128 * 1024 * 1024  # octets; as a dump of 10,000 Services with their Pods has
 MAX_PROBLEMS: Final = 100  # for a file; further ones are not reported
@@ -195,7 +196,7 @@ def _converted(item: Item, kind: type[Manifest]) -> Manifest:
         )
         return msgspec.convert(_normalised(value), kind)
     except msgspec.ValidationError as fault:
-        raise _wrong_type(str(fault)) from None
+        raise wrong_type(str(fault)) from None
     except RecursionError:
         raise Refused("object", _NESTED) from None
 
@@ -206,46 +207,6 @@ def _normalised(value: Any) -> Any:
     if isinstance(value, list):
         return [_normalised(each) for each in value]
     return value
-
-
-_WORDS = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a decimal number",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "a mapping",
-    "null": "nothing",
-}
-
-
-def _wrong_type(message: str) -> Refused:
-    """Translate msgspec's message."""
-    text, _, path = message.partition(" - at ")
-    path = (
-        path.replace("`key` in ", "")
-        .strip("`")
-        .removeprefix("$")
-        .removeprefix(".")
-        .replace("[...]", "")
-    )
-    missing = re.match(r"Object missing required field `(\w+)`", text)
-    if missing:
-        field = f"{path}.{missing[1]}" if path else missing[1]
-        return Refused(field, "the field is missing; add it")
-    found = re.match(r"Expected `([^`]+)`, got `(\w+)`", text)
-    if not found:
-        return Refused(path or "object", f"{text[:1].lower()}{text[1:]}; correct the value")
-    allowed = [word for word in found[1].split(" | ") if word != "null"]
-    wanted = " or ".join(_WORDS.get(word, word) for word in allowed)
-    remedy = "correct the value"
-    if "str" in allowed and found[2] in {"int", "float", "bool"}:
-        remedy = "put it in quotes"
-    elif allowed == ["int"] and found[2] == "str":
-        remedy = "write the number without quotes"
-    return Refused(
-        path or "object", f"expected {wanted}, found {_WORDS.get(found[2], found[2])}; {remedy}"
-    )
 
 
 def _display_name(head: Head) -> str:

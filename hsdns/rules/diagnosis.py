@@ -30,11 +30,11 @@ from hsdns.rules.silence_file import SilenceFile, SilencePattern
 # The rules that need each kind of object.
 NEEDS: Final[dict[str, str]] = {
     "services": "HS101 HS102 HS103 HS106 HS109 HS111 HS112 HS113 HS114 HS121 HS122 HS131 HS133 HS134 HS136 "
-    "HS141 HS142 HS143 HS144 HS151 HS152 HS155 HS157 HS211 HS212 HS213 HS214 HS215 HS243",
+    "HS141 HS142 HS143 HS144 HS151 HS152 HS155 HS157 HS211 HS212 HS213 HS214 HS215 HS216 HS243",
     "endpointslices": "HS113 HS121 HS122 HS143 HS144 HS151 HS152 HS155 HS156 HS157 HS243",
     "pods": "HS101 HS102 HS105 HS106 HS108 HS109 HS111 HS143 HS155 HS157 HS161 HS162 HS163 HS171 HS172 HS173 HS174 "
-    "HS175 HS212 HS213 HS214 HS215 HS221",
-    "pods that run": "HS143 HS212 HS213 HS215",  # if a file has templates of pods, but no pods
+    "HS175 HS212 HS213 HS214 HS215 HS216 HS221",
+    "pods that run": "HS143 HS212 HS213 HS215 HS216",  # if a file has templates of pods, but no pods
     "deployments": "HS101 HS211 HS214 HS222",
     "daemonsets": "HS101 HS211 HS214",
     "replicasets": "HS101",
@@ -44,8 +44,9 @@ NEEDS: Final[dict[str, str]] = {
     "configmaps": "HS201 HS202 HS203 HS204 HS205 HS206 HS207 HS208 HS209 HS210 HS221 HS222 HS241 HS242 HS243 HS244 "
     "HS245 HS246 HS247 HS248",
     "clusterroles": "HS181",
-    "pods of the cluster's DNS": "HS211 HS212 HS213 HS214 HS215",  # if only one namespace is read
+    "pods of the cluster's DNS": "HS211 HS212 HS213 HS214 HS215 HS216",  # if only one namespace is read
     "istiod": "HS222",  # if only one namespace is read
+    "memory of the cluster's DNS": "HS216",  # of metrics.k8s.io
     "answers": "HS231 HS232",  # of DNS servers
     "answers of this cluster": "HS232",  # known to be that
     "queries": "HS176",  # of a recording
@@ -61,7 +62,7 @@ WHOLE: Final = frozenset(
 # Rules about the servers that every name depends on, and istiod; they also apply if only a part of the cluster is
 # diagnosed.
 OF_SERVERS: Final = frozenset(
-    {"HS211", "HS212", "HS213", "HS214", "HS215", "HS222", "HS231", "HS232"}
+    {"HS211", "HS212", "HS213", "HS214", "HS215", "HS216", "HS222", "HS231", "HS232"}
 )
 MAIN: Final = ("services", "endpointslices", "pods", "pods that run")
 

@@ -25,6 +25,8 @@ NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of r
 DNS_PODS: Final = (
     "pods of the cluster's DNS"  # used like a plural, if only one namespace is read with its DNS
 )
+MEMORY: Final = "memory of the cluster's DNS"  # used like a plural
+_METRICS_OF: Final = "PodMetrics"  # the kind of object that has it
 ISTIOD: Final = "istiod"  # used like a plural, if only one namespace is read
 RUNNING: Final = (
     "pods that run"  # used in place of the plural "pods", if a file has workloads but no Pods
@@ -112,6 +114,17 @@ def _dns_kinds(namespace: str) -> list[Listed]:
     return found
 
 
+# Served where metrics-server is, or what stands for it.
+_METRICS: Final = tuple(
+    Listed(
+        "pods",
+        _METRICS_OF,
+        "metrics.k8s.io/v1beta1",
+        namespace=kind.namespace,
+        labels=",".join(f"{key}={value}" for key, value in kind.labels.items()),
+    )
+    for kind in KNOWN
+)
 # Istio has it here, unless told otherwise; where all namespaces are read it is found anywhere.
 _ISTIOD_LABELS: Final = {"app": "istiod"}
 _ISTIOD: Final = Listed(
@@ -133,20 +146,26 @@ async def collect(
     unread: dict[str, str] = {}
     beside = _dns_kinds(namespace)
     istiod = [_ISTIOD] if namespace not in ("", _ISTIOD.namespace) else []
-    for kind in (*KINDS, *beside, *istiod):
+    for kind in (*KINDS, *beside, *istiod, *_METRICS):
         try:
             for name in kind.names or ("",):
                 found = await _list(transport, kind, namespace, name)
                 items += [pruned(kind, each) for each in found]
                 progress(kind.plural, len(items))
         except Unreachable as fault:
-            word = DNS_PODS if kind in beside else ISTIOD if kind in istiod else kind.plural
-            unread[word] = str(fault)
+            unread[_word(kind, beside, istiod)] = str(fault)
     if {each.plural for each in KINDS} <= unread.keys():
         raise Unreachable(next(iter(unread.values())))
     note = {"annotations": {NOTE: json.dumps(unread)}}
     dump = {"apiVersion": "v1", "kind": "List", "metadata": note, "items": items}
     return json.dumps(dump, indent=1).encode() + b"\n"
+
+
+def _word(kind: Listed, beside: Sequence[Listed], istiod: Sequence[Listed]) -> str:
+    """The word for what could not be read."""
+    if kind in _METRICS:
+        return MEMORY
+    return DNS_PODS if kind in beside else ISTIOD if kind in istiod else kind.plural
 
 
 def with_answers(dump: bytes, answers: Sequence[Mapping[str, Any]], reason: str) -> bytes:
@@ -204,6 +223,8 @@ def unread_kinds(dump: bytes) -> dict[str, str]:
             unread = {RUNNING if key == "pods" else key: each for key, each in unread.items()}
     if ANSWERS not in unread and not _has(dump, DNS_SERVER):
         unread[ANSWERS] = "no DNS server is asked with -from, and the file has no answers"
+    if MEMORY not in unread and not _has(dump, _METRICS_OF):
+        unread[MEMORY] = "there are no figures of it, of metrics.k8s.io (PodMetrics)"
     if QUERIES not in unread and not _has(dump, QUERIES_OF):
         unread[QUERIES] = "no recording is given; name one with -recording"
     return unread
@@ -295,6 +316,14 @@ def pruned(kind: Listed, item: Mapping[str, Any]) -> dict[str, Any]:
     elif kind.kind == "Pod":
         found["spec"] = _pod_spec(item.get("spec"))
         found["status"] = _pod_status(item.get("status"))
+    elif kind.kind == _METRICS_OF:
+        found["containers"] = [
+            {
+                **_chosen(each, "name"),
+                "usage": _chosen(_chosen(each, "usage").get("usage"), "memory"),
+            }
+            for each in _each(item.get("containers"))
+        ]
     elif kind.group_version == "apps/v1":
         found["spec"] = _workload_spec(item.get("spec"))
         if kind.kind == "Deployment" and _is_istiod(metadata):
@@ -372,6 +401,9 @@ def _container(value: object) -> dict[str, Any]:
         if "httpGet" in probe:  # its headers may contain a password
             probe["httpGet"] = _chosen(probe["httpGet"], "path port scheme")
         found["readinessProbe"] = probe
+    limits = _chosen(_chosen(value, "resources").get("resources"), "limits").get("limits")
+    if isinstance(limits, dict) and "memory" in limits:
+        found["resources"] = {"limits": _chosen(limits, "memory")}
     return found
 
 

@@ -86,6 +86,7 @@ class Server:
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 NO_ANSWERS = "no DNS server is asked with -from, and the file has no answers"
+NO_MEMORY = "there are no figures of it, of metrics.k8s.io (PodMetrics)"
 NO_QUERIES = "no recording is given; name one with -recording"
 
 
@@ -108,7 +109,11 @@ def test_all_pages_of_all_kinds_are_read() -> None:
         ("/api/v1/services", {"limit": "500"}),
         ("/api/v1/services", {"limit": "500", "continue": "1"}),
     ]
-    assert unread_kinds(json.dumps(dump).encode()) == {"answers": NO_ANSWERS, "queries": NO_QUERIES}
+    assert unread_kinds(json.dumps(dump).encode()) == {
+        "answers": NO_ANSWERS,
+        "memory of the cluster's DNS": NO_MEMORY,
+        "queries": NO_QUERIES,
+    }
 
 
 def test_one_namespace() -> None:
@@ -137,6 +142,10 @@ def test_one_namespace() -> None:
             )
         ),
         "/apis/apps/v1/namespaces/istio-system/deployments",
+        *(
+            f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
+            for namespace in ("kube-system", "openshift-dns")
+        ),
     ]
     dns = ("/api/v1/namespaces/kube-system/pods", {"limit": "500", "labelSelector": "k8s-app=kube-dns"})  # fmt: skip
     assert dns in server.asked
@@ -163,6 +172,7 @@ def test_what_cannot_be_read_is_noted(answer: object, reason: str) -> None:
     assert unread_kinds(json.dumps(dump).encode()) == {
         "pods": reason,
         "answers": NO_ANSWERS,
+        "memory of the cluster's DNS": NO_MEMORY,
         "queries": NO_QUERIES,
     }
     assert len(dump["items"]) == 1
@@ -205,7 +215,8 @@ def test_answers_are_part_of_a_dump(
 ) -> None:
     dump = with_answers(asyncio.run(collect(Server({}))), answers, reason)
     assert json.loads(dump)["items"] == answers
-    assert unread_kinds(dump) == {**unread, "queries": NO_QUERIES}
+    own = {"memory of the cluster's DNS": NO_MEMORY, "queries": NO_QUERIES}
+    assert unread_kinds(dump) == {**unread, **own}
 
 
 def test_a_dump_of_kubectl_lacks_kinds_that_it_has_no_object_of() -> None:
@@ -326,6 +337,39 @@ def test_the_domain_of_istiod_is_read_beside_a_namespace_if_it_may_be() -> None:
     path = "/apis/apps/v1/namespaces/istio-system/deployments"
     dump = dump_of(Server({path: 403}), "shop")
     assert unread_kinds(json.dumps(dump).encode())["istiod"] == "no right to list deployments (403)"
+
+
+METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/kube-system/pods"
+
+
+@pytest.mark.parametrize(
+    ("lists", "reason"),
+    [
+        ({METRICS: [named("coredns-a")]}, None),
+        ({}, NO_MEMORY),
+        ({METRICS: 404}, "the server does not know metrics.k8s.io/v1beta1 pods (404)"),
+        ({METRICS: 403}, "no right to list pods (403)"),
+    ],
+)
+def test_the_memory_of_the_dns_is_read_where_it_is_served(
+    lists: dict[str, Any], reason: str | None
+) -> None:
+    unread = unread_kinds(json.dumps(dump_of(Server(lists))).encode())
+    assert unread.get("memory of the cluster's DNS") == reason
+    assert "pods" not in unread
+
+
+def test_of_resources_the_limit_and_the_use_of_memory_are_kept() -> None:
+    amounts = {"memory": "170Mi", "cpu": "1"}
+    container = {"name": "a", "resources": {"limits": amounts, "requests": amounts}}
+    pod = pruned(KIND["Pod"], {"metadata": {}, "spec": {"containers": [container, {"name": "b"}]}})
+    assert pod["spec"]["containers"] == [
+        {"name": "a", "resources": {"limits": {"memory": "170Mi"}}},
+        {"name": "b"},
+    ]
+    kind = KIND["Pod"]._replace(kind="PodMetrics", group_version="metrics.k8s.io/v1beta1")
+    found = pruned(kind, {"metadata": {}, "containers": [{"name": "a", "usage": amounts}]})
+    assert found["containers"] == [{"name": "a", "usage": {"memory": "170Mi"}}]
 
 
 def test_what_a_config_map_keeps() -> None:

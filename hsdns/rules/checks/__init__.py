@@ -1,16 +1,28 @@
 """The checks of all rules, by subject; each function has the code of its rule.
 
-readable.py         values that the API server refuses, kinds and fields that it does not know selector.py Services and
-the pods that they select pod_name.py         hostname, subdomain and serviceName: the names of pods shared_pods.py
-several Services with the same pods port.py             ports of Services, slices and containers endpoint_slice.py
-EndpointSlices and Endpoints written by hand endpoint_count.py   Services with many endpoints readiness.py endpoints
-that are not ready external_name.py    targets of ExternalName Services captured_name.py    external names that the
-search list matches first network_policy.py   policies that keep pods from DNS pod_dns.py dnsPolicy and dnsConfig
-search_cost.py queries caused by the search list cluster_role.py     what a DNS server may read dns_pods.py the pods of
-the cluster's own DNS cluster_domain.py   the domain of the cluster, wherever it is configured dns_answers.py answers of
-the DNS servers corefile_cache.py   how long answers are stored corefile_forward.py upstreams for names outside the
-cluster corefile_order.py   which plugin answers first, and which never corefile_rewrite.py effects of rewrite and
-template on names and replies corefile_health.py  probes of the DNS server, and its Corefile as a whole
+readable.py         values that the API server refuses, kinds and fields that it does not know
+selector.py         Services and the pods that they select
+pod_name.py         hostname, subdomain and serviceName: the names of pods
+shared_pods.py      several Services with the same pods
+port.py             ports of Services, slices and containers
+endpoint_slice.py   EndpointSlices and Endpoints written by hand
+endpoint_count.py   Services with many endpoints
+readiness.py        endpoints that are not ready
+external_name.py    targets of ExternalName Services
+captured_name.py    external names that the search list matches first
+network_policy.py   policies that keep pods from DNS
+pod_dns.py          dnsPolicy and dnsConfig
+search_cost.py      queries caused by the search list
+cluster_role.py     what a DNS server may read
+dns_pods.py         the pods of the cluster's own DNS
+dns_memory.py       the memory that these use
+cluster_domain.py   the domain of the cluster, wherever it is configured
+dns_answers.py      answers of the DNS servers
+corefile_cache.py   how long answers are stored
+corefile_forward.py upstreams for names outside the cluster
+corefile_order.py   which plugin answers first, and which never
+corefile_rewrite.py effects of rewrite and template on names and replies
+corefile_health.py  probes of the DNS server, and its Corefile as a whole
 """
 
 from typing import Final
@@ -25,6 +37,7 @@ from hsdns.rules.checks import (
     corefile_order,
     corefile_rewrite,
     dns_answers,
+    dns_memory,
     dns_pods,
     endpoint_count,
     endpoint_slice,
@@ -61,6 +74,7 @@ MODULES: Final = (
     corefile_order,
     corefile_rewrite,
     dns_pods,
+    dns_memory,
     cluster_domain,
     dns_answers,
 )

@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     run: Callable[[list[str]], int] = import_module(f"hsdns.cli.{name}").run
     try:
         return run(words)
-    except BrokenPipeError:  # as with `hsdns -h | head -1`; a running server handles it itself
+    except BrokenPipeError:  # as in `hsdns -h | head -1`; a running server handles it itself
         # At exit Python flushes standard output, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

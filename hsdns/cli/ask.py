@@ -1,8 +1,8 @@
-"""`hsdns ask NAME/TYPE...`: what DNS servers answer to some questions, as JSON for another program.
+"""`hsdns ask NAME/TYPE...`: the answers of DNS servers to questions, as JSON for another program.
 
 Path: argv, which cli/doctor_pod.py gives to a container in a Pod -> here -> exchange.py -> standard output.
-Rule 1: names are taken as they are; a server that is silent is asked no further.
-Rule 2: what a server answers is no failure of this command: its exit status is 0 whenever it has asked.
+Rule 1: names are used without a search list; a silent server gets no further queries.
+Rule 2: no answer of a server is a failure of this command: its exit status is 0 if it sent the queries.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(words: list[str]) -> int:
 
 
 def _answers(host: str, port: int, questions: Mapping[str, Query]) -> dict[str, Any]:
-    """What a server answers; records are the number of the type and the RDATA in hexadecimal."""
+    """The answers of a server; records are the number of the type and the RDATA in hexadecimal."""
     said, silence, refused = list[dict[str, Any]](), "", False
     drawn = random.Random()
     for word, query in questions.items():

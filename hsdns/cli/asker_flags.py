@@ -1,4 +1,4 @@
-"""The flags of a command that say who asks: a resolver, its resolv.conf, or a Pod.
+"""The flags of a command for the client of a lookup: a resolver, its resolv.conf, or a Pod.
 
 Path: cli/resolve.py, cli/explain.py -> here -> explanation/asking.py.
 """
@@ -24,7 +24,7 @@ FLAGS: Final = {
 
 
 def asks(plain: list[str], flags: Mapping[str, object]) -> Asking:
-    """The lookup that the words and flags of `explain` describe; raise FlagError."""
+    """The lookup described by the words and flags of `explain`; raise FlagError."""
     given = next(flag for flag in FLAGS if flag in flags)
     for other in ("server", "history"):
         if other in flags:
@@ -53,7 +53,7 @@ def asking(name: str, types: tuple[int, ...], flags: Mapping[str, object]) -> As
 
 
 def are_in(flags: Mapping[str, object]) -> bool:
-    """Whether flags say who asks."""
+    """Whether flags describe the client."""
     return not FLAGS.keys().isdisjoint(flags)
 
 
@@ -78,7 +78,7 @@ def name_and_types(plain: list[str], command: str) -> tuple[str, tuple[int, ...]
 
 
 def resolv_conf(flags: Mapping[str, object]) -> str:
-    """The text of the file that is meant, "" for a Pod without that of its node; raise FlagError."""
+    """The text of the resolv.conf to use, "" for a Pod without that of its node; raise FlagError."""
     path = flags.get("resolv-conf")
     if path is None and "from" in flags:
         return ""

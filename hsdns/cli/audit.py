@@ -1,10 +1,10 @@
-"""`hsdns audit -server ADDRESS...`: whether servers answer every name of a cluster as its objects say.
+"""`hsdns audit -server ADDRESS...`: whether servers answer every name of a cluster as its objects define.
 
-Path: argv -> here -> audit_servers.py (asks) -> audit/report.py -> standard output.
+Path: argv -> here -> audit_servers.py (sends queries) -> audit/report.py -> standard output.
 Rule 1: exit status 0: all answers are right; 1: some are not; 2: bad input, no cluster, no server, or an interrupted
         pass that found nothing.
-Rule 2: standard output has the report only; progress is on standard error.
-Rule 3: 1,000 queries a second are asked of each server unless -rate says more.
+Rule 2: standard output has only the report; progress is on standard error.
+Rule 3: each server gets 1,000 queries per second unless -rate sets another rate.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def run(words: list[str]) -> int:
         )
         every = read_time(flags, "every", INTERVAL, example="100ms")
         targets = Targets(_targets(flags), flags)
-        collector.set_up()  # all names of a cluster are many objects that stay
+        collector.set_up()  # all names of a cluster are many long-lived objects
         if flags.get("watch"):
             return _watch(targets, settings, every, flags, output)
         reports = targets.audit(settings)
@@ -100,7 +100,7 @@ def run(words: list[str]) -> int:
 
 
 def _watch(targets: Any, settings: Any, every: float, flags: dict[str, Any], output: str) -> int:
-    """Audit until Ctrl-C; return the exit status of the last pass that was whole."""
+    """Audit until Ctrl-C; return the exit status of the last complete pass."""
     from hsdns.audit.gauges import Gauges
     from hsdns.cli.audit_metrics import serve_metrics
     from hsdns.cli.offline import CannotTell
@@ -116,7 +116,7 @@ def _watch(targets: Any, settings: Any, every: float, flags: dict[str, Any], out
                 try:
                     reports = targets.audit(settings)
                 except (LoadError, CannotTell, OSError) as error:
-                    print(error, file=sys.stderr)  # the next pass may find it again
+                    print(error, file=sys.stderr)  # the next pass may succeed
                     gauges.failed()
                 else:
                     if any(each.ended for each in reports):

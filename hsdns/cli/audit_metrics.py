@@ -1,4 +1,4 @@
-"""The page of metrics of an audit that goes on.
+"""The metrics page of a continuous audit.
 
 Path: cli/audit.py -> here -> audit/gauges.py.
 """
@@ -20,7 +20,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @contextmanager
 def serve_metrics(address: str, gauges: Gauges) -> Iterator[str]:
-    """Serve /metrics at HOST:PORT, and give the address; nothing without one.  Raise FlagError or OSError."""
+    """Serve /metrics at HOST:PORT, and yield the address; nothing without one.  Raise FlagError or OSError."""
     if not address:
         yield ""
         return
@@ -41,7 +41,7 @@ def serve_metrics(address: str, gauges: Gauges) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, *args: object) -> None:
-            """Say nothing about requests."""
+            """Do not log requests."""
 
     try:
         server = ThreadingHTTPServer((found.host, found.port), Page)

@@ -1,8 +1,8 @@
-"""The servers of an audit, and the clusters that say what is right.
+"""The servers of an audit, and the clusters that define the right answers.
 
-Path: cli/audit.py -> here -> load_cluster.py (what is right), load/sender_process.py (asks) -> audit/run.py.
-Rule 1: the clusters are read anew for each pass, so names that came meanwhile are asked for.
-Rule 2: all servers of a cluster are asked at the same time: what differs between them differs at one moment.
+Path: cli/audit.py -> here -> load_cluster.py (right answers), load/sender_process.py (sends queries) -> audit/run.py.
+Rule 1: the clusters are read again for each pass, so new names are queried.
+Rule 2: all servers of a cluster are queried at the same time, so differences between them exist at one moment.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TIMEOUT: Final = 2.0  # seconds until a query is lost
 EDNS: Final = 1232  # octets, the default of most servers
 SOCKETS: Final = 4
 AT_ONCE: Final = (
-    128  # queries that wait for a server: its receive buffer holds them, and it is not overloaded
+    128  # queries that wait for a server: they fit into its receive buffer and do not overload it
 )
 INTERRUPTED: Final = "interrupted"
 _ZONES: Final = "in-addr.arpa ip6.arpa"
@@ -51,7 +51,7 @@ _SHOWN_EVERY: Final = 0.1  # seconds
 
 
 class Settings(NamedTuple):
-    """Queries a second to each server, names that must not exist, and a seed.
+    """Queries per second to each server, the number of names that must not exist, and a seed.
 
     `slow` in seconds; `ttl` None for the Corefile's.
     """
@@ -75,7 +75,7 @@ class Asked(NamedTuple):
 
 
 class Targets:
-    """All clusters; `flags` say how they are read."""
+    """All clusters; `flags` describe how to read them."""
 
     def __init__(self, asked: Sequence[Asked], flags: Mapping[str, object]) -> None:
         self._asked = asked
@@ -83,7 +83,7 @@ class Targets:
         self._objects = source_objects(flags)
 
     def audit(self, settings: Settings) -> list[AuditReport]:
-        """One pass over all clusters, one after the other; raise LoadError, CannotTell, CorefileError or OSError."""
+        """One pass over all clusters, one by one; raise LoadError, CannotTell, CorefileError or OSError."""
         return [self._audit(each, settings) for each in self._asked]
 
     def _audit(self, asked: Asked, settings: Settings) -> AuditReport:
@@ -115,7 +115,7 @@ class Targets:
             return _pass(servers, list(cluster.questions.all), truth, settings, name, limits)
 
     def corefile(self, context: str) -> str:
-        """The Corefile by which the cluster of a context is read."""
+        """The Corefile with which the cluster of a context is read."""
         zone = str(self._flags.get("zone", "cluster.local"))
         access = [context]
         if "kubeconfig" in self._flags:
@@ -205,7 +205,7 @@ def _plan(
 
 
 def schedule_of(count: int, settings: Settings) -> Stage:
-    """A stage with so many queries, at the rate of the settings."""
+    """A stage with `count` queries, at the rate of the settings."""
     # The last query is due half an interval before the end: so there is exactly one for each question.
     return Stage((count - 0.5) / settings.rate, float(settings.rate), float(settings.rate))
 
@@ -227,7 +227,7 @@ def _asks_again(host: str, port: int, questions: Sequence[Question]) -> AskAgain
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A line on a terminal that says how far the pass is; nothing elsewhere."""
+    """A progress line on a terminal; nothing elsewhere."""
     stream, shown = sys.stderr, 0.0
     is_shown = stream.isatty()
 

@@ -1,11 +1,11 @@
-"""The Corefile that `hsdns serve` and `hsdns names` use without -conf, made of their flags.
+"""The Corefile that `hsdns serve` and `hsdns names` use without -conf, made from their flags.
 
 Path: cli/serve.py, cli/names.py -> here -> cli/launch.py.
 Rule 1: without -forward the block has the cluster's zones only, so that other names are REFUSED; a second block refuses
         them too, and logs them, with -log.  With -forward one block is for all names.
-Rule 2: to replay a recording it has the zones and properties of the block that was recorded.  Others may have made the
-        file, so only those that shape answers are taken.
-Rule 3: what a flag says is checked here, so that an error names the flag and not a Corefile that the user never saw.
+Rule 2: for the replay of a recording it has the zones and properties of the recorded block.  The file is not trusted,
+        so only properties that shape answers are used.
+Rule 3: values of flags are checked here, so that an error names the flag and not a Corefile that the user has not seen.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def corefile(
 ) -> str:
     """The text of the Corefile; it serves the demo cluster unless the command line names another source.
 
-    `header` is that of the recording that is replayed.
+    `header` is the header of the replayed recording.
     """
     zones = ZONES if header is None or not header.zones else " ".join(header.zones)
     bind = f"    bind {' '.join(map(quoted, hosts))}"
@@ -86,7 +86,7 @@ def _properties(header: Header | None) -> list[str]:
 
 
 def listen_hosts(text: str, flag: str, interfaces: Interfaces) -> tuple[str, ...]:
-    """The words for `bind`; raise FlagError.  `localhost` is both loopback addresses, as far as this host has them."""
+    """The words for `bind`; raise FlagError.  `localhost` means the loopback addresses that this host has."""
     if text.lower() == "localhost":
         own = {address for addresses in interfaces().values() for address in addresses}
         return tuple(each for each in LOOPBACK if each in own) or LOOPBACK[:1]
@@ -112,7 +112,7 @@ def listen_hosts(text: str, flag: str, interfaces: Interfaces) -> tuple[str, ...
 
 
 def check_upstreams(words: Sequence[str]) -> None:
-    """Raise FlagError for a word of -forward that names no server."""
+    """Raise FlagError for a word of -forward that is not a server."""
     from hsdns.upstream.target import read_upstreams
 
     for word in words:
@@ -125,7 +125,7 @@ def check_upstreams(words: Sequence[str]) -> None:
 
 
 def corefile_source(conf: object, text: str) -> CorefileSource:
-    """What -conf names, or the built-in Corefile; `text` is that of the built-in one."""
+    """The source of the Corefile: -conf, or the built-in one with `text`."""
     if conf is None:
         return CorefileSource(NAME, text, text)
     return CorefileSource.from_flag(str(conf), text)

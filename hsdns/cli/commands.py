@@ -1,8 +1,8 @@
-"""What the command line accepts, for completion and manual pages: read from each command's own parser and help.
+"""What the command line accepts, for completion and manual pages; read from each command's parser and help.
 
 Path: cli/completion.py and cli/man.py -> here -> FLAGS and the help of each module of cli/.
-Rule: a command has FLAGS and prints its usage with -h; one that takes words without a flag lists in WORDS those that
-      can be suggested.  So a new option or command is completed and described without a change here.
+Rule: a command has FLAGS and prints its usage with -h; one that takes words without a flag lists suggestions in WORDS.
+      So a new option or command is completed and described without a change here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SOURCE: Final = "NAME [ARGUMENT...]"  # the argument of a flag that takes a sour
 class Command(NamedTuple):
     """One command; `name` is empty for the one without a subcommand.
 
-    `usage` has a line for each form; `words` are those that can be suggested where no flag stands.
+    `usage` has a line for each form; `words` are suggestions in places without a flag.
     """
 
     name: str
@@ -50,7 +50,7 @@ def commands() -> list[Command]:
 
 
 def takes_file(flag: Flag) -> bool:
-    """Whether values of the flag are paths, or may be."""
+    """Whether values of the flag may be paths."""
     return flag.argument in ("FILE", "PATH", SOURCE)
 
 
@@ -64,5 +64,5 @@ def _usage(run: object) -> tuple[str, ...]:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         run(["-h"])
     forms = printed.getvalue().partition("Usage: ")[2].partition("\n\n")[0]
-    # What stands after two spaces is a remark.
+    # Text after two spaces is a remark.
     return tuple(line.strip().partition("  ")[0] for line in forms.splitlines())

@@ -1,7 +1,7 @@
 """`hsdns completion SHELL`: the script that completes hsdns's command line in bash, zsh or fish.
 
 Path: argv -> here -> cli/commands.py.
-Rule: the script starts nothing while it completes; it has all words in it, of the version that printed it.
+Rule: the script starts no process while it completes; it contains all words of the version that printed it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Where the control door of a server is: a socket in a folder of the user, a path, or for `hsdns serve` an address.
+"""The location of a server's control door: a socket in a folder of the user, a path, or for `hsdns serve` an address.
 
-Path: cli/serve.py makes a path, cli/running_server.py looks at the folders.
-Rule 1: a folder in the temp folder belongs to this user and is closed to all others, or it is not used: whoever owns it
+Path: cli/serve.py makes a path, cli/running_server.py searches the folders.
+Rule 1: a folder in the temporary folder is used only if it belongs to this user and no other user has access: its owner
         could put another server's socket there.
-Rule 2: an address is opened with a token alone, which comes from the environment: a container has no file of its user.
+Rule 2: an address requires a token, from the environment: a container has no files of its user.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ CHOICE: Final = Flag(
 
 
 class ControlPathError(Exception):
-    """A sentence: why there is no folder for control sockets."""
+    """A sentence: says why there is no folder for control sockets."""
 
 
 def check_alone(flags: Mapping[str, object]) -> None:
-    """Refuse -control beside a flag with which no server is asked; raise FlagError."""
+    """Refuse -control with a flag that excludes a running server; raise FlagError."""
     for other in ("conf", "source"):
         if "control" in flags and other in flags:
             raise FlagError(f"-control and -{other} exclude each other; leave one out")
 
 
 def address_of(control: str) -> HostPort | None:
-    """The address and port that a -control means; None for a path."""
+    """The address and port in -control; None for a path."""
     return None if "/" in control else split_host_port(control)
 
 
 def check_path(control: str | None) -> None:
-    """Refuse an address, for a server that is not one of tests; raise FlagError."""
+    """Refuse an address, for a server that is not for tests; raise FlagError."""
     if control is not None and address_of(control) is not None:
         raise FlagError(
             f'-control takes a path, found the address "{control}"; '
@@ -54,7 +54,7 @@ def check_path(control: str | None) -> None:
 
 
 def token_for(control: str | None) -> str | None:
-    """The token with which an address is opened, None for a path; raise FlagError."""
+    """The token for an address, None for a path; raise FlagError."""
     found = address_of(control) if control is not None else None
     if found is None:
         return None
@@ -76,7 +76,7 @@ def token_for(control: str | None) -> str | None:
 
 
 def own_folder() -> Path:
-    """The folder of this user, which may not exist: in XDG_RUNTIME_DIR, else in the temp folder."""
+    """The folder of this user, which may not exist: in XDG_RUNTIME_DIR, else in the temporary folder."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime and Path(runtime).is_dir():
         return Path(runtime, "hsdns")
@@ -84,7 +84,7 @@ def own_folder() -> Path:
 
 
 def is_safe(folder: Path) -> bool:
-    """Whether a folder belongs to this user alone; raise OSError if that cannot be seen."""
+    """Whether a folder belongs to this user alone; raise OSError if that is unknown."""
     found = folder.lstat()
     return (
         stat.S_ISDIR(found.st_mode)
@@ -113,7 +113,7 @@ def make_path() -> str:
 
 
 def sockets() -> list[Path]:
-    """The sockets in the folders; those of servers that were killed are among them."""
+    """The sockets in the folders, including those of killed servers."""
     found: list[Path] = []
     for folder in (own_folder(), SYSTEM):
         try:

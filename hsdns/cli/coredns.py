@@ -100,7 +100,7 @@ def run(words: list[str]) -> int:
 
 
 def _wants_json(flags: Mapping[str, object]) -> bool:
-    """Return whether -o is given; raise FlagError where it has no meaning."""
+    """Return whether -o json is given; raise FlagError where -o has no effect."""
     wanted = flags.get("o")
     if wanted is None:
         return False
@@ -119,7 +119,7 @@ def workers_of(flags: Mapping[str, object]) -> int | None:
 
 
 def version() -> dict[str, str]:
-    """Return what `-version -o json` shows."""
+    """Return the output of `-version -o json`."""
     return {
         "name": "hsdns",
         "version": __version__,

@@ -1,6 +1,6 @@
-"""Where the Corefile comes from, and its text as a tree.
+"""The source of the Corefile, and its text as a tree.
 
-Path: cli/coredns.py, cli/builtin.py -> here -> corefile/parser.py; launch.py and validate.py have it loaded.
+Path: cli/coredns.py, cli/builtin.py -> here -> corefile/parser.py; launch.py and validate.py load it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hsdns.server.corefile_files import CorefileFiles
 
 
 class CorefileSource(NamedTuple):
-    """Where the Corefile comes from: a path, or text already read; `fallback` is used if it has no server block."""
+    """The source of the Corefile: a path, or text already read; `fallback` is used if it has no server block."""
 
     path: str
     fallback: str
@@ -35,7 +35,7 @@ class CorefileSource(NamedTuple):
         return cls(conf, fallback)
 
     def load(self, files: CorefileFiles | None = None, errors: Errors | None = None) -> Corefile:
-        """Parse the Corefile, and note in `files` what was read; raise CorefileError, or collect all in `errors`."""
+        """Parse the Corefile; record in `files` what was read; raise CorefileError, or collect all in `errors`."""
         files = CorefileFiles() if files is None else files
         files.start()
         corefile = self._parse(self.text, files, errors)

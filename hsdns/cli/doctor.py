@@ -1,9 +1,9 @@
-"""`hsdns doctor [NAMESPACE[/SERVICE|POD]]`: what makes names fail in a cluster now, and what will.
+"""`hsdns doctor [NAMESPACE[/SERVICE|POD]]`: what makes names fail in a cluster, now or later.
 
 Path: argv -> here -> sources/cluster_dump.py (a cluster) and doctor_servers.py (its DNS), or a file ->
 rules/diagnosis.py -> standard output.
-Rule 1: the cluster is read once, and judged from that: what -save writes gives the same findings with -from.
-        What the DNS servers answered is part of that; with -from nothing is asked.
+Rule 1: the cluster is read once, and the dump is checked: a dump from -save gives the same findings with -from.  The
+        answers of the DNS servers are in the dump; with -from no queries are sent.
 Rule 2: the exit status is 0 without findings at or over -level, 1 with some, 2 if Services, EndpointSlices or Pods
         could not be read.
 Rule 3: nothing is written to the cluster, and no Secret and no environment variable is read.
@@ -158,7 +158,7 @@ def _read(
 ) -> tuple[str, bytes]:
     """The name and the content of the dump; raise FlagError or OSError.
 
-    `ask` adds to the dump of a cluster what its DNS servers say.
+    `ask` adds the answers of the DNS servers to the dump of a cluster.
     """
     path = flags.get("from")
     if path == "-":
@@ -186,7 +186,7 @@ def _read(
 
 
 def _added(flags: dict[str, Any]) -> Callable[[bytes], bytes]:
-    """What adds to a dump what is in other files; raise FlagError."""
+    """A function that adds the content of other files to a dump; raise FlagError."""
     if "recording" not in flags:
         return bytes
     if not flags.get("preview"):
@@ -198,7 +198,7 @@ def _added(flags: dict[str, Any]) -> Callable[[bytes], bytes]:
 
 
 def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:
-    """What adds to a dump what the DNS servers say; raise FlagError."""
+    """A function that adds the answers of the DNS servers to a dump; raise FlagError."""
     from hsdns.cli.doctor_mesh import with_mesh
     from hsdns.cli.doctor_servers import given_servers, with_servers
 
@@ -257,7 +257,7 @@ async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
 
 
 def find_kubeconfig(flags: dict[str, Any]) -> str:
-    """The path of the kubeconfig, as kubectl finds it; of several in KUBECONFIG the first."""
+    """The path of the kubeconfig that kubectl uses; the first of several in KUBECONFIG."""
     import os
 
     given = str(flags.get("kubeconfig") or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0])

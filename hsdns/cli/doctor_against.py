@@ -2,8 +2,8 @@
 
 Path: cli/doctor.py (two dumps) -> here -> rules/drift.py -> drift_view.py -> standard output.
 Rule 1: the exit status is 0 without differences, 1 with some, 2 if the Services of a side could not be read, or an
-        object not be compared.
-Rule 2: StatefulSets that one side could not read are not compared, and that is told: they are not the main thing.
+        object could not be compared.
+Rule 2: StatefulSets that could not be read on one side are reported as not compared, without effect on the exit status.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PLURALS: Final = {"Service": "services", "StatefulSet": "statefulsets"}
 
 
 class Dump(NamedTuple):
-    """The content of a dump, and what it is called: a file or a context."""
+    """The content of a dump, and its name: a file or a context."""
 
     name: str
     content: bytes
 
 
 def other_flags(flags: Mapping[str, object], kubeconfig: str) -> dict[str, object]:
-    """The flags by which the other side is read: a context of the kubeconfig, if that has it, or else a file.
+    """The flags to read the other side: a context of the kubeconfig, if it exists, or else a file.
 
     `kubeconfig` is empty if there is none.  Raise FlagError if it is neither.
     """

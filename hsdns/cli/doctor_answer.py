@@ -1,4 +1,4 @@
-"""What a DNS server said, as an object of a dump: its answers, each beside what is right.
+"""The answers of a DNS server, each with the right answer, as an object of a dump.
 
 Path: cli/doctor_servers.py (replies, and the output of `hsdns ask` in a Pod) -> here -> rules/checks/dns_answers.py.
 """
@@ -17,7 +17,7 @@ from hsdns.sources.cluster_dump import DNS_SERVER
 from hsdns.wire.iana import Rcode, RRClass, rcode_from_text, rcode_to_text, type_to_text
 from hsdns.wire.message import RR
 
-VIEW: Final = "view"  # the role of servers that were asked from a Pod
+VIEW: Final = "view"  # the role of servers that were queried from a Pod
 
 
 def server_object(
@@ -31,7 +31,7 @@ def server_object(
     refused: bool,
     is_known: bool,
 ) -> dict[str, Any]:
-    """A server with its answers; `silence` says why it was asked no further.
+    """A server with its answers; `silence` is why it got no further queries.
 
     `is_known`: whether the answers are known to be those of this cluster's DNS.
     """
@@ -55,8 +55,8 @@ def is_proof(question: Question, answer: Mapping[str, Any]) -> bool:
 
 
 def is_right(said: Answer, expected: Sequence[Answer | None]) -> bool:
-    """Whether an answer is one of those that were right at some time; without any, whether it is no failure."""
-    if any(each is None for each in expected):  # the objects do not say
+    """Whether an answer is one of those that were right at some time; without any, whether it is not a failure."""
+    if any(each is None for each in expected):  # the objects do not determine it
         return said.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN)
     return said in expected
 
@@ -64,7 +64,7 @@ def is_right(said: Answer, expected: Sequence[Answer | None]) -> bool:
 def answer_object(
     question: Question, said: Answer, right: Answer | None, *, is_right: bool
 ) -> dict[str, Any]:
-    """An answer, with what it lacks and has too much."""
+    """An answer, with its missing and its extra records."""
     found: dict[str, Any] = {
         "name": question.name.to_text(),
         "type": type_to_text(question.qtype),
@@ -80,7 +80,7 @@ def answer_object(
 
 
 def word_of(question: Question) -> str:
-    """A question as `hsdns ask` takes it."""
+    """A question as an argument of `hsdns ask`."""
     return f"{question.name.to_text()}/{type_to_text(question.qtype)}"
 
 
@@ -91,9 +91,9 @@ def seen_from(
     before: Sequence[Answer | None],
     after: Sequence[Answer | None],
 ) -> list[dict[str, Any]]:
-    """The output of `hsdns ask` as objects; raise ValueError, KeyError or TypeError where it is none.
+    """The output of `hsdns ask` as objects; raise ValueError, KeyError or TypeError for other output.
 
-    `before` and `after` are what was right before and after it was run.
+    `before` and `after` are the right answers before and after it ran.
     """
     numbers = {word_of(each): number for number, each in enumerate(questions)}
     found = []

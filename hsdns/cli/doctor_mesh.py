@@ -1,4 +1,4 @@
-"""What `istioctl analyze` says about the cluster that `hsdns doctor` reads, as an object of the dump.
+"""The output of `istioctl analyze` for the cluster that `hsdns doctor` reads, as an object of the dump.
 
 Path: cli/doctor.py (a dump) -> here -> istioctl.py -> rules/diagnosis.py.
 """
@@ -14,7 +14,7 @@ from hsdns.sources.cluster_dump import MESH, with_object, with_reason
 
 
 def with_mesh(dump: bytes, access: tuple[str, str], namespace: str, *, runs: bool) -> bytes:
-    """A dump with what istioctl says, or why it says nothing; the dump itself if there is no mesh.
+    """A dump with the output of istioctl, or why there is none; the dump unchanged if there is no mesh.
 
     `access` are FILE and CONTEXT of a kubeconfig.
     """

@@ -1,9 +1,9 @@
-"""What the DNS servers answer to a Pod: an ephemeral container of hsdns in it asks them.
+"""The answers of the DNS servers to a Pod: an ephemeral container of hsdns in it sends the queries.
 
 Path: cli/doctor_servers.py -> here -> kubectl, which runs cli/ask.py there.
-Rule 1: kubectl does it, so the rights, the proxies and the credentials are those that the reader knows.
-Rule 2: the container has no rights but the capability that the image's interpreter carries, and asks nothing but DNS.
-Rule 3: whatever goes wrong is a sentence, and keeps nothing else back.
+Rule 1: kubectl makes the container, so permissions, proxies and credentials are those of the user.
+Rule 2: the container has no privileges except the capability of the image's interpreter, and sends only DNS queries.
+Rule 3: every error is a sentence, and does not affect the rest of the report.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hsdns.cli.flags import Flag, FlagError
 PROGRAM: Final = "kubectl"
 IMAGE: Final = f"ghcr.io/hsdns/hsdns:{__version__}"
 LIMIT: Final = 60.0  # seconds from the start of the container to its end
-PAUSE: Final = 1.0  # seconds between two looks at it
+PAUSE: Final = 1.0  # seconds between two checks of it
 CALL: Final = 30.0  # seconds for one call of kubectl
-USER: Final = 65532  # that of the image
+USER: Final = 65532  # as in the image
 FLAGS: Final = {
     "from-pod": Flag(
         str,
@@ -33,18 +33,18 @@ FLAGS: Final = {
     ),
     "image": Flag(str, f"image of hsdns for that container (default: {IMAGE})", "IMAGE"),
 }
-# What the kubelet says where it does not get the image, and goes on trying.
+# The kubelet's reasons for an image that it cannot pull and keeps trying to pull.
 _NO_IMAGE: Final = frozenset({"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _ROLE: Final = "deploy/doctor/from-pod has the rights"
 Sleep = Callable[[float], None]
 
 
 class NotAsked(Exception):
-    """Why nothing was asked from the Pod, as a sentence."""
+    """No query was sent from the Pod; the message is a sentence that says why."""
 
 
 class PodView(NamedTuple):
-    """The Pod to ask from; `access` are FILE and CONTEXT of a kubeconfig, `servers` other ones than its own."""
+    """The Pod to query from; `access` are FILE and CONTEXT of a kubeconfig, `servers` replace its own ones."""
 
     namespace: str
     name: str
@@ -66,7 +66,7 @@ class PodView(NamedTuple):
         sleep: Sleep = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> list[dict[str, Any]]:
-        """What `hsdns ask` prints in the Pod; raise NotAsked."""
+        """The output of `hsdns ask` in the Pod; raise NotAsked."""
         if shutil.which(PROGRAM) is None:
             raise NotAsked(f"{PROGRAM} is not on PATH; install it, or run hsdns doctor in the Pod")
         pod = self._pod()
@@ -125,7 +125,7 @@ class PodView(NamedTuple):
         }
 
     def _wait(self, container: str, sleep: Sleep, clock: Callable[[], float]) -> None:
-        """Wait until the container has ended; raise NotAsked if it does not, or fails."""
+        """Wait until the container has ended; raise NotAsked if it does not end, or fails."""
         deadline, why = clock() + LIMIT, ""
         while True:
             pod = self._pod()
@@ -179,7 +179,7 @@ class PodView(NamedTuple):
 
 
 def pod_view(flags: Mapping[str, Any], access: tuple[str, str]) -> PodView | None:
-    """What -from-pod and -image say, None without them; raise FlagError."""
+    """The view for -from-pod and -image, None without them; raise FlagError."""
     if "from-pod" not in flags:
         if "image" in flags:
             raise FlagError("-image is that of the container of -from-pod; add -from-pod")

@@ -1,9 +1,9 @@
-"""What `hsdns doctor` asks DNS servers for: a name that every cluster has, those of its target, and a few of its own.
+"""The questions of `hsdns doctor` to DNS servers: a name that every cluster has, names of its target, and a few others.
 
 Path: the kubernetes block of doctor_servers.py -> here -> cluster/answer_set.py.
-Rule 1: a Service is asked for under all its names, a Pod under those that have one of its addresses, up to MOST names.
-Rule 2: a Service without records is asked for too: that its name has none is an answer.
-Rule 3: up to WITNESSES other Services are asked for: only who reads this cluster knows their addresses.  Those of the
+Rule 1: all names of a Service are queried, of a Pod those with one of its addresses, up to MOST names.
+Rule 2: a Service without records is queried too: that its name has none is an answer.
+Rule 3: up to WITNESSES other Services are queried: only a server of this cluster knows their addresses.  Those of the
         API server and of the DNS are the same in many clusters, and so are names in SRV and CNAME records.
 """
 
@@ -24,7 +24,7 @@ from hsdns.wire.name import Name
 
 MOST: Final = 32  # names
 WITNESSES: Final = 3  # Services
-KUBERNETES: Final = (b"default", b"kubernetes")  # the API server, as which every cluster has it
+KUBERNETES: Final = (b"default", b"kubernetes")  # the API server; in every cluster
 OWN: Final = "own"  # the group of questions whose right answer only this cluster's DNS knows
 COMMON: Final = "common"  # of all others
 _ADDRESSES: Final = (RRType.A, RRType.AAAA)
@@ -39,7 +39,7 @@ def doctor_questions(
     addresses: Collection[str],
     of_dns: Collection[tuple[str, str]] = (),
 ) -> list[Question]:
-    """The questions; `target` is NAMESPACE/NAME or less, `addresses` are those of the Pod of that name.
+    """The questions; `target` is NAMESPACE[/NAME] or empty, `addresses` are those of the Pod with that name.
 
     `of_dns` are more Services of the DNS, by namespace and name.
     """
@@ -91,7 +91,7 @@ def _witnesses(
 
 
 def _is_port(owner: Name, rrtype: int) -> bool:
-    """Whether it is the address below a name for SRV, which nobody asks for."""
+    """Whether it is the address at a name for SRV, which no client queries."""
     return owner.labels[0].startswith(b"_") and rrtype != RRType.SRV
 
 

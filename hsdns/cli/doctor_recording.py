@@ -1,7 +1,7 @@
 """`hsdns doctor -recording FILE`: the queries of a recording, as an object of the dump.
 
 Path: cli/doctor.py -> here -> recording/reader.py, resolver/search_cost.py -> rules/checks/search_cost.py.
-Rule: names without a try in vain are left out, so that the object is small: a recording may have millions of queries.
+Rule: names without a failed query are omitted, so that the object is small: a recording may have millions of queries.
 """
 
 from __future__ import annotations

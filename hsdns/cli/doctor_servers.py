@@ -1,14 +1,15 @@
-"""The DNS servers of a cluster, asked one by one for what its objects promise; what they said is an object of the dump.
+"""Queries the DNS servers of a cluster one by one for the names of its objects; the answers are an object of the dump.
 
-Path: cli/doctor.py -> here -> load_cluster.py (what is right), exchange.py (asks) -> rules/checks/dns_answers.py.
-Rule 1: the cluster is watched meanwhile, as the servers' own Corefile says.  An answer that is not right is asked for
-        again for a second, for a change takes a moment to reach a server.
-Rule 2: a pod that is silent counts only where another one was reached: else the pods cannot be reached from here, and
-        that says nothing about them.  The same goes for the cluster IP.  Servers that were named count in any case.
-Rule 3: an answer of a pod or of the cluster IP counts only where it is known to be of this cluster: outside of it,
-        something between may answer all that is sent to port 53, and another cluster may have the same addresses.
-        It is known of a server that gave an address which only this cluster has, and of all pods once it is of one.
-Rule 4: nothing that goes wrong here keeps the rest of the report back: it is the reason why this was not checked.
+Path: cli/doctor.py -> here -> load_cluster.py (right answers), exchange.py (sends queries) ->
+rules/checks/dns_answers.py.
+Rule 1: the cluster is watched at the same time, as configured in the servers' Corefile.  The query of a wrong answer is
+        repeated for a second, because a change takes a moment to reach a server.
+Rule 2: a silent pod counts only if another pod was reached: otherwise pods are unreachable from here, which is not
+        their fault.  The same applies to the cluster IP.  Servers given by flags always count.
+Rule 3: an answer of a pod or of the cluster IP counts only if it is known to be of this cluster: outside of it, port 53
+        may be intercepted, and another cluster may have the same addresses.  A server is known if it gave an address
+        that only this cluster has; one known pod makes all pods known.
+Rule 4: an error here does not affect the rest of the report: it is the reason why this was not checked.
 """
 
 from __future__ import annotations
@@ -64,10 +65,10 @@ SERVICE: Final = "service"
 GIVEN: Final = "given"
 EACH: Final = 1.0  # seconds for a reply
 TRIES: Final = 2  # a datagram may be lost
-LOOKS: Final = 6  # at an answer that is not right
-PAUSE: Final = 0.2  # seconds between two looks
+LOOKS: Final = 6  # queries for an answer that is not right
+PAUSE: Final = 0.2  # seconds between two of them
 AT_ONCE: Final = 16  # servers
-NEEDED: Final = ("services", "endpointslices", "namespaces")  # to know what is right
+NEEDED: Final = ("services", "endpointslices", "namespaces")  # to compute right answers
 NO_SERVICE: Final = "no Service for DNS is known (kube-system/kube-dns); name servers with -server"
 UNREACHED: Final = (
     "no pod of the cluster's DNS can be reached from here, as is usual outside of the cluster; "
@@ -78,12 +79,12 @@ UNKNOWN: Final = (
     "between, or of another cluster; run it in a pod, or name servers with -server"
 )
 _ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
-# How the servers reach the API server; and pods, whose names are not asked for.
+# How the servers reach the API server; and pods, whose names are not queried.
 _LEFT_OUT: Final = frozenset({"endpoint", "kubeconfig", "pods", "tls"})
 
 
 class DnsServer(NamedTuple):
-    """A server to ask; `role` is one of the words above, `about` the object that findings are about."""
+    """A server to query; `role` is one of the words above, `about` the object of its findings."""
 
     role: str
     about: str
@@ -95,7 +96,7 @@ class DnsServer(NamedTuple):
 
 
 class NotAsked(Exception):
-    """Why no server was asked, as a sentence."""
+    """No server was queried; the message is a sentence that says why."""
 
 
 def given_servers(flags: Mapping[str, Any]) -> list[DnsServer]:
@@ -118,7 +119,7 @@ def with_servers(
     asks: bool = True,
     view: PodView | None = None,
 ) -> bytes:
-    """A dump with what the servers say, also to the Pod of `view`, or why nothing was asked; see ask_servers()."""
+    """A dump with the answers of the servers, also to the Pod of `view`, or why there are none; see ask_servers()."""
     if not asks:
         return with_answers(dump, [], "left out by -no-ask")
     unread = unread_kinds(dump)
@@ -146,10 +147,10 @@ def ask_servers(
     view: PodView | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[list[dict[str, Any]], str]:
-    """What each server says, as objects for the dump, and why a Pod was not asked from; raise NotAsked.
+    """The answers of each server, as objects for the dump, and why there are none from a Pod; raise NotAsked.
 
-    `items` are those of the dump, `access` are FILE and CONTEXT of a kubeconfig, `given` servers to ask instead,
-    `view` is the Pod.
+    `items` are the objects of the dump, `access` are FILE and CONTEXT of a kubeconfig, `given` servers to query
+    instead, `view` is the Pod.
     """
     servers: list[DnsServer] = list(given)
 
@@ -194,7 +195,7 @@ def ask_servers(
 def _seen(
     view: PodView, questions: Sequence[Question], expected: Callable[[int], Answer | None]
 ) -> tuple[list[dict[str, Any]], str]:
-    """What the servers say to a Pod, or why nothing is known of it."""
+    """The answers of the servers to a Pod, or why there are none."""
     before = [expected(number) for number in range(len(questions))]
     try:
         printed = view.ask([word_of(each) for each in questions])
@@ -207,7 +208,7 @@ def _seen(
 
 
 def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The objects, with `counts`: whether their silence says something about the server; pods know each other."""
+    """The objects, with `counts`: whether silence counts against the server; one known pod makes all pods known."""
     pods = any(each["role"] == POD and _is_reached(each) for each in found)
     known = any(each["role"] == POD and each["known"] for each in found)
     return [
@@ -252,7 +253,7 @@ def corefile(items: Sequence[Mapping[str, Any]], access: Sequence[str]) -> str:
 def _of_cluster(
     items: Sequence[Mapping[str, Any]], blocks: Sequence[Kubernetes]
 ) -> list[DnsServer]:
-    """The endpoints of the Service for DNS that are ready, and its cluster IPs."""
+    """The ready endpoints of the Service for DNS, and its cluster IPs."""
     for namespace, name in (*((each.namespace, each.name) for each in KNOWN), *_labelled(items)):
         for block in blocks:
             value = block.store.services.values.get((namespace.encode(), name.encode()))
@@ -269,7 +270,7 @@ def _of_cluster(
 
 
 def _labelled(items: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The Services with the label of the usual one, as distributions with another name have it."""
+    """The Services with the usual label, for distributions that use another name."""
     found = []
     for item in items:
         metadata = _metadata(item)
@@ -279,7 +280,7 @@ def _labelled(items: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _pods(items: Sequence[Mapping[str, Any]], namespace: str) -> dict[str, str]:
-    """The Pods of a namespace by address; of several on the network of a node, the one for DNS."""
+    """The Pods of a namespace by address; of several on the host network, the one for DNS."""
     found = [
         item
         for item in items
@@ -329,7 +330,7 @@ def _look(
     expected: Callable[[int], Answer | None],
     sleep: Callable[[float], None],
 ) -> dict[str, Any]:
-    """What a server says to all questions, until it is silent."""
+    """The answers of a server to all questions, until it is silent."""
     drawn, answers, silence, refused = random.Random(), [], "", False
     for number, question in enumerate(questions):
         try:
@@ -358,7 +359,7 @@ def _answer(
     drawn: random.Random,
     sleep: Callable[[float], None],
 ) -> dict[str, Any]:
-    """An answer that is right, or the last one; raise NoReply."""
+    """A right answer, or the last one; raise NoReply."""
     looks = LOOKS
     while True:
         before = expected()

@@ -1,4 +1,4 @@
-"""What `hsdns doctor` prints: first what fails now, then the rest, what has passed, and what could not be checked.
+"""The output of `hsdns doctor`: first what fails now, then the rest, what has passed, and what could not be checked.
 
 Path: cli/doctor.py -> here.
 """
@@ -15,7 +15,7 @@ from hsdns.rules.finding import Finding
 from hsdns.rules.mesh import TOOL
 from hsdns.rules.output.document import as_json as finding_as_json
 
-# What no rule of ours needs, by its word among the reasons.
+# Reasons that none of our rules needs, by their word.
 OTHERS: Final = {
     "istioctl": "the configuration of Istio",
     "from-pod": "what DNS servers answer to the Pod",
@@ -28,7 +28,7 @@ _HEADS: Final = {
 
 
 class Progress:
-    """A line on a terminal that says what is being read; nothing elsewhere."""
+    """A progress line on a terminal; nothing elsewhere."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -46,7 +46,7 @@ class Progress:
         self._write("")
 
     def tell(self, plural: str, count: int) -> None:
-        """Say that a kind was read, and how many objects there are by now."""
+        """Show that a kind was read, and the number of objects so far."""
         self._write(f"reading the cluster: {plural}, {count} objects")
 
     def _write(self, text: str) -> None:
@@ -100,7 +100,7 @@ def _lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
 
 
 def as_json(found: Diagnosis, below: int) -> str:
-    """The diagnosis for a script."""
+    """The diagnosis as JSON."""
     value = {
         "findings": [_finding(each) for each in found.findings],
         "silenced": [{**_finding(each), "reason": each.silenced} for each in found.silenced],
@@ -119,7 +119,7 @@ def as_json(found: Diagnosis, below: int) -> str:
 
 
 def _finding(found: Finding) -> dict[str, object]:
-    # Where it is in the dump says nothing.
+    # The position in the dump is useless.
     left_out = ("file", "line", "column", "repaired")
     return {key: value for key, value in finding_as_json(found).items() if key not in left_out}
 

@@ -1,7 +1,7 @@
-"""What `-against` prints: one line for each difference, and how much was compared.
+"""The output of `-against`: one line for each difference, and how much was compared.
 
 Path: cli/doctor_against.py, cli/lint_against.py -> here -> standard output.
-Rule: the exit status is 0 without differences, 1 with some, 2 where something could not be read or compared.
+Rule: the exit status is 0 without differences, 1 with some, 2 if something could not be read or compared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNREAD: Final = 2
 
 
 class Compared(NamedTuple):
-    """A drift and the names of its sides; `with_places` if they are files, whose lines say something."""
+    """A drift and the names of its sides; `with_places` if they are files, with useful line numbers."""
 
     drift: Drift
     here: str
@@ -31,7 +31,7 @@ class Compared(NamedTuple):
 
 
 def check_flags(flags: Mapping[str, object], of_findings: Iterable[str]) -> None:
-    """Raise FlagError for a flag that says nothing about differences."""
+    """Raise FlagError for a flag that does not apply to differences."""
     for flag in of_findings:
         if flags.get(flag):
             raise FlagError(
@@ -48,7 +48,7 @@ def show(compared: Compared, output: str) -> int:
 
 
 def formatted(compared: Compared, output: str) -> str:
-    """The differences in a format, with the end of the last line."""
+    """The differences in a format, with a final newline."""
     return {"text": _text, "json": _json, "github": _github}[output](compared)
 
 

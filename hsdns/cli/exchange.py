@@ -1,7 +1,8 @@
-"""One question to a DNS server: the reply as it came, over UDP, and over TCP where it does not fit.
+"""One question to a DNS server: the reply over UDP, or over TCP if it is truncated.
 
 Path: cli/wait.py, cli/audit_servers.py, cli/doctor_servers.py -> here -> a DNS server.
-Rule: what is no reply to the question is ignored until the time is over, as a resolver does (RFC 5452 section 9.1).
+Rule: datagrams that are not a reply to the question are ignored until the timeout, as a resolver does (RFC 5452 section
+      9.1).
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ _TC: Final = 0x02  # in the third octet
 
 
 class NoReply(Exception):
-    """Why a server gave no reply, as a sentence about it."""
+    """A server gave no reply; the message is a sentence about it."""
 
 
 class Refused(NoReply):
-    """Its host has said that nothing listens there."""
+    """The host reports that nothing listens there."""
 
 
 def ask(host: str, port: int, query: Query, timeout: float, random: Random) -> Reply:
-    """The reply, within so many seconds for each transport; raise NoReply."""
+    """The reply, within `timeout` seconds for each transport; raise NoReply."""
     octets = over_udp(host, port, query, timeout, random)
     if octets[2] & _TC:
         octets = over_tcp(host, port, query, timeout, random)
@@ -41,7 +42,7 @@ def ask(host: str, port: int, query: Query, timeout: float, random: Random) -> R
 def ask_again(
     host: str, port: int, query: Query, timeout: float, random: Random, tries: int
 ) -> Reply:
-    """The reply to one of so many tries, as a datagram may be lost; raise NoReply, at once if it is Refused."""
+    """The reply to one of `tries`, because a datagram may be lost; raise NoReply, at once if it is Refused."""
     for left in reversed(range(tries)):
         try:
             return ask(host, port, query, timeout, random)
@@ -75,7 +76,7 @@ def over_udp(host: str, port: int, query: Query, timeout: float, random: Random)
 
 
 def over_tcp(host: str, port: int, query: Query, timeout: float, random: Random) -> bytes:
-    """The octets of the reply over a connection of its own; raise NoReply."""
+    """The octets of the reply over a new connection; raise NoReply."""
     wire = encode_query(query, random.randrange(1 << 16))
     try:
         with socket.create_connection((host, port), timeout) as connection:

@@ -1,9 +1,9 @@
-"""`hsdns explain NAME [TYPE]`: why a name has the answer that it has, or none.
+"""`hsdns explain NAME [TYPE]`: why a name has its answer, or none.
 
 Path: argv -> here -> explain_running.py, or with -source or -conf explain_offline.py -> standard output.
-Rule 1: the server that runs is asked, unless a source or a Corefile is named.
-Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 2 where that could not be told.
-Rule 3: standard output has the explanation only; what is wrong with a source goes to standard error.
+Rule 1: the running server explains, unless a source or a Corefile is given.
+Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not, 2 if that is unknown.
+Rule 3: standard output has only the explanation; errors of a source go to standard error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hsdns.explanation.report import Explanation
     from hsdns.wire.name import Name
 
-UNKNOWN: Final = 2  # the exit status where the answer could not be told, also for bad input
+UNKNOWN: Final = 2  # the exit status if the answer is unknown, also for bad input
 STATUSES: Final = {"resolves": 0, "does not resolve": 1, "could not tell": UNKNOWN}
 NO_HISTORY: Final = (
     "-history is what a running server remembers; leave out -source and -conf to ask it"
@@ -94,7 +94,7 @@ def run(words: list[str]) -> int:
         found = _compared(found, qname, qtype, *server)
     _write(found, output, with_history=bool(flags.get("history")))
     if not is_whole and found.outcome != "resolves":
-        return UNKNOWN  # what could not be read may be what is missing
+        return UNKNOWN  # what could not be read may be the missing object
     return STATUSES[found.outcome]
 
 

@@ -1,7 +1,7 @@
 """Explains a question from a source and a Corefile, without a server.
 
 Path: cli/explain.py -> here -> the plugins of the Corefile, started without ports -> explanation/explain.py.
-Rule: opens no port, asks no other server and writes no file; a snapshot is read, but not saved.
+Rule: it opens no port, queries no other server and writes no file; a snapshot is read, but not saved.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hsdns.explanation.report import Explanation
 from hsdns.server.explaining import explain_lookup, make_explainer
 from hsdns.wire.name import Name
 
-# What runs beside the queries, or asks other servers: not started.
+# Plugins that are not started: they work independently of queries, or query other servers.
 NOT_STARTED: Final = frozenset(
     {"cancel", "errors", "forward", "health", "log", "loop", "pprof", "prometheus", "ready", "reload", "secondary"}
 )  # fmt: skip
@@ -30,9 +30,9 @@ def explain_offline(
     qtype: int,
     asks: Asking | None = None,
 ) -> tuple[Explanation, bool]:
-    """Explain a question, and tell whether all could be read; raise CorefileError, AskingError or OSError.
+    """Explain a question, and return whether everything was read; raise CorefileError, AskingError or OSError.
 
-    `conf` is the flag, `objects` are the words of -source, `asks` is a lookup of a program.
+    `conf` is the flag, `objects` are the words of -source, `asks` is a program's lookup.
     """
     configuration, problems = configure(conf, objects)
     found = asyncio.run(_explain(configuration, qname, qtype, problems, asks))

@@ -1,7 +1,7 @@
-"""Explains a question by the server that runs.
+"""Lets the running server explain a question.
 
 Path: cli/explain.py -> here -> /v1/explain of a control door.
-Rule: a server without the page, or with other explanations, is told with a sentence.
+Rule: a server without the page, or with other explanations, is reported with a sentence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hsdns.explanation.report import VERSION, Explanation
 
 
 def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Explanation:
-    """Have a server explain a question or a lookup, as parameters of its page; raise ServerError."""
+    """Let a server explain a question or a lookup, given as parameters of its page; raise ServerError."""
     print(
         f"explained by the server with process ID {server.pid}, at {server.path}", file=sys.stderr
     )
@@ -32,7 +32,7 @@ def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Exp
         if found.get("version") != VERSION:
             raise ValueError
         return msgspec.convert(found, Explanation)
-    except ValueError:  # also what msgspec raises
+    except ValueError:  # also raised by msgspec
         raise ServerError(
             f"the server at {server.path} is hsdns {server.version}, whose explanations are of another form; "
             "use the hsdns of the server"

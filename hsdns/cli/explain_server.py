@@ -1,7 +1,7 @@
-"""Asks a DNS server, to hold its answer against an explanation.
+"""Queries a DNS server, to compare its answer with an explanation.
 
 Path: cli/explain.py, for -server -> here -> explanation/elsewhere.py.
-Rule: over UDP, and over TCP where the reply does not fit; a server that does not answer is told, and is no error.
+Rule: it uses UDP, and TCP if the reply is truncated; a server without an answer is reported, and is not an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TIMEOUT: Final = 5.0  # seconds
 
 
 def ask_server(address: str, port: int, qname: Name, qtype: int) -> ServerAnswer:
-    """The answer of a server to a question with RD."""
+    """The answer of a server to a query with RD."""
     import dns.exception
     import dns.message
     import dns.query

@@ -1,9 +1,10 @@
-"""`hsdns fault add|list|watch|remove|clear`: rules that make a running server misbehave on purpose.
+"""`hsdns fault add|list|watch|remove|clear`: rules that make a running server misbehave deliberately.
 
-Path: argv -> here -> running_server.py -> /v1/faults of the server; fault_scenario.py has the commands about scenarios.
-Rule 1: a rule is read by the server, which knows its zones, listeners and pods; its sentence is what is shown.
-Rule 2: a rule that is tried is tried by the server too, on the queries that it has kept; here they are summed up.
-Rule 3: the exit status is 1 for a rule or a command line that is refused, 2 where no server could be asked.
+Path: argv -> here -> running_server.py -> /v1/faults of the server; fault_scenario.py has the commands for scenarios.
+Rule 1: the server parses a rule, because it knows its zones, listeners and pods; its sentence is shown.
+Rule 2: with -dry-run the server also tries the rule, on the queries that it has kept; this module summarizes the
+        results.
+Rule 3: the exit status is 1 if a rule or a command line is refused, 2 if no server could be reached.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from hsdns.corefile.tree import did_you_mean
 
 WORDS: Final = ("add", "list", "watch", "remove", "clear", *SCENARIO_WORDS)
 PAGE: Final = "/v1/faults"
-LAST: Final = 1000  # queries that a rule is tried on
-MOST: Final = 20  # lines that are shown of them
+LAST: Final = 1000  # queries on which a rule is tried
+MOST: Final = 20  # lines shown for them
 DRY_RUN: Final = "dry-run"
 FLAGS: Final = {
     "control": control_path.CHOICE,

@@ -1,7 +1,7 @@
-"""A Kubernetes API for a scenario with rules about the watch: its cluster of its own has one, in place of files.
+"""A Kubernetes API for a scenario with rules about the watch: its separate cluster has one, in place of files.
 
-Path: fault_cluster.py -> here -> load/api.py in a thread of its own; the objects are those that controllers would make.
-Rule: it listens on loopback, and knows lists and watches only.
+Path: fault_cluster.py -> here -> load/api.py in a separate thread; the objects are those that controllers would make.
+Rule: it listens on loopback, and serves only list and watch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIMEOUT: Final = 20.0  # seconds for any call
 
 
 class OwnApi:
-    """The API; `url` is what `endpoint` in a Corefile takes.  stop() ends its thread."""
+    """The API; `url` is the URL for `endpoint` in a Corefile.  stop() ends its thread."""
 
     def __init__(self) -> None:
         self._objects, self._history = Objects(), ApiHistory()
@@ -37,12 +37,12 @@ class OwnApi:
         self.url = self._api.url
 
     def change(self, step: Step) -> None:
-        """Change its objects as a step says; raise ScenarioError."""
+        """Apply a step to its objects; raise ScenarioError."""
         events = self._objects.change(step.apply, step.delete)
         self._call(lambda: self._put(events))
 
     def stop(self) -> None:
-        """End it."""
+        """Stop it."""
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(TIMEOUT)
 

@@ -1,4 +1,4 @@
-"""The lookups of a scenario against a server that runs: each program that asks in a thread, its waits real.
+"""The lookups of a scenario against a running server: a thread for each program, with real waits.
 
 Path: fault_run.py -> here -> resolve_server.py.
 """
@@ -19,11 +19,11 @@ from hsdns.fault_scenarios.stage import SERVERS
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Ended
 
-NETWORK: Final = 0.05  # seconds of a lookup that do not count as lost
+NETWORK: Final = 0.05  # seconds of a lookup that do not count as delay
 
 
 class Askers:
-    """The clients of a scenario that ask one nameserver as it is in any pod, at a port of loopback."""
+    """The clients of a scenario, which query one nameserver, as in any pod, at a loopback port."""
 
     def __init__(self, scenario: Scenario, port: int) -> None:
         self._began = 0.0
@@ -41,24 +41,24 @@ class Askers:
         ]
 
     def start(self) -> None:
-        """Begin to ask, unless that was done."""
+        """Start the lookups, unless they were started."""
         if not self._began:
             self._began = time.monotonic()
             for thread in self._threads:
                 thread.start()
 
     def have_ended(self) -> bool:
-        """Whether all is looked up."""
+        """Whether all lookups have ended."""
         return bool(self._began) and not any(thread.is_alive() for thread in self._threads)
 
     def results(self) -> list[dict[str, Any]]:
-        """What each client has got so far; those that wait are left alone."""
+        """The results of each client so far; waiting clients continue."""
         self._stopped.set()
         return [_result(label, programs) for label, programs in self._programs.items()]
 
 
 class _Program:
-    """A process of a client, that looks up one name after the other; `ended` has the seconds and errors of lookups."""
+    """A program of a client, which looks up names one by one; `ended` has the seconds and errors of lookups."""
 
     def __init__(self, scenario: Scenario, seen: Seen, number: int, port: int) -> None:
         self._server = (SERVERS[0], port)
@@ -76,7 +76,7 @@ class _Program:
         self.ended: list[tuple[float, str]] = []
 
     def run(self, stopped: threading.Event) -> None:
-        """Look all of it up."""
+        """Run all lookups."""
         try:
             self._run(stopped)
         finally:
@@ -97,7 +97,7 @@ class _Program:
 
 
 def _result(label: str, programs: list[_Program]) -> dict[str, Any]:
-    """What all programs of a client have got."""
+    """The results of all programs of a client."""
     ended = [each for program in programs for each in [*program.ended]]
     failed = [error for _, error in ended if error]
     return {

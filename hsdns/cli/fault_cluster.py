@@ -1,6 +1,6 @@
 """A cluster for one scenario: a folder with manifests, or an API, and `hsdns serve` for it on a free port of loopback.
 
-Path: fault_run.py -> here -> a process of its own; it ends with the `with` block, and leaves nothing behind.
+Path: fault_run.py -> here -> a separate process; it ends with the `with` block, and leaves no files.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 PAGE: Final = "/v1/faults"
 START: Final = 20.0  # seconds until it answers
 POLL: Final = 0.05
-SOURCE: Final = "source manifests /"  # in a Corefile, where the objects are put
+SOURCE: Final = "source manifests /"  # in a Corefile, replaced by the location of the objects
 _BLOCK: Final = re.compile(r"^(\S.*)\{$", re.MULTILINE)
 
 
 class OwnCluster:
-    """A context manager; within it the cluster is served at `port` of the addresses SERVERS."""
+    """A context manager; inside it, the cluster is served at `port` of the addresses SERVERS."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -62,7 +62,7 @@ class OwnCluster:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # Ctrl-C is for the command, which ends it
+            start_new_session=True,  # Ctrl-C goes to the command, which ends it
         )
         try:
             self.server = self._wait()
@@ -77,7 +77,7 @@ class OwnCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End it."""
+        """Stop it."""
         self._process.terminate()
         self._process.communicate()
         if self._api is not None:
@@ -85,7 +85,7 @@ class OwnCluster:
         self._folder.cleanup()
 
     def change(self, step: Step) -> None:
-        """Change its objects as a step says."""
+        """Apply a step to its objects."""
         if self._api is not None:
             self._api.change(step)
             return
@@ -116,7 +116,7 @@ class OwnCluster:
         while True:
             try:
                 server = find(str(self._door))
-                list(server.lines(PAGE))  # refused as long as it starts
+                list(server.lines(PAGE))  # refused while it is starting
                 return server
             except ServerError as error:
                 if self._process.poll() is not None or time.monotonic() > deadline:
@@ -130,7 +130,7 @@ class OwnCluster:
 
 
 def free_port(addresses: tuple[str, ...]) -> int:
-    """A port that is free for UDP and TCP at addresses; raise ServerError."""
+    """A port that is free for UDP and TCP at all addresses; raise ServerError."""
     for _ in range(100):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as first:
             first.bind((addresses[0], 0))

@@ -1,8 +1,9 @@
-"""`hsdns fault run SCENARIO`: the rules of a scenario come and go on a running server, in real time.
+"""`hsdns fault run SCENARIO`: applies the rules of a scenario to a running server, in real time.
 
-Path: fault_scenario.py -> here -> /v1/faults of the server that runs, or of a cluster of its own (fault_cluster.py).
-Rule 1: at the end, also that of Ctrl-C, all its rules are removed; if this is killed they expire by themselves.
-Rule 2: objects of a running server are its own: a scenario that needs others has a cluster of its own, or is refused.
+Path: fault_scenario.py -> here -> /v1/faults of the running server, or of a separate cluster (fault_cluster.py).
+Rule 1: at the end, also after Ctrl-C, all its rules are removed; if this process is killed, they expire.
+Rule 2: the objects of a running server are not changed: a scenario that needs others uses a separate cluster, or is
+        refused.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from hsdns.fault_scenarios.stage import SERVERS
 
 PAGE: Final = "/v1/faults"
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
-LOOK: Final = 0.5  # seconds between two looks at the hits
+LOOK: Final = 0.5  # seconds between two checks of the hits
 SPARE: Final = 60.0  # seconds that a rule would outlive its scenario, if it were not removed
 Change = Callable[[Step], None] | None
 
@@ -73,16 +74,16 @@ def _with_own_cluster(scenario: Scenario, flags: Mapping[str, object], as_json: 
 
 
 class _Run:
-    """A scenario that is played."""
+    """A scenario in progress."""
 
     def __init__(self, scenario: Scenario, server: RunningServer, as_json: bool) -> None:
         self._scenario, self._server, self._as_json = scenario, server, as_json
         self._hits: dict[str, int] = {}
-        self._added: list[str] = []  # those that stand
+        self._added: list[str] = []  # the active rules
         self._stopped = Event()
 
     def play(self, change: Change, askers: Askers | None) -> int:
-        """Play it; `change` changes objects where that can be done here, `askers` look names up.  Return the status."""
+        """Play it, return the exit status; `change` changes objects, if that is possible, `askers` look up names."""
         scenario = self._scenario
         self.say(f"{scenario.name}: {scenario.title}, {duration_to_text(scenario.seconds)}")
         self._began = time.monotonic()
@@ -98,12 +99,12 @@ class _Run:
         return self._report(askers)
 
     def say(self, text: str) -> None:
-        """Print a line of progress, where a reader is meant."""
+        """Print a line of progress, if the output is for a reader."""
         if not self._as_json:
             print(text, flush=True)
 
     def _stop(self, number: int, frame: object) -> None:
-        """A signal: what is at work goes on, so that a second one does not keep the rules from being removed."""
+        """Handle a signal without interrupting the work, so that a second one does not prevent the cleanup."""
         self._stopped.set()
 
     def _play(self, change: Change, askers: Askers | None) -> None:
@@ -143,7 +144,7 @@ class _Run:
 
     def _remove(self, name: str) -> None:
         self._look()
-        with contextlib.suppress(Refused):  # it has ended by itself
+        with contextlib.suppress(Refused):  # it has ended already
             page = f"{PAGE}?{urlencode({'name': name})}"
             for rule in self._server.lines(page, "DELETE"):
                 self._hits[name] = rule["hits"]
@@ -166,7 +167,7 @@ class _Run:
                 return
 
     def _look(self) -> None:
-        """Show the hits that have come."""
+        """Show new hits."""
         for rule in self._server.lines(PAGE):
             name, hits = rule["name"], rule["hits"]
             if name in self._added and hits != self._hits[name]:
@@ -199,6 +200,6 @@ class _Run:
 
 
 def _hits_text(rule: Mapping[str, Any]) -> str:
-    """What a rule has been done to so far; a restart is not one of many."""
+    """The number of hits of a rule as text; restarts have no total."""
     of = "" if rule["counts"] == "restarts" else f" of {rule['queries']} {rule['counts']}"
     return f"hits: {rule['hits']}{of}"

@@ -1,8 +1,8 @@
-"""`hsdns fault scenarios|matrix|run`: failures that people have met, listed, played in no time, or in real time.
+"""`hsdns fault scenarios|matrix|run`: lists known failures, or plays them in simulated or real time.
 
-Path: fault.py -> here -> hsdns/fault_scenarios/; fault_run.py plays one against a server that runs.
-Rule: the exit status is 1 if a rule has hit no query, since nothing was shown then, and for what is refused; 2 where no
-      server could be asked.
+Path: fault.py -> here -> hsdns/fault_scenarios/; fault_run.py plays one against a running server.
+Rule: the exit status is 1 if a rule has hit no query, since that shows nothing, or for refused input; 2 if no server
+      could be reached.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ONLY_WITH: Final = {
     "control": ("add", "list", "watch", "remove", "clear", "run"),
 }
 PORT: Final = 53
-NAME: Final = "kubernetes.default.svc.cluster.local."  # a name that each cluster has
+NAME: Final = "kubernetes.default.svc.cluster.local."  # a name that every cluster has
 Flags = Mapping[str, object]
 
 
@@ -66,7 +66,7 @@ def run_scenarios(command: str, words: Sequence[str], flags: Flags, *, as_json: 
 
 
 def name_of(flags: Flags, default: str) -> str:
-    """The name that a scenario is to be about; raise FlagError."""
+    """The name for a scenario; raise FlagError."""
     text = str(flags.get("name", default))
     try:
         name = Name.from_text(text)
@@ -99,7 +99,7 @@ def _matrix(words: Sequence[str], flags: Flags, as_json: bool) -> int:
             raise FlagError(f"-{flag} is for -server; add -server ADDRESS, or leave -{flag} out")
     name = name_of(flags, NAME)
     scenarios = [load(word) for word in words or names()]
-    # The servers in memory say in their log what rules do to them, which is what the table is about.
+    # The servers in memory log the effects of rules, which the table shows already.
     log = logging.getLogger("hsdns")
     log.handlers, log.propagate = [logging.NullHandler()], False
     found = list(play_all(scenarios, behind, name))

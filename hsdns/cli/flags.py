@@ -102,13 +102,13 @@ def parse_flags(
 
 
 def leading_words(words: list[str]) -> tuple[list[str], list[str]]:
-    """Split what stands before the first flag from the rest."""
+    """Split the words before the first flag from the rest."""
     at = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
     return words[:at], words[at:]
 
 
 def output_format(flags: Mapping[str, object]) -> str:
-    """The format of -o, "text" without it; raise FlagError."""
+    """The format of -o, by default "text"; raise FlagError."""
     output = str(flags.get("o", "text"))
     if output not in FORMATS:
         raise FlagError(f'-o needs {" or ".join(FORMATS)}, found "{output}"')

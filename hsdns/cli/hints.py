@@ -1,8 +1,9 @@
-"""Hints of `-validate`: what is valid in a Corefile, but surely not meant.
+"""Hints of `-validate`: valid parts of a Corefile that are probably mistakes.
 
-Path: cli/validate.py -> here; the tree of the Corefile and the configuration that was made of it.
-Rule 1: few and precise: a hint is given only for what has no effect, or not the one that it must have been written for.
-Rule 2: a zone that ends in a dot is meant as one.  So every hint about a word that is taken for a zone can be answered.
+Path: cli/validate.py -> here, with the tree of the Corefile and the configuration made from it.
+Rule 1: hints are few and precise: only for parts without effect, or without the effect that must have been intended.
+Rule 2: a zone with a final dot is assumed to be intended.  So the user can resolve every hint about a word read as a
+        zone.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ZONES: Final[dict[str, Callable[[Sequence[Token]], Sequence[Token]]]] = {
 }
 # The arguments of their properties that are zones.
 PROPERTY_ZONES: Final = (("forward", "except"), ("*", "fallthrough"))
-# Words that are written for a number, a switch or an output; none of them is a top-level domain.
+# Words intended as a number, a switch or an output; none of them is a top-level domain.
 WORDS: Final = frozenset(
     "five ten fifteen twenty thirty forty fifty sixty ninety hundred thousand seconds minutes "
     "on off true false none enable enabled disable disabled stdout stderr".split()
@@ -48,7 +49,7 @@ NO_ZONE: Final = re.compile(r"[*{}\s,|=:;()'\"]")
 NUMBER: Final = re.compile(r"[0-9/]+")
 WARNED: Final = {"cache": re.compile(r"[0-9]{1,9}[smh]"), "log": re.compile(r".*\{.*")}  # at setup
 NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-# With one of these a block's chain is asked for names outside its zones, or for other plugins' sake.
+# With one of these, the chain of a block gets queries for names outside its zones, or for other plugins.
 WIDENING: Final = frozenset({"k8s_external", "python", "rewrite"})
 ANSWERING: Final = (
     "k8s_external",
@@ -61,12 +62,12 @@ ANSWERING: Final = (
     "whoami",
 )
 NEEDS_TLS: Final = ("tls", "tls_servername")
-# A plugin's name that is in use as a top-level domain, too.
+# A plugin's name that is also a top-level domain.
 ALSO_ZONES: Final = frozenset({"local"})
 
 
 def hints(corefile: Corefile, configuration: Configuration) -> list[Hint]:
-    """Return the hints by place, each once; `configuration` was made of all blocks of the Corefile."""
+    """Return the hints by position, each once; `configuration` was made from all blocks of the Corefile."""
     found: dict[Hint, None] = {}
     for block, assembled in zip(corefile.blocks, configuration.blocks, strict=True):
         for hint in _of_block(block, assembled):
@@ -105,7 +106,7 @@ def _zones_of(directive: Directive) -> Sequence[Token]:
 
 
 def _of_words(directive: Directive) -> Iterator[Hint]:
-    """Words that are taken for zones or upstreams, and variables without a value."""
+    """Words that are read as zones or upstreams, and variables without a value."""
     name = directive.name.text
     properties = plugin_class(name).PROPERTIES
     words = [*_zones_of(directive)]
@@ -126,14 +127,14 @@ def _of_words(directive: Directive) -> Iterator[Hint]:
                         "write properties into braces, each on a line of its own"
                     ),
                 )
-    args = () if name == "log" else directive.args  # which logs all names then, as may be meant
+    args = () if name == "log" else directive.args  # it then logs all names, which may be intended
     for token in (*args, *(word for line in directive.lines for word in (line.name, *line.args))):
         if token.lacking:
             yield token.position, f'{token.lacking}, so "{token.text}" is used here'
 
 
 def _meant(token: Token, plugin: str, properties: object) -> str:
-    """What was meant with a word that is taken for a zone, "" if it may be one."""
+    """The probable meaning of a word read as a zone, "" if it may be a zone."""
     text = token.text.lower()
     try:
         (zone, *more) = zones_from_args((token,))
@@ -163,7 +164,7 @@ def _meant(token: Token, plugin: str, properties: object) -> str:
 
 
 def _of_zones(directive: Directive, zones: Sequence[Name]) -> Iterator[Hint]:
-    """Zones of a plugin of which no name reaches its server block."""
+    """Zones of a plugin whose names never reach its server block."""
     words = _zones_of(directive)
     try:
         own = zones_from_args(tuple(words))
@@ -189,7 +190,7 @@ def _of_zones(directive: Directive, zones: Sequence[Name]) -> Iterator[Hint]:
 
 
 def _of_forward(directive: Directive) -> Iterator[Hint]:
-    """Properties for TLS without an upstream that is asked over it."""
+    """Properties for TLS without an upstream that uses it."""
     if any(token.text.startswith(("tls://", "https://")) for token in directive.args):
         return
     for line in directive.lines:
@@ -204,7 +205,7 @@ def _of_forward(directive: Directive) -> Iterator[Hint]:
 
 
 def _of_loops(directive: Directive, assembled: AssembledBlock) -> Iterator[Hint]:
-    """Upstreams that are the server itself, so that a query comes back to this block until it times out."""
+    """Upstreams that are the server itself, so that a query returns to this block until it times out."""
     for token in directive.args[1:]:
         upstream = split_ip_port(token.text.removeprefix("dns://"), DNS_PORT)
         if upstream is None:
@@ -227,7 +228,7 @@ def _of_loops(directive: Directive, assembled: AssembledBlock) -> Iterator[Hint]
 
 def _of_hosts(block: ServerBlock, zones: Sequence[Name]) -> Iterator[Hint]:
     """A `hosts` that answers for all names, before a plugin that should."""
-    searched = {  # plugins that only give `autopath` a search path
+    searched = {  # plugins that only provide the search path of `autopath`
         token.text.removeprefix("@")
         for each in block.directives
         if each.name.text == "autopath"
@@ -261,7 +262,7 @@ def _of_hosts(block: ServerBlock, zones: Sequence[Name]) -> Iterator[Hint]:
 
 
 def _of_acl(block: ServerBlock) -> Iterator[Hint]:
-    """Rules that only allow, where all that no rule is about is allowed."""
+    """Rules that only allow, although everything without a rule is allowed anyway."""
     acls = [each for each in block.directives if each.name.text == "acl"]
     rules = [line.name.text.lower() for each in acls for line in each.lines]
     if rules and all(rule == "allow" for rule in rules):

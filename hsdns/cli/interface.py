@@ -1,7 +1,7 @@
 """`hsdns interface`: creates the network interface that a node-local server listens on.
 
 Path: argv of the init container in deploy/overlays/node-local -> here -> server/dummy_interface.py.
-Rule: what is there already stays, so that the next pod uses the interface of the one before.
+Rule: an existing interface is kept, so that the next pod uses that of the previous one.
 """
 
 from __future__ import annotations

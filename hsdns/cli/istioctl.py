@@ -1,7 +1,7 @@
-"""`istioctl analyze`, where it is on PATH: what it says about a mesh, or which command says it.
+"""Runs `istioctl analyze` if it is on PATH: its output about a mesh, or the command to run.
 
 Path: cli/lint.py, cli/doctor_mesh.py -> here -> rules/mesh.py.
-Rule: whatever goes wrong here is a sentence with the command to run, and keeps nothing else back.
+Rule: every error is a sentence with the command to run, and does not affect the rest of the report.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hsdns.cli.flags import Flag
 
 PROGRAM: Final = "istioctl"
 LIMIT: Final = 60.0  # seconds
-MOST: Final = 100_000  # octets of a command line
+MOST: Final = 100_000  # maximum octets of a command line
 FLAG: Final = Flag(
     bool,
     "run istioctl analyze where there is a mesh and istioctl is on PATH (default: true)",
@@ -24,16 +24,16 @@ FLAG: Final = Flag(
 
 
 class NotRun(Exception):
-    """Why istioctl has said nothing, and the command to run, as a sentence."""
+    """istioctl has no output; the message is a sentence with the reason and the command to run."""
 
 
 def of_files(files: Sequence[str]) -> list[str]:
-    """The command about files, without a cluster; `-` is standard input."""
+    """The command for files, without a cluster; `-` is standard input."""
     return [PROGRAM, "analyze", "--use-kube=false", *files]
 
 
 def of_cluster(kubeconfig: str, context: str, namespace: str) -> list[str]:
-    """The command about a cluster, or one namespace of it."""
+    """The command for a cluster, or for one namespace of it."""
     words = [PROGRAM, "analyze"]
     for flag, value in (("--kubeconfig", kubeconfig), ("--context", context)):
         words += [flag, value] if value else []
@@ -41,7 +41,7 @@ def of_cluster(kubeconfig: str, context: str, namespace: str) -> list[str]:
 
 
 def analysis(words: Sequence[str], given: bytes = b"") -> bytes:
-    """What a command prints as JSON; `given` is its standard input.  Raise NotRun."""
+    """The JSON output of a command; `given` is its standard input.  Raise NotRun."""
     run = f"run {shlex.join(words)}"
     if shutil.which(PROGRAM) is None:
         raise NotRun(f"{PROGRAM} is not on PATH; {run}")

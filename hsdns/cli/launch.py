@@ -4,7 +4,7 @@ Path: cli/coredns.py and cli/serve.py -> here -> assemble, server/lifecycle.py.
 Rule 1: errors of the start go to standard error, one sentence each; the log goes to standard output, as in CoreDNS.
 Rule 2: while it serves, a thread writes to both (server/log_writer.py), so that no reader can stop the server.
 Rule 3: before the server is imported, the Corefile is parsed and the first requests of its watches are sent
-        (docs/decisions/0031); so this module imports at its beginning only what that needs.
+        (docs/decisions/0031).  So this module initially imports only what that needs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hsdns.server.watch_thread import WatchThread
     from hsdns.sources.ahead import Ahead
 
-    Addresses = Mapping[ListenAddress, Endpoint]  # with the ports that the kernel chose
+    Addresses = Mapping[ListenAddress, Endpoint]  # including ports chosen by the kernel
 
 
 # LOGGER and LINES of plugins/log.py, which takes time to import.
@@ -53,7 +53,7 @@ class LevelFormatter(logging.Formatter):
 def set_up_logging(refuses: Callable[[int], bool] = lambda lines: False) -> None:
     """Send the log of everything under `hsdns` to standard output.
 
-    `refuses` is asked before lines about queries are made, with their number.
+    `refuses` is called with the number of lines about queries before they are made.
     """
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(LevelFormatter())
@@ -68,7 +68,7 @@ def set_up_logging(refuses: Callable[[int], bool] = lambda lines: False) -> None
 
 
 class _Start:
-    """What is there before the server is: the Corefile, and the first requests of its watches."""
+    """What exists before the server: the Corefile, and the first requests of its watches."""
 
     def __init__(self, source: CorefileSource) -> None:
         self.metrics = Registry()
@@ -79,12 +79,12 @@ class _Start:
         self._ahead: Ahead | None = None
 
     def load(self) -> Corefile:
-        """Parse the Corefile, or take what send_ahead() has parsed; raise CorefileError."""
+        """Return the Corefile, parsed now or by send_ahead(); raise CorefileError."""
         first, self._first = self._first, None
         return first or self._source.load(self.files)
 
     def send_ahead(self) -> None:
-        """Send the first requests to the API servers that the Corefile has watched."""
+        """Send the first requests to the API servers that the Corefile watches."""
         try:
             with collector.growing():
                 self._first = self._source.load(self.files)
@@ -108,7 +108,7 @@ class _Start:
             self._ahead.send(wanted)
 
     def drop(self) -> None:
-        """Close what was sent ahead in vain."""
+        """Close the unused requests that were sent ahead."""
         if self._ahead is not None:
             self._ahead.drop()
 
@@ -133,14 +133,12 @@ def serve(
 ) -> int:
     """Serve until the process is told to stop; return the exit status.
 
-    `objects` replaces the `source` of the kubernetes blocks; `check` gets each configuration before it starts,
-    also at reloads, and raises OSError for one that is not to be started; `greet` returns the text to print once it
-    serves.
-    `workers` is the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).
-    `verbose` prints for each block whether its answers are cached in the answer table.  With `as_json`, which describes
-    the version, all that is printed at the start is one line of JSON.  `control` is the path of a control socket, or
-    with `control_token` an address; its pages have the last queries from the start with `keeps_queries`; with
-    `faults`, rules of faults may come through it.
+    `objects` replaces the `source` of the kubernetes blocks.  `check` gets each configuration before it starts, also at
+    reloads, and raises OSError if it must not start.  `greet` returns the text to print once it serves.  `workers` is
+    the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).  `verbose` prints
+    for each block whether its answers are cached in the answer table.  With `as_json`, which describes the version, the
+    start prints only one line of JSON.  `control` is the path of a control socket, or with `control_token` an address.
+    With `keeps_queries` its pages have the last queries from the start; with `faults` it accepts rules of faults.
     """
     from hsdns.descriptor_limit import raise_limit
     from hsdns.server.log_writer import queued_output
@@ -179,7 +177,7 @@ def serve(
                 )
         except (
             Exception
-        ):  # shown here, because later no thread writes and an unread pipe would wait without end
+        ):  # shown here, because later no thread writes, and an unread pipe would block forever
             logging.getLogger("hsdns.server").critical("the server ended", exc_info=True)
             return 1
 
@@ -218,7 +216,7 @@ async def _serve(
             return build(corefile, port, warn=log.warning, objects=objects)
         warnings: list[str] = []
         configuration = build(corefile, port, warn=warnings.append, objects=objects)
-        check(configuration)  # its error is the only line, and may be about the same as a warning
+        check(configuration)  # its error is the only line, and may repeat a warning
         for sentence in warnings:
             log.warning(sentence)
         return configuration
@@ -267,7 +265,7 @@ async def _serve(
                 lines.append(greet(server.configuration, server.addresses))
             _show(lines)
     except BaseException:
-        # Left to the runner, the threads of a server that serves would wait for one another without end.
+        # If the runner did this, the threads of a serving server would wait for each other forever.
         await server.close()
         if pidfile is not None:
             _remove_pid(pidfile)
@@ -297,7 +295,7 @@ def _remove_pid(pidfile: str) -> None:
 def zone_lines(configuration: Configuration, addresses: Addresses | None = None) -> list[str]:
     """Return one line `[scheme://]zone:port` for each zone of each listener, with ` on ADDRESS` if it is bound to one.
 
-    `addresses` has the port that the kernel chose if the Corefile says 0.
+    `addresses` has the port that the kernel chose for port 0 in the Corefile.
     """
     known = addresses or {}
     return [
@@ -340,7 +338,7 @@ def table_lines(configuration: Configuration) -> list[str]:
 def start_json(
     configuration: Configuration, zones: Sequence[str], version: Mapping[str, str], workers: int
 ) -> str:
-    """Return what is shown at the start with -v as one line of JSON; `stored` says which replies the table stores."""
+    """Return the output of the start with -v as one line of JSON; `stored` says which replies the table stores."""
     from hsdns.fastpath import IMPLEMENTATION
 
     return json.dumps(
@@ -374,7 +372,7 @@ def build(
     objects: tuple[Token, ...] | None = None,
     errors: Errors | None = None,
 ) -> Configuration:
-    """Set up a Corefile; raise CorefileError, or collect all in `errors`."""
+    """Set up a Corefile; raise CorefileError, or collect all errors in `errors`."""
     from hsdns.assemble import assemble
     from hsdns.server.interfaces import interface_addresses
 

@@ -1,8 +1,8 @@
-"""`hsdns lint PATH...|-`: what is wrong for DNS in manifests and Corefiles, before they are applied.
+"""`hsdns lint PATH...|-`: finds DNS errors in manifests and Corefiles before they are applied.
 
 Path: argv -> lint_files.py (contents) -> rules/reading.py -> rules/judging.py -> rules/output/ -> standard output.
-Rule 1: the exit status is 0 without findings, 1 with findings at or over -level, 2 where something could not be read.
-Rule 2: standard output has the report only; what is not checked goes to standard error.
+Rule 1: the exit status is 0 without findings, 1 with findings at or over -level, 2 if something could not be read.
+Rule 2: standard output has only the report; what is not checked goes to standard error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     MeshOf = Callable[[Files, Mapping[str, bytes]], tuple[list[MeshFinding], str]]
 
 UNREAD: Final = 2
-ROUNDS: Final = 5  # of -fix: a repair may show what is to be repaired next
+ROUNDS: Final = 5  # of -fix: a repair may reveal the next finding
 FLAGS: Final = {
     "o": Flag(str, "format: text (default), json, sarif, junit or github", "FORMAT"),
     "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
@@ -104,7 +104,7 @@ def _mesh_of(stdin_name: str) -> MeshOf:
 def _judge(
     patterns: Sequence[SilencePattern], *, is_everything: bool, preview: bool
 ) -> Callable[[Files], Judgement]:
-    """What judges files with the entries of a file of silences."""
+    """A function that checks files with the entries of a file of silences."""
     from hsdns.rules.diagnosis import without_objects
     from hsdns.rules.judging import judge
     from hsdns.rules.silence_file import SilenceFile
@@ -159,7 +159,7 @@ def _lint(
 def _repair(
     files: Sequence[tuple[str, bytes]], judged: Callable[[Files], Judgement]
 ) -> tuple[list[tuple[str, bytes]], list[str]]:
-    """Repair what is found, write the files that change, and return them all; and why some were not written."""
+    """Repair findings, write changed files, and return all files, and why some were not written."""
     from hsdns.rules.reading import read_files
     from hsdns.rules.repair import repaired
 
@@ -192,9 +192,9 @@ def _repair(
 
 
 def _replace(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all; raise OSError."""
+    """Write a file completely or not at all; raise OSError."""
     target = file.resolve()
-    with target.open("r+b"):  # who may not write it may not replace it either
+    with target.open("r+b"):  # raises if it may not be written, and so not replaced
         pass
     beside = target.with_name(f".{target.name}.hsdns-lint")
     try:
@@ -206,7 +206,7 @@ def _replace(file: Path, content: bytes) -> None:
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The paths, which may also stand after flags, and the flags with their values."""
+    """The paths, which may also follow flags, and the flags with their values."""
     paths, rest = list[str](), list[str]()
     takes_value = False
     for word in words:

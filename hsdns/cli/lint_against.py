@@ -1,7 +1,7 @@
-"""`hsdns lint PATH... -against PATH`: how the Services of some files differ from those of others.
+"""`hsdns lint PATH... -against PATH`: the differences between the Services of two sets of files.
 
 Path: cli/lint.py -> lint_files.py (contents) -> here -> rules/drift.py -> drift_view.py -> standard output.
-Rule: the exit status is 0 without differences, 1 with some, 2 where something could not be read or compared.
+Rule: the exit status is 0 without differences, 1 with some, 2 if something could not be read or compared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNREAD: Final = 2
 
 
 def check_flags(flags: Mapping[str, object], paths: Sequence[str], output: str) -> None:
-    """Raise FlagError for what says nothing about differences."""
+    """Raise FlagError for flags and paths that do not apply to differences."""
     drift_view.check_flags(flags, ("level", "fix", "config", "preview", "istioctl"))
     if output not in FORMATS:
         raise FlagError(

@@ -1,10 +1,10 @@
 """The files that `hsdns lint` checks, and their contents.
 
-Path: cli/lint.py -> here -> sources/manifest_folder.py; rules/reading.py takes what is read.
-Rule 1: of a folder, manifests as `hsdns serve` reads them, and every Corefile.
-Rule 2: what is no manifest until Helm or kustomize has been run is left out: the folder of a chart, which is told, and
-        the patches of a kustomization.
-Rule 3: so are the settings of other programs (sources/settings_file.py).
+Path: cli/lint.py -> here -> sources/manifest_folder.py; rules/reading.py parses the contents.
+Rule 1: in a folder, it reads the manifests that `hsdns serve` reads, and every Corefile.
+Rule 2: files that are not manifests before Helm or kustomize has run are skipped: the folder of a chart, which is
+        reported, and the patches of a kustomization.
+Rule 3: settings of other programs are skipped too (sources/settings_file.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomizati
 
 
 class Listed(NamedTuple):
-    """The contents of files by name; `problems` are what cannot be read, `remarks` what is left out."""
+    """The contents of files by name; `problems` are about unreadable files, `remarks` about skipped ones."""
 
     files: list[tuple[str, bytes]]
     problems: list[str]
@@ -35,7 +35,7 @@ class Listed(NamedTuple):
 
 
 def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") -> Listed:
-    """Read the files under some paths, each once, but not the file `without`; `-` is standard input."""
+    """Read the files under paths, each once, except the file `without`; `-` is standard input."""
     files, problems, remarks = list[tuple[str, bytes]](), list[str](), list[str]()
     corefiles: list[str] = []
     left_out = {os.path.realpath(without)} if without else set[str]()
@@ -82,7 +82,7 @@ def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _patches(folder: str, names: Sequence[str]) -> set[str]:
-    """The files of a kustomization that are parts of objects, and not whole ones."""
+    """The files of a kustomization that contain only parts of objects."""
     found: set[str] = set()
     for name in names:
         if name not in KUSTOMIZATIONS:

@@ -1,4 +1,4 @@
-"""What `istioctl analyze` says about the files that `hsdns lint` checks, if a mesh is in them.
+"""The findings of `istioctl analyze` in the files that `hsdns lint` checks, if they contain a mesh.
 
 Path: cli/lint.py -> here -> istioctl.py -> rules/mesh.py.
 """
@@ -16,9 +16,9 @@ from hsdns.sources.manifest_folder import STANDARD_INPUT
 def mesh_findings(
     objects: Objects, contents: Mapping[str, bytes], stdin_name: str
 ) -> tuple[list[MeshFinding], str]:
-    """The findings, or a sentence about why there are none; neither without a mesh.
+    """The findings, or a sentence about why there are none; both empty without a mesh.
 
-    `contents` are those of the files, `stdin_name` is what findings call standard input.
+    `contents` are the contents of the files, `stdin_name` is the name of standard input in findings.
     """
     if not has_mesh(objects):
         return [], ""

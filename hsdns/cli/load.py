@@ -1,9 +1,10 @@
-"""`hsdns load`: load on a DNS server, and whether its answers were right.
+"""`hsdns load`: loads a DNS server, and checks whether its answers were right.
 
 Path: argv -> here -> load_flags.py, load_cluster.py -> load/run.py -> the report.
 Rule 1: exit status 0: it ran, and all limits hold; 1: a limit of -fail-if is met; 2: bad input, no server, or a limit
-        that could not be told.  A generator of a Job has status 0 once its report is put: limits are those of all.
-Rule 2: standard output has the report only; the line of what goes on is on standard error.
+        that could not be evaluated.  A generator of a Job has status 0 once its report is written: the limits apply to
+        all generators together.
+Rule 2: standard output has only the report; progress is on standard error.
 Rule 3: a run that Ctrl-C or SIGTERM ends is reported, with status 2 unless a limit is met.
 """
 
@@ -90,7 +91,7 @@ def _load_and_tell(words: list[str], termination: Termination) -> int:
     try:
         if generator.job is not None:
             print(generator.put(msgspec.json.encode(report)), file=sys.stderr)
-            status = 0  # the limits are those of all generators together
+            status = 0  # the limits apply to all generators together
         metrics.finish(results, report)
         write_for_ci(report, str(flags.get("junit", "")), summary=bool(flags.get("github")))
     except (LoadError, OSError) as error:
@@ -301,7 +302,7 @@ def _load(
 
 
 def _what(settings: LoadSettings, questions: Questions) -> str:
-    """What is asked, in words."""
+    """A description of the questions."""
     from hsdns.cli.load_pods import in_words
 
     if questions.pods is not None:
@@ -315,7 +316,7 @@ def _what(settings: LoadSettings, questions: Questions) -> str:
 def _find(
     settings: LoadSettings, target: Target, questions: Questions, cluster: LoadCluster | None
 ) -> tuple[int, tuple[str | int, ...]]:
-    """The family and address of a server that answers; one under a made-up cluster must have read that first."""
+    """The family and address of a server that answers; with a simulated cluster, once it has read that."""
     from hsdns.load.probe import find_target
     from hsdns.load.stream_probe import probe_over
 

@@ -1,7 +1,7 @@
-"""The cluster of a load test: its names, its truth and its changes, in a thread of their own.
+"""The cluster of a load test: its names, its right answers and its changes, in a separate thread.
 
 Path: cli/load.py -> here -> offline.py (the kubernetes block, started without ports), load/truth.py, load/churn.py.
-Rule: everything of the cluster happens in this thread; the others read what load/truth.py has noted.
+Rule: everything about the cluster runs in this thread; other threads read what load/truth.py has recorded.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Choose = Callable[[Sequence[Kubernetes]], Questions]
 class LoadCluster:
     """The cluster of a configuration; a context manager that raises LoadError or CannotTell.
 
-    `choose` makes the questions once the cluster is read.  `api` is host and port for other servers to watch it, if
-    it is made up.  With `is_denied` it is not waited for a cluster that may not be read.
+    `choose` makes the questions once the cluster is read.  `api` is host and port for other servers to watch a
+    simulated cluster.  `is_denied` returns whether access to the cluster is denied, which ends the wait.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LoadCluster:
         self._changing: asyncio.Task[None] | None = None
         self._changes_api = changes_api
         self._own: OwnNamespace | None = None
-        self.awaited: Question | None = None  # that a server answers once it has the cluster
+        self.awaited: Question | None = None  # one that a server answers once it has the cluster
         self.failure = ""  # why changes ended
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -82,7 +82,7 @@ class LoadCluster:
         try:
             self._ready.wait()
         except BaseException:
-            # Whatever has been made by now is removed again.
+            # Everything created so far is removed.
             self._loop.call_soon_threadsafe(self._task.cancel)
             self._thread.join()
             raise
@@ -96,7 +96,7 @@ class LoadCluster:
         self._thread.join()
 
     def follow(self, rate: float, ask: Callable[[Event], bool]) -> Follower:
-        """Follow changes from now on, with at most so many probes a second; `ask` is told in the cluster's thread."""
+        """From now on, follow changes with at most `rate` probes per second; calls `ask` in the cluster's thread."""
         truth = self.truth
         assert truth is not None, "made to verify"
         follower = Follower(truth, truth.by_service(), rate, ask, time.monotonic)
@@ -104,11 +104,11 @@ class LoadCluster:
         return follower
 
     def begin_churn(self, rate: float) -> None:
-        """Change the cluster from now on, `rate` times a second."""
+        """From now on, change the cluster `rate` times per second."""
         self._loop.call_soon_threadsafe(self._begin, rate)
 
     def end_churn(self) -> None:
-        """Leave the cluster as it is."""
+        """Stop changing the cluster."""
         self._loop.call_soon_threadsafe(self._end)
 
     def _begin(self, rate: float) -> None:
@@ -192,7 +192,7 @@ class LoadCluster:
             await runtime.tasks.cancel()
 
     def _first(self) -> Question | None:
-        """A question that a server answers once it has the cluster; None where the cluster was there before."""
+        """A question that a server answers once it has the cluster; None if the cluster existed before."""
         if self._own is None and self._api is None:
             return None
         own = f".{self._own.name}." if self._own is not None else "."
@@ -200,7 +200,7 @@ class LoadCluster:
         return next((each for each in there if own in each.name.to_text()), None)
 
     async def _make_namespace(self, block: Kubernetes, writer: ApiWriter) -> None:
-        """Make a namespace of its own, and wait until the watch has it; raise LoadError."""
+        """Create a separate namespace, and wait until the watch has it; raise LoadError."""
         name = f"{NAMESPACE}-{secrets.token_hex(4)}"
         own = OwnNamespace(
             writer, name, Size(), self._kinds, self._seed, time.monotonic, self._written
@@ -240,7 +240,7 @@ class LoadCluster:
 
 
 def _writer(block: Kubernetes) -> ApiWriter:
-    """What writes to the API server that a block watches; raise LoadError."""
+    """The writer for the API server that a block watches; raise LoadError."""
     source = block.source
     connect = source.connect if isinstance(source, ApiServer) else None
     if not isinstance(connect, ApiAccess):

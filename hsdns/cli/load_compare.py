@@ -1,7 +1,7 @@
-"""`hsdns load compare`: the reports of several runs beside each other.
+"""`hsdns load compare`: compares the reports of several runs.
 
 Path: cli/load.py -> here -> load/comparison.py, load/page.py.
-Rule 1: a report is one that `hsdns load -json` wrote; all its servers take part.
+Rule 1: a report is one written by `hsdns load -json`; all its servers are compared.
 Rule 2: exit status 0, or 2 for bad input.
 """
 
@@ -52,7 +52,7 @@ def run(words: list[str]) -> int:
 
 
 def _read(files: list[str]) -> list[tuple[str, Report]]:
-    """Reports by the names of their files, those without folders if they differ."""
+    """Reports with the names of their files, without folders if these names differ."""
     from hsdns.load.report import read_report
 
     stems = [Path(each).stem for each in files]

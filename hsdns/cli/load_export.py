@@ -1,9 +1,9 @@
-"""What a load test writes beside its report: metrics while it goes on, and files for CI at its end.
+"""The other output of a load test: metrics while it runs, and files for CI at its end.
 
 Path: cli/load.py -> here -> load/exposition.py, junit.py, markdown.py -> files, a Pushgateway.
-Rule 1: a file of metrics is written whole beside its place and renamed, so that it is never read half.
-Rule 2: a gateway that is slow or away does not delay the run: a thread sends, and the newest picture is what it sends.
-        What goes wrong is told at the end.
+Rule 1: a file of metrics is written completely under another name and renamed, so that it is never read incomplete.
+Rule 2: a slow or unreachable gateway does not delay the run: a thread sends the newest picture.  Errors are reported at
+        the end.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ class Metrics:
         self._failure = ""
 
     def show(self, servers: Mapping[str, Results], seconds: float) -> None:
-        """Take the results so far, and write and send them once in a while."""
+        """Take the results so far; write and send them every EVERY seconds."""
         self._servers, self._seconds = servers, seconds
         if seconds - self._shown < EVERY or not (self._file or self._gateway):
             return
         self._shown = seconds
         picture = self._picture()
-        with suppress(OSError):  # the run is worth more; finish() tells it
+        with suppress(OSError):  # the run must continue; finish() reports it
             self._write(picture)
         if self._gateway and (self._sending is None or not self._sending.is_alive()):
             self._sending = threading.Thread(target=self._send, args=(picture,), daemon=True)
             self._sending.start()
 
     def finish(self, servers: Mapping[str, Results], report: Report) -> None:
-        """Write and send what the run came to; raise LoadError or OSError."""
+        """Write and send the final results; raise LoadError or OSError."""
         if not (self._file or self._gateway):
             return
         limits = {
@@ -123,7 +123,7 @@ def check_gateway(flags: Mapping[str, object]) -> str:
 def write_for_ci(report: Report, junit_file: str, *, summary: bool) -> None:
     """Write the test cases, and append the summary of the step of GitHub Actions; raise OSError or LoadError.
 
-    `summary`: it is asked for; it is written also where GitHub Actions runs the command.
+    `summary`: whether it is requested; it is also written if GitHub Actions runs the command.
     """
     from hsdns.load.junit import junit
     from hsdns.load.markdown import markdown

@@ -1,4 +1,4 @@
-"""The flags of `hsdns load`, and what they say.
+"""The flags of `hsdns load`, and the settings that they define.
 
 Path: cli/load.py -> here.
 """
@@ -112,7 +112,7 @@ FLAGS: Final = {
 
 
 class LoadSettings(NamedTuple):
-    """What the flags say, but for the questions; times in seconds.  `api` is host and port, if there is one."""
+    """The settings from the flags, except the questions; times in seconds.  `api` is host and port, if given."""
 
     targets: list[Target]
     schedule: Schedule
@@ -137,7 +137,7 @@ class LoadSettings(NamedTuple):
     portion: Portion
     start_at: str
     job: str
-    streams: StreamPlan | None = None  # over connections, all of it or what UDP truncates
+    streams: StreamPlan | None = None  # over connections, all queries or truncated ones
     pods: PodSettings | None = None
     replay: ReplaySettings | None = None
     knee: KneeSettings | None = None
@@ -201,7 +201,7 @@ def read_settings(flags: Flags) -> LoadSettings:
     )
 
 
-# Flags that have no effect without another one, and which.
+# Flags that have no effect without another one, and that one.
 _NEEDED: Final = (
     ("slack", ("verify",)),
     ("churn", ("api", "churn-api")),
@@ -254,7 +254,7 @@ def _knee(
 
 
 def _probes(flags: Flags, schedule: Schedule) -> float:
-    """Questions a second that follow changes: those that are told, or a share of the load's."""
+    """Probes per second that follow changes: -probes, or a share of the load's rate."""
     streams = read_streams(flags)
     if streams is not None and not streams.for_truncated:
         if flags.get("probes"):
@@ -268,7 +268,7 @@ def _probes(flags: Flags, schedule: Schedule) -> float:
 
 
 def _check_parts(flags: Flags) -> None:
-    """Raise FlagError for what several generators cannot do."""
+    """Raise FlagError for flags that several generators cannot use."""
     if "part" in flags and "job" in flags:
         raise FlagError("-part: the Job of -job says which portion this is; leave one of them out")
     if "churn-api" in flags and ("api" in flags or "conf" not in flags):

@@ -1,7 +1,7 @@
 """The part of a load test that follows changes until each server shows them.
 
 Path: cli/load.py -> here -> load/prober_process.py, load/follower.py (in the cluster's thread), load/propagation.py.
-Rule: without -verify, or with -probes 0, nothing is followed, and there is no other process.
+Rule: without -verify, or with -probes 0, no change is followed, and no process is started.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Following:
-    """Takes what the prober tells; without one it does nothing."""
+    """Processes the messages of the prober; without one it does nothing."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Following:
         self._propagation = propagation
 
     def take(self) -> None:
-        """Take what has been told since."""
+        """Process new messages."""
         if self._prober is not None and self._propagation is not None:
             for kind, content in self._prober.messages():
                 self._propagation.take(kind, content)
@@ -46,7 +46,7 @@ class Following:
     def report(
         self, server: int, questions: Sequence[Question], begin: float, seconds: float
     ) -> PropagationReport | None:
-        """The report of a server, by its place, in a run that began at `begin`; None if nothing was followed."""
+        """The report of a server, given by its index, in a run that began at `begin`; None if nothing was followed."""
         if self._propagation is None or self._follower is None:
             return None
         shown = self._propagation.shown(server, begin, begin + seconds)
@@ -61,7 +61,7 @@ def following_changes(
     places: Sequence[Place],
     queries: Sequence[Query],
 ) -> Iterator[Following]:
-    """Follow changes as -probes says, until the end of the context; raise LoadError."""
+    """Follow changes at the rate of -probes until the context ends; raise LoadError."""
     truth = cluster.truth if cluster is not None else None
     if cluster is None or truth is None or not settings.probes:
         yield Following()

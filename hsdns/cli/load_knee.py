@@ -1,9 +1,9 @@
 """`hsdns load -find-knee`: the highest rate at which limits hold.
 
-Path: cli/load.py -> here -> load/knee.py says which step is next; each is carried out as a run of its own.
-Rule 1: what came of each step is told on standard error, and is in the report.
-Rule 2: the figures of the report are those of the longest step at the rate that was found, or else of the last one.
-Rule 3: Ctrl-C, SIGTERM, or a server that is gone, ends the search; what is known until then is reported.
+Path: cli/load.py -> here -> load/knee.py returns the next step; each step is a separate run.
+Rule 1: the outcome of each step is shown on standard error, and is in the report.
+Rule 2: the figures of the report are those of the longest step at the rate that was found, or else of the last step.
+Rule 3: Ctrl-C, SIGTERM, or a server that no longer answers ends the search; what is known by then is reported.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from hsdns.load.report import KneeReport, KneeStep, OfServer, PlanReport
 
 PATIENCE: Final = 10.0  # seconds for a server to answer again after a step
-MOST_LATE: Final = 0.05  # of a step: the p99 of lateness from which its rate was not kept
+MOST_LATE: Final = 0.05  # share of a step: the p99 of lateness above which its rate was not kept
 Load = Callable[["LoadSettings"], "tuple[list[OfServer], PlanReport]"]
 
 
 class KneeSettings(NamedTuple):
-    """What -find-knee is about: the limits, the rate to begin with, the highest, and the shortest step in seconds."""
+    """The settings of -find-knee: the limits, the first rate, the highest rate, and the shortest step in seconds."""
 
     limits: list[Limit]
     first: float
@@ -37,7 +37,7 @@ class KneeSettings(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a search has found, and the run whose figures are reported."""
+    """The result of a search, and the run whose figures are reported."""
 
     knee: KneeReport
     servers: list[OfServer]
@@ -73,7 +73,7 @@ def knee_settings(
 
 
 def find_knee(settings: LoadSettings, load: Load) -> Found:
-    """Search; `load` carries out a run."""
+    """Search for the knee; `load` carries out a run."""
     from hsdns.load.report import KneeReport
     from hsdns.load.run import INTERRUPTED
 
@@ -86,7 +86,7 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
     while (step := search.step) is not None:
         try:
             servers, plan = load(_at(settings, step, wait=PATIENCE if steps else 0.0))
-        except LoadError as error:  # the server is gone; what is known of it is worth telling
+        except LoadError as error:  # the server no longer answers; report what is known
             if not steps:
                 raise
             print(error, file=sys.stderr)

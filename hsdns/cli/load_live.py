@@ -1,8 +1,8 @@
-"""The lines that show how a load test goes, one for each server, once in a while, on standard error.
+"""The progress of a load test, with a line for each server, on standard error.
 
-Path: cli/load.py -> here; the results are read as they are.  load_screen.py has the whole screen (-live screen).
-Rule: on a terminal the lines stand still, with the library rich if there is one; elsewhere they are written every five
-      seconds at most, so that a log stays short.
+Path: cli/load.py -> here, which only reads the results; load_screen.py draws the whole screen (-live screen).
+Rule: on a terminal the lines are redrawn in place, with the library rich if it is installed; elsewhere they are written
+      at most every five seconds, so that a log stays short.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SCREEN: Final = "screen"
 NONE: Final = "none"
 WAYS: Final = (LINE, SCREEN, NONE)
 LIBRARY: Final = "rich"
-BETWEEN: Final = 5.0  # seconds between lines where there is no terminal
-SHOWN: Final = 3  # seconds that the latencies are of
+BETWEEN: Final = 5.0  # seconds between lines without a terminal
+SHOWN: Final = 3  # seconds that the latencies cover
 REDRAWN: Final = 0.2  # seconds between two pictures of the screen
 Show = Callable[[Mapping[str, Results], float], None]
 
 
 def line(results: Results, seconds: float, length: float) -> str:
-    """What is known after so many seconds of a schedule of `length`: of the last SHOWN whole seconds, and in all."""
+    """The results after `seconds` of a schedule of `length`: for the last SHOWN whole seconds, and in total."""
     if seconds < 0:
         return f"begins in {-seconds:.0f} s"
     now = int(seconds)
@@ -93,7 +93,7 @@ def check_live(how: str) -> str:
 
 @contextlib.contextmanager
 def live(length: float, how: str = LINE) -> Iterator[Show]:
-    """Show a run of so many seconds while it goes on; `how` is one of WAYS."""
+    """Show a run of `length` seconds while it runs; `how` is one of WAYS."""
     if how == NONE:
         yield lambda servers, seconds: None
     elif how == SCREEN:

@@ -1,8 +1,8 @@
-"""`hsdns load merge`: the reports of several generators as one.
+"""`hsdns load merge`: merges the reports of several generators.
 
 Path: cli/load.py -> here -> load/merge.py -> the report, as after a run.
-Rule 1: a report is one that `hsdns load -json` wrote, or those in ConfigMaps, as `kubectl get -o json` prints them.
-Rule 2: exit status as of a run: the limits are those of the whole.
+Rule 1: a report is one written by `hsdns load -json`, or those in ConfigMaps, as printed by `kubectl get -o json`.
+Rule 2: the exit status is that of a run: the limits apply to the merged report.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def run(words: list[str]) -> int:
 
 
 def _read(file: str) -> list[tuple[str, Report]]:
-    """The reports of a file by their names: one, or one of each ConfigMap."""
+    """The reports in a file with their names: one, or one for each ConfigMap."""
     from hsdns.load.job import reports_of
     from hsdns.load.report import read_report
 

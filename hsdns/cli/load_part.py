@@ -1,7 +1,7 @@
-"""Which portion of the plan this generator carries out, and when it begins: -part, -start-at, -job.
+"""The portion of the plan that this generator carries out, and its begin: -part, -start-at, -job.
 
 Path: cli/load.py -> here -> load/portion.py, start_time.py, job.py.
-Rule: clocks of several machines agree on the time of day; the one of a run is monotonic.  The first is asked once.
+Rule: several machines agree on the time of day, but a run uses the monotonic clock.  The time of day is read once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hsdns.load.start_time import read_start
 if TYPE_CHECKING:
     from hsdns.load.job import Job, JobApi
 
-AFTER_JOB: Final = "+60s"  # from the start of a Job, unless -start-at says more
+AFTER_JOB: Final = "+60s"  # from the start of a Job, unless -start-at is given
 
 
 class Generator(NamedTuple):
@@ -30,7 +30,7 @@ class Generator(NamedTuple):
     api: JobApi | None = None
 
     def put(self, report: bytes) -> str:
-        """Put the report where those of all pods of the Job are gathered; say where; raise LoadError."""
+        """Write the report to the place for all pods of the Job; return where; raise LoadError."""
         assert self.job is not None, "the caller asks only then"
         assert self.api is not None, "a Job was read from there"
         name = self.api.put_report(self.job, self.portion.part, report)
@@ -38,7 +38,7 @@ class Generator(NamedTuple):
 
 
 def find_generator(portion: Portion, start_at: str, job: str) -> Generator:
-    """Read what the flags, or the Job, say of this generator; raise LoadError."""
+    """Read this generator's settings from the flags or the Job; raise LoadError."""
     if not job:
         return Generator(portion, _monotonic(read_start(start_at, time.time())) if start_at else 0)
     from hsdns.load.job import read_index

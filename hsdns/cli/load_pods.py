@@ -1,4 +1,4 @@
-"""The flags of `hsdns load -pods`, and what they say.
+"""The flags of `hsdns load -pods`, and the settings that they define.
 
 Path: cli/load_flags.py -> here -> load/pods.py.
 """
@@ -21,7 +21,7 @@ from hsdns.wire.name import Name
 
 MOST: Final = 100_000  # pods
 SOCKETS: Final = 64
-_SERVER: Final = "192.0.2.53"  # in the resolv.confs; queries go to -server, whatever it is
+_SERVER: Final = "192.0.2.53"  # in the resolv.confs; queries go to -server anyway
 _NUMBERS: Final = ("ndots", "timeout", "attempts")
 _OPTIONS: Final = (
     "rotate", "single-request", "single-request-reopen", "use-vc", "edns0", "trust-ad", "no-aaaa", "no-reload",
@@ -48,7 +48,7 @@ FLAGS: Final = {
 
 
 class PodSettings(NamedTuple):
-    """What the flags say of pods."""
+    """The settings of pods."""
 
     pods: int
     resolvers: dict[str, int]
@@ -104,7 +104,7 @@ def _shares(
 def pod_questions(
     settings: PodSettings, blocks: Sequence[Kubernetes], exponent: float, seed: int
 ) -> Questions:
-    """What the pods of a cluster look up; raise LoadError."""
+    """The lookups of the pods of a cluster; raise LoadError."""
     if len(blocks) != 1:
         raise LoadError(
             f"-pods needs one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
@@ -132,7 +132,7 @@ def pod_questions(
 
 
 def longest_timeout(settings: PodSettings) -> float:
-    """Seconds after which a query of the pods is lost: the longest that one of their resolvers waits for it."""
+    """Seconds after which a query of the pods is lost: the longest wait of their resolvers."""
     text = "options " + " ".join(
         f"{name}:{value}" for name, value in settings.options.items() if value
     )
@@ -140,7 +140,7 @@ def longest_timeout(settings: PodSettings) -> float:
 
 
 def in_words(plan: PodPlan) -> str:
-    """What is asked, for the report."""
+    """A description of the lookups, for the report."""
     resolvers = ", ".join(f"{name} {share}" for name, share in plan.resolvers.items())
     kinds = ", ".join(dict.fromkeys(each.kind for each in plan.targets))
     where = f"{plan.count} pods ({resolvers}) in {len(plan.namespaces)} namespaces"
@@ -159,7 +159,7 @@ def _names(flags: Mapping[str, str | int | bool | list[str]], flag: str) -> list
 
 
 def _read_options(words: object) -> dict[str, str]:
-    """The options as resolv.conf has them; each must be known to a library."""
+    """The options of resolv.conf; a library must know each."""
     assert isinstance(words, list), "the kind of the flag"
     found: dict[str, str] = {}
     for word in words:

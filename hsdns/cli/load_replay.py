@@ -1,7 +1,7 @@
-"""The flags of `hsdns load -replay`, and what they say.
+"""The flags of `hsdns load -replay`, and the settings that they define.
 
 Path: cli/load_flags.py -> here -> load/replay.py.
-Rule: a file that is not whole is refused, unless -replay-broken takes what is whole of it; then standard error says so.
+Rule: an incomplete file is refused, unless -replay-broken uses its intact part; then standard error says so.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _OTHERS: Final = {
 
 
 class ReplaySettings(NamedTuple):
-    """What is replayed, and how it is said in the report."""
+    """What is replayed, and its description in the report."""
 
     replay: Replay
     what: str
 
     def schedule(self, seed: int) -> Schedule:
-        """How long it is, and how many queries it has; each has a time of its own."""
+        """A schedule with its length and number of queries; the times themselves are those of the recording."""
         rate = self.replay.queries / self.replay.seconds
         return Schedule((Stage(self.replay.seconds, rate, rate),), RECORDED, 1, seed)
 

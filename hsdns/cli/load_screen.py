@@ -1,9 +1,9 @@
-"""A load test on a whole screen while it goes on: rates, percentiles, rcodes, lateness, and a strip of heat.
+"""The progress of a load test on the whole screen: rates, percentiles, rcodes, lateness, and a heat map.
 
-Path: cli/load_live.py (-live screen) -> here -> rich, which draws it for the terminal's width; the results are read as
-they are.
-Rule 1: figures are of the last SHOWN whole seconds; counts and the strip are of the whole run, as far as there is room.
-Rule 2: what the colours say, letters or shapes say too.
+Path: cli/load_live.py (-live screen) -> here, which only reads the results -> rich, which draws for the terminal's
+width.
+Rule 1: figures cover the last SHOWN whole seconds; counts and the strip cover the whole run, as far as there is room.
+Rule 2: letters or shapes also show what colours show.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from hsdns.load.judge import RIGHT, UNDECIDED
 from hsdns.load.results import Results, Second
 from hsdns.wire.iana import Rcode, rcode_to_text
 
-SHOWN: Final = 3  # seconds that figures are of
+SHOWN: Final = 3  # seconds that figures cover
 LABEL: Final = 10  # columns left of the strip
 NARROW: Final = 78  # columns below which only the most important percentiles are shown
 IMPORTANT: Final = ("p50", "p99", "max")
 LEAST_HEIGHT: Final = 16  # lines that one server needs
-# Upper ends of the bands of the strip, in microseconds; above the last one is a band more.
+# Upper ends of the bands of the strip, in microseconds; there is one more band above the last.
 BANDS: Final[tuple[int, ...]] = (
     *(100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000),
     *(100_000, 200_000, 500_000, 1_000_000),
@@ -48,7 +48,7 @@ _BARS: Final = " ▁▂▃▄▅▆▇█"
 
 
 class Shown(NamedTuple):
-    """What is shown of a run: the servers' results by name, seconds since the begin, and how long it is."""
+    """The shown values of a run: the servers' results by name, seconds since the begin, and its length."""
 
     servers: Mapping[str, Results]
     seconds: float
@@ -56,7 +56,7 @@ class Shown(NamedTuple):
 
 
 def view(shown: Shown, width: int, height: int) -> RenderableType:
-    """What is drawn on a terminal of so many columns and lines."""
+    """The screen for a terminal of `width` columns and `height` lines."""
     parts: list[RenderableType] = [_progress(shown, width)]
     each = max(LEAST_HEIGHT, (height - 2) // max(1, len(shown.servers)))
     room = max(1, (height - 2) // each)
@@ -165,15 +165,15 @@ def _verdicts(verdicts: Mapping[str, int], worst_age: float) -> Text:
 def _strip(
     seconds: Mapping[int, Second], now: int, width: int, most: int
 ) -> Iterable[RenderableType]:
-    """A column for each of the last seconds, a line for each band of latencies, the slowest above."""
+    """A column for each of the last seconds, a line for each band of latencies, the slowest at the top."""
     first = max(0, now - (width - LABEL - 1))
     columns = [_column(seconds.get(at)) for at in range(first, now)]
     used = [band for band in range(len(BANDS) + 2) if any(column[band] for column in columns)]
     if not used or most < 3:
         return
-    shown = used[-(most - 1) :]  # one line is for the seconds
+    shown = used[-(most - 1) :]  # one line shows the seconds
     for band in reversed(shown):
-        is_rest = band == shown[0] and shown != used  # where there is no room, all faster ones too
+        is_rest = band == shown[0] and shown != used  # without room, it includes all faster ones
         line = Text(no_wrap=True, overflow="crop")
         line.append(f"{_band(band, is_rest=is_rest):>{LABEL - 1}} ", "dim")
         for column in columns:
@@ -187,7 +187,7 @@ def _strip(
 
 
 def _column(second: Second | None) -> list[float]:
-    """The share of a second's queries in each band; the last band are the lost ones."""
+    """The share of a second's queries in each band; the last band has the lost ones."""
     counts = [0] * (len(BANDS) + 2)
     if second is None:
         return [0.0] * len(counts)

@@ -1,4 +1,4 @@
-"""The flags of `hsdns load` that say how queries travel, and what they say.
+"""The flags of `hsdns load` for the transport of queries, and the settings that they define.
 
 Path: cli/load_flags.py -> here -> load/stream_plan.py.
 Rule: a flag that has no effect with a transport is refused.
@@ -49,7 +49,7 @@ FLAGS: Final = {
 }  # fmt: skip
 
 _ANY: Final = (TCP, DOT, DOH)
-# Flags of connections, and the transports that they are for.
+# Flags of connections, and their transports.
 _FOR: Final = {
     **dict.fromkeys(("connections", "queries-per-connection", "pipeline", "idle"), _ANY),
     **dict.fromkeys(("tls-ca", "tls-name", "tls-insecure"), (DOT, DOH)),
@@ -63,7 +63,7 @@ def default_port(flags: Flags) -> int:
 
 
 def read_streams(flags: Flags) -> StreamPlan | None:
-    """Read the flags; None: over UDP and nothing else.  Raise FlagError."""
+    """Read the flags; None for UDP only.  Raise FlagError."""
     transport = _transport(flags)
     falls = bool(flags.get("retry-tcp"))
     if falls and transport != UDP:

@@ -1,9 +1,9 @@
-"""SIGTERM, as a pod that is deleted gets it: a load ends as with Ctrl-C.
+"""SIGTERM, which a deleted pod gets: a load ends as with Ctrl-C.
 
-Path: cli/load.py -> here; load/run.py asks whether it came.
-Rule 1: before a load begins it is KeyboardInterrupt, for there is nothing to report.
-Rule 2: from then on it is only noted, and the run asks for it.  So none comes at a bad moment, such as while the report
-        is written, and a second one, which `timeout` sends, does no harm.
+Path: cli/load.py -> here; load/run.py checks whether it arrived.
+Rule 1: before a load begins it raises KeyboardInterrupt, because there is nothing to report.
+Rule 2: from then on it is only recorded, and the run checks for it.  So it cannot interrupt, for example, the writing
+        of the report, and a second one, which `timeout` sends, has no effect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Termination:
-    """Notes SIGTERM; a context manager, which does nothing where this is not the main thread."""
+    """Records SIGTERM; a context manager that does nothing outside the main thread."""
 
     def __init__(self) -> None:
         self._has_begun = False
@@ -32,7 +32,7 @@ class Termination:
             signal.signal(signal.SIGTERM, self._before)
 
     def take(self) -> bool:
-        """Whether it has come since the question before; the first question says that the load has begun."""
+        """Whether it has arrived since the previous call; the first call marks the begin of the load."""
         self._has_begun = True
         came, self._came = self._came, False
         return came

@@ -1,7 +1,7 @@
-"""`hsdns lookup NAME [TYPE]`: one query, for the image, where no other program can ask.
+"""`hsdns lookup NAME [TYPE]`: one query, for the image, which has no other program for that.
 
 Path: argv -> here -> a DNS server.
-Rule: the name is taken as it is, without a search list; an IP address is looked up in reverse.
+Rule: the name is used without a search list; for an IP address the reverse name is queried.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def run(words: list[str]) -> int:
 def ask(name: str, rrtype: str, server: str, port: int, *, is_tcp: bool) -> tuple[str, int]:
     """Send a query; return the records as text, or why there are none, and the exit status.
 
-    Raise FlagError for a name, a type or a server that is none.
+    Raise FlagError for an invalid name, type or server.
     """
     import dns.exception
     import dns.message

@@ -1,4 +1,4 @@
-"""`hsdns man [COMMAND]`: the manual page of hsdns, or of one of its commands, in the language of man.
+"""`hsdns man [COMMAND]`: the manual page of hsdns, or of one of its commands, in the format of man.
 
 Path: argv -> here -> cli/commands.py.
 Source: man(7).
@@ -75,12 +75,12 @@ def _lines(command: Command, found: Sequence[Command]) -> Iterator[str]:
 
 
 def _marked(form: str) -> str:
-    r"""A form of a command: what is written so in bold, what stands for something else in italics."""
-    parts = re.split(r"\b([A-Z]+)\b", form)  # each second one stands for something else
+    r"""A form of a command: literal words in bold, placeholders in italics."""
+    parts = re.split(r"\b([A-Z]+)\b", form)  # every second one is a placeholder
     return "".join(f"\\f{'BI'[at % 2]}{_text(each)}\\fR" for at, each in enumerate(parts) if each)
 
 
 def _text(text: str) -> str:
-    """Text in which nothing is a request, and whose dashes can be copied."""
+    """Text without requests, and with dashes that can be copied."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text[:1] in (".", "'") else text

@@ -1,11 +1,11 @@
 """`hsdns names`: every name that a cluster's zones answer, with its records.
 
 Path: argv -> here -> assemble(), the kubernetes plugins' sources -> cluster/answer_set.py -> standard output, or
-running_server.py -> standard output.
-Without -source and -conf they are those of the server that runs, or of the demo cluster if none does.
-Rule 1: opens no port and writes no file; a snapshot is read, but not saved.
-Rule 2: names are written as they are found, so a large cluster needs no more memory than to serve it.
-Rule 3: standard output has the names only; what is wrong with a source goes to standard error, and makes the status 1.
+running_server.py -> standard output.  Without -source and -conf it lists those of the running server, or of the demo
+cluster if none runs.
+Rule 1: it opens no port and writes no file; a snapshot is read, but not saved.
+Rule 2: names are written as they are found, so listing a large cluster needs no more memory than serving it.
+Rule 3: standard output has only the names; errors of a source go to standard error, and make the exit status 1.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def run(words: list[str]) -> int:
         try:
             return _list_running(find_by(flags), write)
         except NotRunning:
-            pass  # then the demo cluster is listed
+            pass  # list the demo cluster instead
         except ServerError as error:
             print(error, file=sys.stderr)
             return STATUS
@@ -127,7 +127,7 @@ async def _list(
 
 
 def _lines(blocks: Sequence[Kubernetes]) -> Iterator[Line]:
-    """What /v1/names of a server would have."""
+    """The lines that /v1/names of a server would have."""
     sentences: dict[str, None] = {}
     for block in blocks:
         answer_set = block.answer_set()
@@ -150,7 +150,7 @@ def _write_text(found: Iterable[Line]) -> None:
 
 
 def _write_json(found: Iterable[Line]) -> None:
-    """An array with an object for each RRset, each on a line of its own."""
+    """An array with an object for each RRset, one per line."""
     end = "[\n"
     for line in found:
         if "open_ended" not in line:

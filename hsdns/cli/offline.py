@@ -1,8 +1,8 @@
-"""A configuration that a command looks into, without serving it.
+"""A configuration that a command inspects, without serving it.
 
 Path: cli/names.py, cli/explain.py, cli/resolve.py -> here -> launch.build() and the runtime of its plugins.
 Rule 1: no port is opened and no snapshot is written.
-Rule 2: what is wrong with a source goes to standard error; standard output is the command's own.
+Rule 2: errors of a source go to standard error; standard output belongs to the command.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from hsdns.server.runtime import ServerRuntime
 from hsdns.sources.replay import Replay
 
 WAIT: Final = 10.0  # seconds for the cluster
-PORT: Final = 53  # of server blocks that specify none; nothing listens
+PORT: Final = 53  # for server blocks that specify none; nothing listens
 DENIED: Final = "the server denies access (403)"  # apiserver/reflector.py
 
 
 class CannotTell(Exception):
-    """Why a configuration has nothing to tell, as a sentence for the operator."""
+    """A configuration has no result; the message is a sentence for the operator."""
 
 
 class Problems(logging.Handler):
-    """Writes what plugins log to standard error, and counts the errors."""
+    """Writes the log of plugins to standard error, and counts the errors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def configure(
     forward: Sequence[str] = (),
     text: str | None = None,
 ) -> tuple[Configuration, Problems]:
-    """Set up the Corefile that -conf names, or the built-in one; raise CorefileError or OSError.
+    """Set up the Corefile of -conf, or the built-in one; raise CorefileError or OSError.
 
     `objects` are the words of -source, `forward` those of -forward; `text` replaces the built-in Corefile.
     """
@@ -75,7 +75,7 @@ def configure(
 
 
 def kubernetes_blocks(configuration: Configuration) -> list[Kubernetes]:
-    """The kubernetes plugins, which from now on write no snapshots; recordings are at their end."""
+    """The kubernetes plugins, set to write no snapshots, and with recordings at their end."""
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
     for block in blocks:
         block.watch.reads_only = True
@@ -85,7 +85,7 @@ def kubernetes_blocks(configuration: Configuration) -> list[Kubernetes]:
 
 
 def make_runtime(configuration: Configuration) -> ServerRuntime:
-    """What the plugins of the configuration get."""
+    """The runtime for the plugins of the configuration."""
     runtime = ServerRuntime(
         Registry(),
         NoCounters(),
@@ -99,11 +99,11 @@ def make_runtime(configuration: Configuration) -> ServerRuntime:
 async def read_clusters(
     runtime: ServerRuntime, blocks: Sequence[Kubernetes], is_denied: Callable[[], bool]
 ) -> bool:
-    """Wait until the clusters of blocks that have started are read, or cannot be; return False after WAIT."""
+    """Wait until the clusters of started blocks are read, or cannot be read; return False after WAIT."""
 
     def is_over() -> (
         bool
-    ):  # what files have was read when their block started; waiting does not mend it
+    ):  # the content of files was read when their block started; waiting does not help
         unread = [each for each in blocks if not each.store.synced]
         return is_denied() or all(each.source.silence(runtime.clock()) == 0.0 for each in unread)
 
@@ -115,7 +115,7 @@ async def wait_for_clusters(
     blocks: Sequence[Kubernetes],
     is_denied: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Wait until the clusters of blocks that have started are read, or are denied; raise CannotTell."""
+    """Wait until the clusters of started blocks are read, or access is denied; raise CannotTell."""
     is_over = await read_clusters(runtime, blocks, is_denied)
     for block in blocks:
         if not block.store.serves:

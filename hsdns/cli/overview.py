@@ -1,4 +1,4 @@
-"""What `hsdns serve` shows of a cluster at the start: its Services, at most a screen, and queries to try.
+"""The overview of a cluster that `hsdns serve` shows at the start: its Services, at most a screen, and queries to try.
 
 Path: cli/serve.py, once the server has started -> here; the names and answers are those of cluster/answer_set.py.
 """
@@ -25,7 +25,7 @@ from hsdns.wire.text import rdata_to_text
 WIDTH: Final = 79  # columns
 MOST_LINES: Final = 16  # for the Services of all blocks
 MOST_ANSWERS: Final = 4  # lines for each query
-MOST_LOOKED_AT: Final = 200  # Services in which queries to try are looked for
+MOST_LOOKED_AT: Final = 200  # Services searched for queries to try
 
 
 class Example(NamedTuple):
@@ -46,7 +46,7 @@ def overview(blocks: Sequence[Kubernetes], command: str) -> list[str]:
 
 
 def size(block: Kubernetes) -> str:
-    """How many Services, endpoints and namespaces a block has."""
+    """The numbers of Services, endpoints and namespaces of a block."""
     store = block.store
     values = list(store.services.values.values())
     endpoints = sum(part.host_count for value in values for part in value.slices)
@@ -58,7 +58,7 @@ def size(block: Kubernetes) -> str:
 
 
 def services(answer_set: AnswerSet, command: str, most: int) -> Iterator[str]:
-    """A line or two for each Service that has names, at most `most` lines, and how many there are more."""
+    """One or two lines for each Service that has names, at most `most` lines, and the number of the others."""
     left = [
         (owner, value)
         for zone in answer_set.forward_zones
@@ -77,7 +77,7 @@ def services(answer_set: AnswerSet, command: str, most: int) -> Iterator[str]:
 
 
 def examples(answer_set: AnswerSet) -> list[Example]:
-    """Queries for a Service, one of its ports and one of its endpoints, of the Service that has most of these."""
+    """Queries for a Service, one of its ports and one of its endpoints, for the Service with the most of these."""
     best: list[Example] = []
     for zone in answer_set.forward_zones:
         for key, value in _ordered(answer_set, zone, MOST_LOOKED_AT):
@@ -95,7 +95,7 @@ def count(number: int, noun: str, ending: str = "s") -> str:
 def _ordered(
     answer_set: AnswerSet, zone: Name, most: int | None = None
 ) -> list[tuple[Key, ServiceValue]]:
-    """The Services, or the first of them; those of small namespaces first, so that a screen shows many namespaces."""
+    """The Services, or the first `most`; small namespaces come first, so that a screen shows many namespaces."""
     found = answer_set.exposed(zone)
     sizes = Counter(namespace for namespace, _ in found)
     listed = found.items()
@@ -149,7 +149,7 @@ def _ports(value: ServiceValue) -> list[str]:
 
 
 def _examples(answer_set: AnswerSet, zone: Name, key: Key, value: ServiceValue) -> list[Example]:
-    """Of one Service: its addresses, the SRV records of a port, an endpoint with a hostname."""
+    """Examples for one Service: its addresses, the SRV records of a port, an endpoint with a hostname."""
     found: dict[str, Example] = {}
     for rrset in islice(answer_set.of_service(zone, key, value), MOST_LOOKED_AT):
         owner, rrtype = rrset[0].owner, rrset[0].rrtype

@@ -1,10 +1,11 @@
-"""`hsdns record FILE`: what happens in a running server, for `-source replay FILE`.
+"""`hsdns record FILE`: records a running server, for `-source replay FILE`.
 
 Path: argv -> here -> running_server.py (/v1/watch, /v1/queries) -> recording/recorder.py -> the file.
-Rule 1: the file is made once the server has told its first line, and only for this user; one that exists is left alone.
-Rule 2: each second what has come is in the file, so a process that is killed loses at most that.
-Rule 3: a signal sets what is looked at between two lines: no entry is written in part.
-Rule 4: the exit status is 0 if the recording was ended here, 2 if the server ended it, or could not be asked.
+Rule 1: the file is created once the server has sent its first line, readable only by this user; an existing file is not
+        overwritten.
+Rule 2: the file is flushed every second, so a killed process loses at most a second.
+Rule 3: a signal sets a flag that is checked between two lines: no entry is written in part.
+Rule 4: the exit status is 0 if this command ended the recording, 2 if the server ended it, or could not be reached.
 """
 
 from __future__ import annotations
@@ -56,16 +57,16 @@ WATCH: Final = "/v1/watch"
 QUERIES: Final = "/v1/queries"
 STANDARD_OUTPUT: Final = "-"
 FLUSH: Final = 1.0  # seconds
-LOOK: Final = 0.1  # seconds between looks at signals and the time
+LOOK: Final = 0.1  # seconds between two checks of signals and the time
 MOST: Final = (
-    10_000  # lines that wait to be written; then the server waits, which cuts off who takes nothing
+    10_000  # lines that wait to be written; then the server waits, and cuts off a slow reader
 )
 INTERRUPTED: Final = "interrupted"
 ENDED: Final = "the server has ended, or its control socket was closed"
 
 
 class _Line(NamedTuple):
-    """A line of a stream, or why there are no more of them."""
+    """A line of a stream, or why there are no more."""
 
     page: str
     octets: bytes | ServerError
@@ -73,7 +74,7 @@ class _Line(NamedTuple):
 
 def run(words: list[str]) -> int:
     """Run `hsdns record`; return the exit status."""
-    is_output = words[:1] == [STANDARD_OUTPUT]  # a dash alone is no flag
+    is_output = words[:1] == [STANDARD_OUTPUT]  # a single dash is not a flag
     plain, rest = (words[:1], words[1:]) if is_output else leading_words(words)
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns record")
@@ -131,7 +132,7 @@ class _Session:
         self._reason = self._reason or reason
 
     def record(self, zone: object, *, queries: bool) -> None:
-        """Write what the server tells, until it is ended; raise ServerError if that is nothing, or OSError."""
+        """Write what the server sends, until stopped; raise ServerError if it sends nothing, or OSError."""
         watch = WATCH if zone is None else f"{WATCH}?{urlencode({'zone': zone})}"
         self._records_queries = queries
         self._follow(watch)
@@ -153,11 +154,11 @@ class _Session:
     def close(self) -> None:
         """Close the file."""
         if self._file is not None and self._file is not sys.stdout.buffer:
-            with suppress(OSError):  # that of the last write was said
+            with suppress(OSError):  # the last write has reported it
                 self._file.close()
 
     def show(self, output: str) -> None:
-        """Say what was recorded."""
+        """Print what was recorded."""
         recorder, size = self._recorder, self._writer.size if self._writer is not None else 0
         target = sys.stderr if self._path == STANDARD_OUTPUT else sys.stdout
         if output == "json":
@@ -203,7 +204,7 @@ class _Session:
             raise ServerError(
                 f"the server at {self._server.path} did not answer {line.page} as this hsdns expects: {error}"
             ) from None
-        if isinstance(entry, End):  # the block was changed
+        if isinstance(entry, End):  # the block has changed
             self.was_ended_here = False
             self.stop(entry.reason)
         elif entry is not None:
@@ -232,7 +233,7 @@ class _Session:
         if self._began:
             recorder.seconds = max(recorder.seconds, round(time.monotonic() - self._began, 6))
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        # The sentence of a server that has ended names its socket.
+        # The error about a server that has ended names its socket.
         is_hidden = self._anonymises and not self.was_ended_here
         reason = "the server ended the recording" if is_hidden else self._reason
         self._writer.add([End(recorder.seconds, now, reason)])
@@ -275,7 +276,7 @@ def _path(plain: list[str]) -> str:
 
 @contextmanager
 def _signals(stop: Callable[[str], None]) -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM end the recording, where this is the main thread."""
+    """Let Ctrl-C and SIGTERM end the recording, in the main thread only."""
     before = {}
     with suppress(ValueError):
         for each in (signal.SIGINT, signal.SIGTERM):

@@ -1,7 +1,7 @@
-"""`hsdns replay status|pause|run|step|speed`: where a running server is in the recording that it replays.
+"""`hsdns replay status|pause|run|step|speed`: shows and controls the replay of a recording in a running server.
 
 Path: argv -> here -> running_server.py -> /v1/replay of the server.
-Rule: the exit status is 1 for a command line that is refused, 2 where no server could be asked, or it replays nothing.
+Rule: the exit status is 1 for a refused command line, 2 if no server could be reached, or it replays nothing.
 """
 
 from __future__ import annotations

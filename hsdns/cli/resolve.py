@@ -1,8 +1,8 @@
-"""`hsdns resolve NAME`: a whole lookup as a program's own resolver does it, query by query.
+"""`hsdns resolve NAME`: a complete lookup as done by a program's resolver, query by query.
 
 Path: argv -> here -> resolver/, with answers of cli/resolve_chain.py or cli/resolve_server.py -> standard output.
-Rule 1: exit status 0: it resolves; 1: it does not, in at least one of the resolvers shown; 2: that could not be told.
-Rule 2: against a Corefile the waits are those of a virtual clock; against a server they are real.
+Rule 1: exit status 0: it resolves; 1: it does not, in at least one of the resolvers shown; 2: unknown.
+Rule 2: with a Corefile the waits are on a virtual clock; with a server they are real.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Answers for `hsdns resolve` from a Corefile in memory: the chain that serves, without a socket.
+"""Answers for `hsdns resolve` from a Corefile: the chain of a server, without a socket.
 
 Path: cli/resolve.py -> here -> query.py.
-Rule 1: opens no port; a `forward` of the Corefile asks its upstreams, and `kubernetes` its API server.
-Rule 2: the queries are for the first listen address of the Corefile, over UDP and TCP.
+Rule 1: it opens no port; a `forward` of the Corefile queries its upstreams, and `kubernetes` its API server.
+Rule 2: queries go to the first listen address of the Corefile, over UDP and TCP.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hsdns.resolver.message import answer_of, wire_of
 from hsdns.resolver.model import Answer, Packet
 from hsdns.server.runtime import begin
 
-LONGEST: Final = 30.0  # seconds for an answer, as one of a server that hangs
+LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
 
 
 class Chain:
-    """Answers packets as a server with this configuration would; a context manager.  `client` is who asks.
+    """Answers packets like a server with this configuration; a context manager.  `client` is the address of the client.
 
-    Raises CannotTell when it is entered and the cluster cannot be read.
+    Entering it raises CannotTell if the cluster cannot be read.
     """
 
     def __init__(self, configuration: Configuration, client: str = "127.0.0.1") -> None:
@@ -55,12 +55,12 @@ class Chain:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop them."""
+        """Stop the plugins."""
         self._runner.run(self._stop())
         self._runner.close()
 
     def find_pod(self, path: str, cluster_dns: str) -> AskingPod:
-        """Read a pod, which is who asks from now on; raise AskingError."""
+        """Read a pod, which is the client from now on; raise AskingError."""
         runtime = self._runtime
 
         async def in_watch(reading: Coroutine[Any, Any, Tried]) -> Tried:
@@ -72,7 +72,7 @@ class Chain:
         return found
 
     def ask(self, packet: Packet) -> tuple[float, Answer] | None:
-        """The seconds until the answer and the answer; None if there is none."""
+        """The seconds until the answer, and the answer; None if there is none."""
         return self._runner.run(self._ask(packet))
 
     async def _start(self) -> None:

@@ -1,7 +1,7 @@
-"""Answers for `hsdns resolve` from a running server: a model's packets go over sockets, and its waits are real.
+"""Answers for `hsdns resolve` from a running server: a model's packets are sent over sockets, and its waits are real.
 
 Path: cli/resolve.py -> here -> a DNS server.
-Rule 1: bounded: a lookup ends after LONGEST seconds, whatever the model would wait for.
+Rule 1: a lookup ends after LONGEST seconds, even if the model would wait longer.
 Rule 2: a reply counts if it comes from the server's address, has the ID and, where the library checks it, the question.
 """
 
@@ -21,7 +21,7 @@ from hsdns.wire.decode_reply import HEADER_LEN, BadReply, answers_question
 
 LONGEST: Final = 60.0  # seconds for a lookup
 CONNECTING: Final = 5.0  # seconds to connect over TCP
-KEPT: Final = "udp"  # the name of the socket that is kept
+KEPT: Final = "udp"  # the name of the socket to keep
 CLOSED: Final = Answer(is_closed=True)
 
 
@@ -34,9 +34,9 @@ def server_steps(
     at: float = 0.0,
     kept: dict[str, socket.socket] | None = None,
 ) -> Iterator[Step]:
-    """Run a lookup against a server (address, port), which begins at `at` seconds on the clock of the model's steps.
+    """Run a lookup against a server (address, port); it begins at `at` seconds on the clock of the model's steps.
 
-    With `kept` all UDP queries leave from the socket in it, which is opened if it is not there, and stays open.
+    With `kept`, all UDP queries use the socket in it, which is opened if it is missing, and stays open.
     """
     wire = _Sockets(server, model.checks_question, random, kept)
     began = time.monotonic() - at
@@ -71,7 +71,7 @@ def server_steps(
 
 
 class _Sockets:
-    """The sockets of one lookup, by the names that the model gives them."""
+    """The sockets of one lookup, by their names in the model."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class _Sockets:
         self._ready: list[Arrival] = []
 
     def send(self, packet: Packet) -> None:
-        """Send a packet; what cannot be sent is lost, or closes its connection."""
+        """Send a packet; on an error it is lost, or closes its connection."""
         query_id = self._ids.setdefault(packet.qid, self._random.randrange(1 << 16))
         message = wire_of(packet, query_id, self._cookie)
         is_kept = self._kept is not None and packet.transport == "udp"
@@ -125,7 +125,7 @@ class _Sockets:
         return self._ready.pop(0)
 
     def close(self) -> None:
-        """Close all that are not kept."""
+        """Close all sockets except the kept one."""
         for port, sock in self._sockets.items():
             if port not in (self._kept or ()):
                 sock.close()
@@ -145,7 +145,7 @@ class _Sockets:
     def _read(self, port: str, sock: socket.socket) -> None:
         try:
             data = sock.recv(65535)
-        except OSError:  # as when the server's port is closed
+        except OSError:  # for example, the server's port is closed
             data = b""
         if port.startswith("u"):
             if data:

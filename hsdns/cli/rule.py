@@ -1,4 +1,4 @@
-"""`hsdns rule [CODE|NAME]`: what a rule of `hsdns lint` is about, or the list of all.
+"""`hsdns rule [CODE|NAME]`: describes a rule of `hsdns lint`, or lists all rules.
 
 Path: argv -> here -> rules/rule.py -> standard output.
 """

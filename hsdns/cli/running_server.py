@@ -1,9 +1,9 @@
-"""A server that runs, asked through its control socket; without a path, the only one there is.
+"""Requests to a running server through its control socket; without a path, to the only one that runs.
 
 Path: subcommands -> here -> http.py of the server; docs/openapi.yaml describes the pages.
-Rule 1: each error is a sentence, and the status of the command is 2: it could not tell.
-Rule 2: an address in place of a path is asked over TCP, with the token of the environment.
-Rule 3: /version tells whether the server has the API, before anything else is asked.
+Rule 1: each error is a sentence, and the exit status of the command is 2: the result is unknown.
+Rule 2: an address in place of a path uses TCP, with the token from the environment.
+Rule 3: /version shows whether the server has the API, before any other request.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from hsdns.cli.control_path import TOKEN, address_of, sockets
 from hsdns.server.unix_socket import listens
 
 API: Final = "v1"
-STATUS: Final = 2  # of a command that could not tell
-TIMEOUT: Final = 10.0  # seconds for the server to answer, or to go on
+STATUS: Final = 2  # of a command without a result
+TIMEOUT: Final = 10.0  # seconds for the server to answer, or to continue
 
 
 class ServerError(Exception):
-    """A sentence: why a running server could not be asked."""
+    """A request to a running server failed; the message is a sentence."""
 
 
 class NoSuchPage(ServerError):
-    """The server has no such page, or nothing to show there."""
+    """The server has no such page, or no content for it."""
 
 
 class NotRunning(ServerError):
-    """No server was named, and none runs."""
+    """No server was given, and none runs."""
 
 
 class Refused(ServerError):
-    """A server was asked, and refused."""
+    """A server refused a request."""
 
 
 class _Connection(http.client.HTTPConnection):
@@ -77,14 +77,14 @@ class RunningServer(NamedTuple):
     def lines(
         self, page: str, method: str = "GET", body: bytes = b"", *, is_endless: bool = False
     ) -> Iterator[dict[str, Any]]:
-        """The objects of a page of JSON lines, as they come; raise ServerError, also if it ends in the middle.
+        """The objects of a page of JSON lines, as they arrive; raise ServerError, also if it ends early.
 
-        `is_endless` waits for the next one as long as it takes.
+        `is_endless` waits for the next one without a timeout.
         """
         return _read(_lines(self.path, page, method, body, is_endless=is_endless), self.path, page)
 
     def octet_lines(self, page: str) -> Iterator[bytes]:
-        """The lines of a page that has no end, as they come; raise ServerError."""
+        """The lines of an endless page, as they arrive; raise ServerError."""
         return _lines(self.path, page, is_endless=True)
 
 
@@ -100,7 +100,7 @@ def find(path: str | None) -> RunningServer:
                 running.append(each)
         except PermissionError:
             closed.append(each)
-        except OSError:  # it has just been removed, or is no socket
+        except OSError:  # it has just been removed, or is not a socket
             continue
     if not running and closed:
         raise ServerError(
@@ -117,7 +117,7 @@ def find(path: str | None) -> RunningServer:
 
 
 def find_by(flags: Mapping[str, object]) -> RunningServer:
-    """The server that -control names, or without it the only one that runs; raises what find() does."""
+    """The server of -control, or without it the only one that runs; raises the same as find()."""
     control = flags.get("control")
     return find(None if control is None else str(control))
 
@@ -171,7 +171,7 @@ def _lines(
         rest = b""
         while found := response.read1(
             65_536
-        ):  # readline() would take the end of the connection for that of the page
+        ):  # readline() would treat the end of the connection as the end of the page
             *lines, rest = (rest + found).split(b"\n")
             yield from lines
         if rest:
@@ -200,7 +200,7 @@ def _lines(
 
 
 def _refusal(path: Path, page: str, response: http.client.HTTPResponse) -> str:
-    """The sentence of the server, or its status where it gives none."""
+    """The sentence of the server, or its status if there is none."""
     try:
         return str(json.loads(response.read(65_536))["error"])
     except (ValueError, KeyError, TypeError):

@@ -58,7 +58,7 @@ FLAGS: Final = {
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
-# What of a Corefile says the same as a flag that excludes -conf.
+# The parts of a Corefile that correspond to flags that exclude -conf.
 IN_A_COREFILE: Final = {"listen": "bind", "forward": "forward", "log": "log"}
 
 
@@ -137,7 +137,7 @@ def run(words: list[str]) -> int:
 
 
 def _control(given: str | None) -> str | None:
-    """Where the control door is; a server that has no place for a socket runs without."""
+    """The location of the control door; a server without a place for a socket runs without one."""
     if given is not None:
         return None if given == control_path.OFF else given
     try:
@@ -172,7 +172,7 @@ def _check_and_follow(configuration: Configuration) -> None:
 
 
 def show_changes(configuration: Configuration) -> None:
-    """Have a line printed for each change in DNS that a change of manifests makes, or one of a recording."""
+    """Print a line for each change in DNS by a change of manifests or of a recording."""
     from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.sources.manifests import Manifests
     from hsdns.sources.replay import Replay
@@ -187,7 +187,7 @@ def _print(lines: Sequence[str]) -> None:
 
 
 def _where(configuration: Configuration, addresses: Addresses, block: Plugin) -> str:
-    """The server that dig asks for the names of a block: loopback if it listens on all addresses."""
+    """The server for dig and the names of a block: loopback if it listens on all addresses."""
     loopback = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
     for served in configuration.listeners:
         if served.listen.scheme == "dns" and any(each is block for each in served.plugins):

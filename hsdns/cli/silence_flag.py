@@ -1,7 +1,7 @@
 """`-config FILE` of `hsdns lint` and `hsdns doctor`: the file of silences.
 
 Path: cli/lint.py, cli/doctor.py -> here -> rules/silence_file.py.
-Rule: without the flag it is .hsdns.yaml in the working folder, if there is one.
+Rule: the default is .hsdns.yaml in the working directory, if it exists.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_silences(flags: Mapping[str, object]) -> tuple[str, list[SilencePattern
 
 
 def is_everything(paths: Sequence[str], path: str) -> bool:
-    """Whether the paths include the folder of the file, so that all that it can be about is checked."""
+    """Whether the paths include the folder of the file, so that everything it can apply to is checked."""
     folder = os.path.dirname(os.path.realpath(path))
     tops = [os.path.realpath(each) for each in paths if os.path.isdir(each)]
     return any(folder == top or folder.startswith(os.path.join(top, "")) for top in tops)

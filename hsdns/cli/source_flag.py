@@ -1,7 +1,7 @@
-"""The flag `-source` of the subcommands: its words, standard input, and sources that are not there.
+"""The flag `-source` of the subcommands: its words, standard input, and missing sources.
 
 Path: cli/serve.py, cli/names.py, cli/explain.py, cli/resolve.py -> here -> sources/.
-Rule 1: standard input is read before anything is started, so that Ctrl-C ends the wait for it.
+Rule: standard input is read before anything is started, so that Ctrl-C ends the wait for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POSITION: Final = Position("-source", 0, 0)
 
 
 def source_objects(flags: Mapping[str, object]) -> tuple[Token, ...] | None:
-    """What -source of parsed flags says, None without it; raise FlagError."""
+    """The words of -source in parsed flags, None without it; raise FlagError."""
     words, conf = flags.get("source"), flags.get("conf")
     if not isinstance(words, list):
         return None
@@ -40,7 +40,7 @@ def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:
 
 
 def recorded_header(objects: Sequence[Token] | None) -> Header | None:
-    """The header of the recording that -source replays; None without one, or if check_sources() will refuse it."""
+    """The header of the recording in -source; None without one, or if check_sources() will refuse it."""
     if not objects or objects[0].text != "replay" or len(objects) == 1:
         return None
     from hsdns.recording.reader import BadRecording, Recording
@@ -53,7 +53,7 @@ def recorded_header(objects: Sequence[Token] | None) -> Header | None:
 
 
 def check_sources(configuration: Configuration) -> None:
-    """Raise FileNotFoundError for the first file or kubeconfig that a source cannot read: nothing would be served."""
+    """Raise FileNotFoundError for the first unreadable file or kubeconfig of a source: nothing would be served."""
     from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.sources.api_server import ApiServer
     from hsdns.sources.manifest_folder import missing_paths
@@ -85,5 +85,5 @@ def _read_standard_input() -> None:
         raise FlagError(
             "standard input is empty, so there are no manifests; did the command before the pipe fail?"
         )
-    if found.problems:  # which nobody could correct while the server runs
+    if found.problems:  # they could not be corrected while the server runs
         raise FlagError("\n".join(found.problems))

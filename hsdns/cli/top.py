@@ -1,8 +1,8 @@
-"""`hsdns top`: what goes on in a running server.
+"""`hsdns top`: the activity of a running server.
 
 Path: argv -> here -> running_server.py (/v1/top) -> top_view.py -> the terminal, or JSON on standard output.
-Rule 1: pictures are read in a thread, so that keys and a new size of the terminal are seen at once.
-Rule 2: the terminal is left as it was found, whatever ends the command.
+Rule 1: a thread reads pictures, so that keys and a new size of the terminal are handled at once.
+Rule 2: the terminal is restored, regardless of how the command ends.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ NO_LIBRARY: Final = (
     "or use -o json"
 )
 ENDED: Final = "the server at {path} has ended, or its control socket was closed"
-LOOK: Final = 0.1  # seconds between looks at the keys and the size of the terminal
-QUIT: Final = b"qQ\x04"  # with Ctrl-D; Ctrl-C is a signal
+LOOK: Final = 0.1  # seconds between two checks of the keys and the size of the terminal
+QUIT: Final = b"qQ\x04"  # includes Ctrl-D; Ctrl-C is a signal
 
 
 def run(words: list[str]) -> int:
@@ -101,14 +101,14 @@ def _place(server: RunningServer, namespace: str) -> str:
 
 
 def _console() -> Console:
-    """The terminal; without one, or with NO_COLOR, it has no colours, and COLUMNS is its width."""
+    """The console; without a terminal, or with NO_COLOR, it has no colours, and COLUMNS is its width."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=False)
 
 
 def _show(server: RunningServer, page: str, namespace: str) -> None:
-    """Show pictures until a key ends it; raise ServerError if the server goes away."""
+    """Show pictures until a key ends it; raise ServerError if the server ends."""
     from rich.live import Live
 
     from hsdns.cli.top_view import view
@@ -146,7 +146,7 @@ def _read(server: RunningServer, page: str, pictures: SimpleQueue[Picture | Serv
 
 @contextlib.contextmanager
 def _keys() -> Iterator[int | None]:
-    """Have keys arrive as they are pressed; None where standard input is no terminal."""
+    """Read keys as they are pressed; None if standard input is not a terminal."""
     import termios
     import tty
 
@@ -163,7 +163,7 @@ def _keys() -> Iterator[int | None]:
 
 
 def _is_quit(keys: int | None) -> bool:
-    """Wait a moment for a key; tell whether it ends the command."""
+    """Wait a moment for a key; return whether it ends the command."""
     ready, _, _ = select.select([] if keys is None else [keys], [], [], LOOK)
     if not ready or keys is None:
         return False

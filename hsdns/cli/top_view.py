@@ -1,8 +1,8 @@
-"""A picture of /v1/top as it is shown on a terminal.
+"""Draws a picture of /v1/top on a terminal.
 
-Path: top.py -> here -> rich, which draws it for the terminal's width.
-Rule 1: names are shown whole, wrapped where they are too long; what clients send is never read as markup.
-Rule 2: where the height is known, each list is cut so that all of them are seen, those that fail first.
+Path: top.py -> here -> rich, which draws for the terminal's width.
+Rule 1: names are shown completely, wrapped if they are too long; text from clients is never read as markup.
+Rule 2: if the height is known, each list is shortened so that all are visible; failing names come first.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-NARROW: Final = 64  # columns below which only names and what is most important are shown
+NARROW: Final = 64  # columns below which only names and the most important values are shown
 HEADER: Final = 4  # lines
 Picture = dict[str, Any]
 
 
 class _Column(NamedTuple):
-    """A column to the right of the names: its title, width and style; `minor` ones are left out where it is narrow."""
+    """A column to the right of the names: its title, width and style; `minor` ones are omitted on a narrow terminal."""
 
     title: str
     width: int
@@ -33,7 +33,7 @@ class _Column(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A name, what is in the columns to the right of it, and a sentence below."""
+    """A name, the values in the columns to the right of it, and a sentence below."""
 
     name: str
     cells: tuple[str, ...]
@@ -41,7 +41,7 @@ class _Row(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """A list; one without rows is shown only if it has `empty` to say."""
+    """A list; one without rows is shown only if it has a text `empty`."""
 
     title: str
     columns: tuple[_Column, ...]
@@ -50,7 +50,7 @@ class _Section(NamedTuple):
 
 
 def view(picture: Picture, place: str, width: int, height: int | None = None) -> RenderableType:
-    """What is drawn of a picture for a terminal of so many columns and lines; `place` is a line about the server."""
+    """Draw a picture for a terminal of `width` columns and `height` lines; `place` is a line about the server."""
     sections = [each for each in _sections(picture) if each.rows or each.empty]
     parts = list(_header(picture, place))
     most = _rows(sections, None if height is None else height - HEADER)
@@ -77,7 +77,7 @@ def _header(picture: Picture, place: str) -> Iterable[RenderableType]:
 
 
 def _shares(rates: dict[str, float]) -> Text:
-    """Types or rcodes with their rates, as far as one line has room."""
+    """Types or rcodes with their rates, as many as fit on a line."""
     line = Text(no_wrap=True, overflow="ellipsis")
     for name, rate in rates.items():
         line.append(f"{name} ", style="" if name == "NOERROR" else _style(name))
@@ -148,7 +148,7 @@ def _sections(picture: Picture) -> Iterable[_Section]:
 
 
 def _failing(found: Iterable[Picture]) -> list[_Row]:
-    """The types of a name that fail for the same reason are one row."""
+    """The rows of failing names; types of a name that fail for the same reason share a row."""
     alike: dict[tuple[str, str, str], list[Picture]] = {}
     for each in found:
         alike.setdefault((each["name"], each["rcode"], each["cause"]), []).append(each)
@@ -198,7 +198,7 @@ def _line(
 
 
 def _rows(sections: Sequence[_Section], lines: int | None) -> list[int | None]:
-    """How many rows of each list are shown in so many lines; None for all."""
+    """How many rows of each list are shown in `lines` lines; None for all."""
     if lines is None:
         return [None] * len(sections)
     counts = [0] * len(sections)
@@ -209,7 +209,7 @@ def _rows(sections: Sequence[_Section], lines: int | None) -> list[int | None]:
             for at, section in enumerate(sections):
                 if counts[at] >= len(section.rows) or (is_first and counts[at]):
                     continue
-                # The rule and the titles come with the first row.
+                # The first row also needs lines for the rule and the titles.
                 need = (2 if section.rows[counts[at]].sentence else 1) + (0 if counts[at] else 2)
                 if need <= left:
                     counts[at] += 1

@@ -1,8 +1,8 @@
-"""`hsdns -validate`: what is wrong in a Corefile, and what is hardly meant, as text or as JSON.
+"""`hsdns -validate`: the errors and probable mistakes in a Corefile, as text or as JSON.
 
-Path: cli/coredns.py -> here -> corefile/parser.py, assemble.py, hints.py; nothing is started.
-Rule 1: all errors are shown, not the first one; they alone make the exit status 1.
-Rule 2: text goes to standard error but for its last line, JSON to standard output alone.
+Path: cli/coredns.py -> here -> corefile/parser.py, assemble.py, hints.py; starts nothing.
+Rule 1: all errors are shown, not only the first; only errors make the exit status 1.
+Rule 2: text goes to standard error except its last line, JSON only to standard output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLACE: Final = re.compile(r"(.+?):([0-9]+):([0-9]+): (.*)", re.DOTALL)
 
 
 class Remark(NamedTuple):
-    """A sentence, and the place that it is about, if it is about one."""
+    """A sentence, and its position, if any."""
 
     position: Position | None
     message: str
@@ -39,13 +39,13 @@ class Remark(NamedTuple):
         return self.message if self.position is None else f"{self.position}: {self.message}"
 
     def as_json(self) -> dict[str, object]:
-        """Return the object for `-o json`; without a place only the message."""
+        """Return the object for `-o json`; without a position only the message."""
         place = {} if self.position is None else self.position._asdict()
         return {**place, "message": self.message}
 
 
 class Findings(NamedTuple):
-    """What a check has found; `server_blocks` counts those that could be read."""
+    """The results of a check; `server_blocks` counts those that could be read."""
 
     server_blocks: int
     errors: list[Remark]
@@ -54,7 +54,7 @@ class Findings(NamedTuple):
 
 
 def validate(source: CorefileSource, port: int, *, as_json: bool = False) -> int:
-    """Set up the configuration without starting it; print what is found, and return 1 if it has errors, else 0."""
+    """Set up the configuration without starting it; print the findings, and return 1 if there are errors, else 0."""
     found = check(source, port)
     print(_json(source.path, found) if as_json else _text(source.path, found), end="")
     return 1 if found.errors else 0
@@ -63,7 +63,7 @@ def validate(source: CorefileSource, port: int, *, as_json: bool = False) -> int
 def check(source: CorefileSource, port: int) -> Findings:
     """Find all errors, warnings and hints of a Corefile."""
     errors = Errors(collecting=True)
-    warnings: dict[str, None] = {}  # a setup that is repeated after an error warns again
+    warnings: dict[str, None] = {}  # a setup repeated after an error warns again
     try:
         corefile = source.load(errors=errors)
         configuration = build(
@@ -89,7 +89,7 @@ def check(source: CorefileSource, port: int) -> Findings:
 
 
 def _text(path: str, found: Findings) -> str:
-    """Print all but the last line to standard error, and return that."""
+    """Print all lines except the last to standard error, and return the last."""
     for kind, remarks in (
         ("[WARNING] ", found.warnings),
         ("[HINT] ", found.hints),

@@ -1,10 +1,10 @@
-"""`hsdns wait NAME [TYPE]`: returns when DNS answers what it should, for scripts and CI.
+"""`hsdns wait NAME [TYPE]`: returns when DNS has the expected answer, for scripts and CI.
 
-Path: argv -> here -> exchange.py (asks) against wait_cluster.py (what the objects say) -> standard output.
-Rule 1: with -source or -conf it waits until each server answers what the objects say; with -count for that number of
-        records; without any of them for one record or more.
-Rule 2: exit status 0: they do; 1: they did not in time; 2: bad input, or the cluster could not be read.
-Rule 3: at the time-out it says what each server answers, and why, as `hsdns explain` has it in its first line.
+Path: argv -> here -> exchange.py (sends queries), wait_cluster.py (right answers) -> standard output.
+Rule 1: with -source or -conf it waits until each server's answer matches the objects; with -count for that number of
+        records; without these flags for one record or more.
+Rule 2: exit status 0: all servers have the answer; 1: not in time; 2: bad input, or the cluster could not be read.
+Rule 3: at the timeout it shows each server's answer, and why, with the first line of `hsdns explain`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 PORT: Final = 53
 TIMEOUT: Final = 60.0  # seconds
-PAUSE: Final = 0.1  # seconds between two looks
+PAUSE: Final = 0.1  # seconds between two queries
 EACH: Final = 2.0  # seconds for a reply
 BAD: Final = 2
 
@@ -57,7 +57,7 @@ FLAGS: Final = {
 
 
 class Count(NamedTuple):
-    """How many records are waited for."""
+    """The expected number of records."""
 
     least: int
     most: int | None
@@ -68,12 +68,12 @@ class Count(NamedTuple):
         return str(self.least) if self.most else "none"
 
     def holds(self, number: int) -> bool:
-        """Whether a number of records is right."""
+        """Whether a number of records is as expected."""
         return self.least <= number and (self.most is None or number <= self.most)
 
 
 class Seen(NamedTuple):
-    """What a server answered last: `reply` None for none, `why` then says why; `is_right` whether it is waited for."""
+    """The last answer of a server: `reply` is None without one, with the reason `why`; `is_right` if as expected."""
 
     server: str
     reply: Reply | None
@@ -81,9 +81,9 @@ class Seen(NamedTuple):
     is_right: bool = False
 
 
-# Asks a server for a question: the reply, or a sentence.
+# Sends a question to a server; returns the reply, or a sentence.
 Ask = Callable[[str], Reply | str]
-# What the objects say now; None if they do not say.
+# The right answer now, from the objects; None if they do not determine it.
 Expected = Callable[[], "Answer | None"]
 
 
@@ -97,7 +97,7 @@ def wait_until_right(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> tuple[list[Seen], float]:
-    """Ask until all servers answer right or the time is over; return what they said last, and the seconds it took."""
+    """Query until all servers are right or the timeout is over; return their last answers, and the seconds it took."""
     began = clock()
     while True:
         seen = [_look(each, ask(each), qtype, count, expected) for each in servers]
@@ -186,7 +186,7 @@ def _look(
         from hsdns.load.said import answer_of
 
         right = expected()
-        # Where the objects do not say (an ExternalName's target, say), only the number counts.
+        # If the objects do not determine the answer (an ExternalName's target, for example), only the number counts.
         if right is None:
             is_right = count is not None
         else:
@@ -248,7 +248,7 @@ def _json(
 
 
 def _why(conf: object, objects: Any, qname: Name, qtype: int) -> str:
-    """The first line of an explanation, and whose it is; "" if there is none."""
+    """The first line of an explanation, and its source; "" if there is none."""
     from hsdns.cli.running_server import ServerError, find_by
     from hsdns.explanation.asking import AskingError
 

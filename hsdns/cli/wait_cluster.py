@@ -1,4 +1,4 @@
-"""What the objects of a cluster say about one question, while it changes.
+"""The right answer to one question, from the objects of a cluster that changes.
 
 Path: cli/wait.py -> here -> load_cluster.py (the watch), load/truth.py.
 """
@@ -21,7 +21,7 @@ from hsdns.wire.name import Name
 def expecting(
     conf: object, objects: tuple[Token, ...] | None, qname: Name, qtype: int
 ) -> Iterator[Callable[[], Answer | None]]:
-    """Watch a cluster, and give what is right now; raise CorefileError, CannotTell, LoadError or OSError."""
+    """Watch a cluster, and yield what returns the answer now; raise CorefileError, CannotTell, LoadError or OSError."""
 
     def choose(blocks: Sequence[Kubernetes]) -> Questions:
         return Questions([Question(qname, qtype, "waited for")])

@@ -4,7 +4,9 @@ Path: cli/lint.py, cli/rule.py -> here -> sources/manifest_file.py, corefile/par
 only its arguments, sends no queries, and needs neither a server nor a plugin.
 
     pages/       one Markdown file for each rule: what it is about, why, how to see it, how to repair it, and examples
-    checks/      the functions that find it, by subject rule.py      a page as a value reading.py   files -> manifests,
-    Corefiles, silences judging.py   all checks over all objects -> findings output/      findings as text, json, sarif,
-    junit, or annotations of GitHub
+    checks/      the functions that find it, by subject
+    rule.py      a page as a value
+    reading.py   files -> manifests, Corefiles, silences
+    judging.py   all checks over all objects -> findings
+    output/      findings as text, json, sarif, junit, or annotations of GitHub
 """

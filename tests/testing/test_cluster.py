@@ -195,7 +195,8 @@ def test_clusters_leave_nothing_behind(caplog: pytest.LogCaptureFixture) -> None
         use()
     gc.collect()
     files, threads, objects = open_files(), threading.active_count(), len(gc.get_objects())
-    assert (files, threads) == before[:2]
+    assert files <= before[0]
+    assert threads <= before[1]  # other tests leave some that end meanwhile
     assert objects - before[2] < 25, "less than one object for each"
 
 

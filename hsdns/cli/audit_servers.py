@@ -42,9 +42,8 @@ from hsdns.wire.message import TC
 TIMEOUT: Final = 2.0  # seconds until a query is lost
 EDNS: Final = 1232  # octets, the default of most servers
 SOCKETS: Final = 4
-AT_ONCE: Final = (
-    128  # queries that wait for a server: they fit into its receive buffer and do not overload it
-)
+# Queries that wait for a server: they fit into its receive buffer and do not overload it.
+AT_ONCE: Final = 128
 INTERRUPTED: Final = "interrupted"
 _ZONES: Final = "in-addr.arpa ip6.arpa"
 _SHOWN_EVERY: Final = 0.1  # seconds

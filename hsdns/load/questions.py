@@ -18,13 +18,13 @@ import msgspec
 
 from hsdns.load.judge import Answer
 from hsdns.load.pods import PodPlan, meant
+from hsdns.wire.decode_reply import HEADER_LEN
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRClass, RRType
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import ROOT, Name
 
-HEADER_LEN: Final = 12
 AT_ONCE: Final = 1024  # numbers drawn together
 _IN: Final = RRClass.IN.to_bytes(2, "big")
 ABSENT: Final = "absent"  # the group of names that do not exist

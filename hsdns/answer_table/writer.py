@@ -10,8 +10,9 @@ Rule 3: replies that clients query are recomputed when an event has invalidated 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
 
 from hsdns.answer_table.hits import HitGroups, HitLog
 from hsdns.answer_table.negative_zones import NegativeZones
@@ -36,6 +37,16 @@ LEAST: Final = CAPACITY // 4  # octets that the table always has, however much t
 # Octets by which the capacity changes at a time: evicting this much takes a millisecond or two.
 STEP: Final = 1024 * 1024
 _NOBODY: Final = Endpoint("", 0)
+
+
+class Recomputed(NamedTuple):
+    """A reply that was computed before a client sends its query, and the counters that it depends on.
+
+    `store` stores it and returns whether it was stored.
+    """
+
+    counters: tuple[int, ...]
+    store: Callable[[], bool]
 
 
 class AnswerTableWriter:
@@ -87,11 +98,10 @@ class AnswerTableWriter:
         while queue:
             self._store(*queue.pop())
 
-    def recompute(self, wire: bytes, now: float) -> tuple[int, ...] | None:
-        """Compute and store the reply to a query before a client sends it; `now` in monotonic seconds.
+    def recompute(self, wire: bytes, now: float) -> Recomputed | None:
+        """Compute the reply to a query before a client sends it; `now` in monotonic seconds.
 
-        Return the counters that it depends on, None if the next query has to compute it.  With the compiled table, it
-        may be called in the watch thread.
+        None if the next query has to compute it.  With the compiled table, it may be called in the watch thread.
         """
         query = decode(wire)
         found = self._blocks.match(query.qname, query.qtype)
@@ -106,10 +116,10 @@ class AnswerTableWriter:
         if reply is None or not policy.may_store(query, reply, dependencies):
             return None
         out = encode(query, reply, MAX_TCP_LEN)
-        is_stored = self._put(
-            wire, query, reply, out, dependencies, policy, found.zone, recomputed=True
+        store = partial(
+            self._put, wire, query, reply, out, dependencies, policy, found.zone, recomputed=True
         )
-        return dependencies.counters if is_stored else None
+        return Recomputed(dependencies.counters, store)
 
     def _share_memory(self) -> None:
         """Subtract the memory of the caches from the table's capacity, step by step."""

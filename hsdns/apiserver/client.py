@@ -20,8 +20,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -269,10 +269,32 @@ class _Response:
 
     async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
         """Yield the body in chunks as they arrive."""
+        with self._limited(read_timeout) as heard:
+            while chunk := await self._connection.read():
+                yield chunk
+                heard()
+
+    async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
+        """Pass the body to `take` as it arrives."""
+        with self._limited(read_timeout) as heard:
+
+            def hear(chunk: bytes) -> bool:
+                heard()
+                return take(chunk)
+
+            await self._connection.feed(hear)
+
+    @contextmanager
+    def _limited(self, read_timeout: Callable[[], float]) -> Iterator[Callable[[], None]]:
+        """Read the body within the timeout; call what this yields when octets arrive."""
         # One timer that checks the time of the last chunk is cheaper than a timer for each chunk.
         loop, connection = asyncio.get_running_loop(), self._connection
         received = loop.time()
         timer: asyncio.TimerHandle
+
+        def heard() -> None:
+            nonlocal received
+            received = loop.time()
 
         def check() -> None:
             nonlocal timer
@@ -285,9 +307,7 @@ class _Response:
 
         timer = loop.call_later(read_timeout(), check)
         try:
-            while chunk := await connection.read():
-                yield chunk
-                received = loop.time()
+            yield heard
         except _ReadTimeout as error:
             seconds = error.seconds
             raise Unreachable(f"{self._access.server} has sent no data for {seconds:g} s") from None

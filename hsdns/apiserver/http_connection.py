@@ -3,7 +3,8 @@
 Path: connections.py opens it -> client.py sends requests on it.
 Rule 1: httptools parses; no octet of a response is decoded here.
 Rule 2: the body is buffered up to a limit, then flow control stops the server.  It is read in pieces of at most
-        READ_LEN octets, so that the events of one piece do not block the event loop.
+        READ_LEN octets, so that the events of one piece do not block the event loop; or it is passed on as it arrives,
+        in the same call, so that an event does not wait for another turn of the event loop.
 Rule 3: a connection serves another request only if the previous body was read to its end, and both sides keep it open.
         Octets without a request close it.
 Rule 4: every failure is an HttpFault or the system's error that caused it (fault.py turns them into sentences).
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, cast
 
 from httptools import HttpParserError, HttpResponseParser
@@ -109,6 +110,7 @@ class HttpConnection(asyncio.Protocol):
         self._buffered = 0
         self._is_paused = self._is_lost = False
         self._arrived: asyncio.Future[None] | None = None
+        self._take: Callable[[bytes], bool] | None = None
 
     async def ask(self, request: bytes) -> None:
         """Send a request and wait for the head of its response; raise HttpFault or OSError."""
@@ -138,19 +140,26 @@ class HttpConnection(asyncio.Protocol):
                 await self._arrived
             finally:
                 self._arrived = None
-        piece = self._pieces.popleft()
-        length = len(piece)
-        if self._pieces and length < READ_LEN:
-            joined = [piece]
-            while self._pieces and length + len(self._pieces[0]) <= READ_LEN:
-                joined.append(self._pieces.popleft())
-                length += len(joined[-1])
-            piece = b"".join(joined)
-        self._buffered -= length
-        if self._is_paused and self._buffered < self.buffer_len and not self._is_lost:
-            self._is_paused = False
-            self.transport.resume_reading()
-        return piece
+        return self._next_piece()
+
+    async def feed(self, take: Callable[[bytes], bool]) -> None:
+        """Pass the octets of the body to `take` as they arrive, until it returns False or the body ends.
+
+        Raise the error that ended the body early, or the error of `take`.
+        """
+        while self._pieces:
+            if not take(self._next_piece()):
+                return
+        if self._is_complete and self.error is None:
+            return
+        self._arrived = asyncio.get_running_loop().create_future()
+        self._take = take
+        try:
+            if self.error is not None:
+                raise self.error
+            await self._arrived
+        finally:
+            self._take = self._arrived = None
 
     @property
     def is_at_end(self) -> bool:
@@ -201,10 +210,10 @@ class HttpConnection(asyncio.Protocol):
             if self._head_len > MAX_HEAD_LEN:
                 self._end(NotHttp(f"the head of its response is longer than {MAX_HEAD_LEN} octets"))
             return
+        self._wake()
         if self._buffered >= self.buffer_len and not self._is_paused and not self._is_complete:
             self._is_paused = True
             self.transport.pause_reading()
-        self._wake()
 
     def eof_received(self) -> None:
         """Close the connection; connection_lost() does the rest."""
@@ -269,12 +278,46 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
         self.close()
 
+    def _next_piece(self) -> bytes:
+        piece = self._pieces.popleft()
+        length = len(piece)
+        if self._pieces and length < READ_LEN:
+            joined = [piece]
+            while self._pieces and length + len(self._pieces[0]) <= READ_LEN:
+                joined.append(self._pieces.popleft())
+                length += len(joined[-1])
+            piece = b"".join(joined)
+        self._buffered -= length
+        if self._is_paused and self._buffered < self.buffer_len and not self._is_lost:
+            self._is_paused = False
+            self.transport.resume_reading()
+        return piece
+
+    def _pass_on(self, arrived: asyncio.Future[None], take: Callable[[bytes], bool]) -> None:
+        """Pass on what has arrived; end feed() if nothing follows."""
+        try:
+            while self._pieces:
+                if not take(self._next_piece()):
+                    break
+            else:
+                if self.error is not None:
+                    raise self.error
+                if not self._is_complete:
+                    return
+            arrived.set_result(None)
+        except BaseException as error:
+            arrived.set_exception(error)
+
     def _wake(self) -> None:
-        """Wake ask() or read()."""
+        """Wake ask(), read() or feed()."""
         if self._head is not None and not self._head.done():
             if self._has_head:
                 self._head.set_result(None)
             elif self.error is not None:
                 self._head.set_exception(self.error)
-        if self._arrived is not None and not self._arrived.done():
+        if self._arrived is None or self._arrived.done():
+            return
+        if self._take is None:
             self._arrived.set_result(None)
+        else:
+            self._pass_on(self._arrived, self._take)

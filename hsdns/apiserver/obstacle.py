@@ -118,6 +118,10 @@ class Refusal:
         """Yield the body."""
         yield self._body.encode()
 
+    async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
+        """Pass on the body."""
+        take(self._body.encode())
+
     async def text(self, limit: int) -> str:
         """The body."""
         return self._body[:limit]

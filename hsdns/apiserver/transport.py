@@ -33,6 +33,12 @@ class Response(Protocol):
         After `read_timeout()` seconds without data it is incomplete; `read_timeout` is called again after each chunk.
         """
 
+    async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
+        """Pass the body to `take` in chunks as they arrive, until it returns False; otherwise as chunks().
+
+        An error that `take` raises ends it.
+        """
+
     async def text(self, limit: int) -> str:
         """Read the body, at most `limit` octets, without credentials; raise Unreachable."""
 

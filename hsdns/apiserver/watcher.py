@@ -90,19 +90,24 @@ class Watcher:
         contact.opened(scope)
         error = ""
         was_synced = is_established = False
+
+        def take(chunk: bytes) -> bool:
+            nonlocal was_synced, is_established
+            contact.received(scope)
+            if not reflector.receive_data(chunk):
+                return False
+            if not is_established and purpose is not Purpose.LIST:
+                is_established = True
+                contact.established(scope)
+            if reflector.synced and not was_synced:
+                was_synced = True
+                contact.metrics.objects.set(len(reflector.known), self._labels)
+            return True
+
         # An idle watch sends nothing for a minute, so its duration is sufficient.
         later = asyncio.get_running_loop().call_later(ESTABLISHED_AFTER, contact.established, scope)
         try:
-            async for chunk in response.chunks(lambda: reflector.read_timeout):
-                contact.received(scope)
-                if not reflector.receive_data(chunk):
-                    break
-                if not is_established and purpose is not Purpose.LIST:
-                    is_established = True
-                    contact.established(scope)
-                if reflector.synced and not was_synced:
-                    was_synced = True
-                    contact.metrics.objects.set(len(reflector.known), self._labels)
+            await response.feed(take, lambda: reflector.read_timeout)
         except Unreachable as found:
             error = str(found)
         finally:

@@ -4,7 +4,7 @@ Path: the store increments the counters of what an event changes; code that comp
 it is about to read; fastpath/ stores the answer with their values and uses it while none of them has changed.
 Rule 1: a counter is added before the store is read, and incremented after the store has changed, by the thread that
         changes it.  An answer computed from the state before an event is therefore stale after it, whenever it is
-        stored.
+        stored.  During an event, answers may be stored for the time after it.
 Rule 2: the number of counters is fixed.  Two objects that share a counter invalidate each other's answers, which costs
         time but never gives a wrong answer.  Names that do not exist have counters as well.
 """
@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
+
+from hsdns.fastpath import Versions
 
 COUNT: Final = 65_536
 _MASK: Final = COUNT - 1
@@ -24,8 +26,20 @@ class Counters(Protocol):
     def bump(self, index: int) -> None:
         """Increment a counter."""
 
+    def hold(self) -> None:
+        """Begin an event: stored answers may stay valid until release(), whatever this thread increments."""
+
+    def held(self) -> Sequence[int]:
+        """The counters that this thread has incremented since hold()."""
+
+    def release(self, *, more: bool = False) -> None:
+        """End the event: stored answers that depend on a counter that was incremented are stale.
+
+        `more`: another event follows at once.
+        """
+
     def read(self, index: int) -> int:
-        """The value of a counter."""
+        """The value of a counter, with all increments."""
 
 
 class Names(Protocol):
@@ -84,9 +98,25 @@ class NoCounters:
     def bump(self, index: int) -> None:
         """Do nothing."""
 
+    def hold(self) -> None:
+        """Do nothing."""
+
+    def held(self) -> Sequence[int]:
+        """None."""
+        return ()
+
+    def release(self, *, more: bool = False) -> None:
+        """Do nothing."""
+
     def read(self, index: int) -> int:
         """Always 0."""
         return 0
+
+
+def versions_of(counters: Counters) -> Versions | None:
+    """The counters of the answer tables, for compiled code, which increments them itself; None without tables."""
+    found = getattr(counters, "versions", counters)
+    return found if isinstance(found, Versions) else None
 
 
 def service_counter(namespace: bytes, name: bytes) -> int:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.freshness import Counters, bump_addresses
+from hsdns.cluster.freshness import Counters, bump_addresses, versions_of
 from hsdns.cluster.replaced import Replaced, Table
-from hsdns.fastpath import Versions, move_addresses
+from hsdns.fastpath import move_addresses
 from hsdns.wire.name import Name
 
 Owner = TypeVar("Owner", bound=tuple[object, ...])
@@ -63,12 +63,9 @@ class ReverseIndex(Generic[Owner]):
         self, gone: Sequence[bytes], come: Sequence[bytes], owner: Owner, counters: Counters
     ) -> None:
         """Remove an owner of some addresses, add it to others, then increment the counters of all of them."""
-        if (
-            move_addresses is not None
-            and isinstance(counters, Versions)
-            and not self._replaced.is_kept
-        ):
-            move_addresses(self._owners, gone, come, owner, counters)
+        versions = versions_of(counters)
+        if move_addresses is not None and versions is not None and not self._replaced.is_kept:
+            move_addresses(self._owners, gone, come, owner, versions)
             return
         for address in gone:
             self.remove(address, owner)

@@ -17,6 +17,7 @@ from hsdns.cluster.freshness import (
     Counters,
     Names,
     service_counter,
+    versions_of,
 )
 from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
 from hsdns.cluster.objects import EndpointSlice, Service
@@ -42,7 +43,7 @@ from hsdns.cluster.replaced import (
 from hsdns.cluster.reverse import ReverseIndex
 from hsdns.cluster.service_labels import change_of, own_labels
 from hsdns.cluster.value import Key, PackedSlice, ServiceValue, SliceKey
-from hsdns.fastpath import ClusterNames, SliceStore, Versions
+from hsdns.fastpath import ClusterNames, SliceStore
 
 ADDED, CHANGED, DELETED = "added", "changed", "deleted"
 EXTERNAL_SERIAL = "external"  # its key among the replaced serials
@@ -89,10 +90,11 @@ class Services:
         # The Service of each slice, by the slice's namespace and name.
         self._slice_owner: dict[tuple[str, str], Key] = {}
         self._compiled = None
+        versions = versions_of(counters)
         if (
             SliceStore is not None
             and isinstance(names, ClusterNames)
-            and isinstance(counters, Versions)
+            and versions is not None
             and not zonal
         ):
             self._compiled = SliceStore(
@@ -100,7 +102,7 @@ class Services:
                 self._slice_owner,
                 self.endpoint_ips.owners,
                 names,
-                counters,
+                versions,
                 ServiceValue,
                 PackedSlice,
                 shared_ports,

@@ -167,28 +167,39 @@ class Store:
 
     def apply(self, events: Sequence[Event]) -> None:
         """Apply a batch of events in one step."""
-        changes, new_serial, replaced = self.changes, False, self.replaced
-        is_selective = not (self.settings.labels is self.settings.namespace_labels is None)
+        changes, new_serial, counters = self.changes, False, self._counters
+        left = len(events)
         for event in events:
-            if replaced.is_kept:
-                replaced.begin()
-            if isinstance(event, Synced):
-                if not self.synced:
-                    self.synced = self.services.history.is_open = True
-                    self.replaced.open()
-                    self._counters.bump(STALENESS)
-                if self._unconfirmed or self.restored is not None:
-                    new_serial |= self._drop_unconfirmed()
-                continue
-            found = as_read(event)
-            gone = isinstance(event, Deleted) or (is_selective and not self.selects(found))
-            new_serial |= self._apply(found, gone)
-            if self._unconfirmed:
-                whole = found.whole if isinstance(found, READ) else found
-                meta = whole.metadata
-                self._unconfirmed.discard((type(whole), meta.namespace, meta.name))
+            left -= 1
+            counters.hold()
+            try:
+                new_serial |= self._apply_event(event)
+            finally:
+                counters.release(more=left > 0)
         self._publish(new_serial, changes)
         self._pass_on(events)
+
+    def _apply_event(self, event: Event) -> bool:
+        """Apply one event; return whether the serial of the cluster's own zones changes."""
+        if self.replaced.is_kept:
+            self.replaced.begin()
+        if isinstance(event, Synced):
+            if not self.synced:
+                self.synced = self.services.history.is_open = True
+                self.replaced.open()
+                self._counters.bump(STALENESS)
+            if self._unconfirmed or self.restored is not None:
+                return self._drop_unconfirmed()
+            return False
+        settings, found = self.settings, as_read(event)
+        is_selective = not (settings.labels is settings.namespace_labels is None)
+        gone = isinstance(event, Deleted) or (is_selective and not self.selects(found))
+        new_serial = self._apply(found, gone)
+        if self._unconfirmed:
+            whole = found.whole if isinstance(found, READ) else found
+            meta = whole.metadata
+            self._unconfirmed.discard((type(whole), meta.namespace, meta.name))
+        return new_serial
 
     def follow(self, follow: Follow) -> None:
         """Pass each batch to `follow` once it is applied, while that returns True; only the writing thread calls it."""

@@ -37,6 +37,7 @@ __all__ = [
     "read_page",
     "read_status",
     "read_time",
+    "shorten_slice",
     "slice_change",
 ]
 
@@ -94,6 +95,7 @@ dashed_labels = getattr(_native, "dashed_labels", None)
 move_addresses = getattr(_native, "move_addresses", None)
 slice_change = getattr(_native, "slice_change", None)
 read_time = getattr(_native, "read_time", None)
+shorten_slice = getattr(_native, "shorten_slice", None)
 SliceStore = getattr(_native, "SliceStore", None)
 LoadSender = getattr(_native, "LoadSender", None)
 IMPLEMENTATION: Final = "python" if _native is None else "rust"

@@ -94,6 +94,9 @@ class Versions:
 
     def __new__(cls) -> Versions: ...
     def bump(self, index: int) -> None: ...
+    def hold(self) -> None: ...
+    def held(self) -> list[int]: ...
+    def release(self, *, more: bool = False) -> None: ...
     def read(self, index: int) -> int: ...
     def renew_lease(self, end: float) -> None: ...
 
@@ -366,6 +369,9 @@ def slice_change(
 ) -> tuple[list[bytes], list[bytes], list[bytes], list[bytes]]:
     """Labels that come and go if parts (PackedSlice) replace others, then addresses that go and come."""
 
+def shorten_slice() -> bool:
+    """Let this thread run soon after it wakes, beside one that computes; return whether the kernel accepted that."""
+
 def move_addresses(
     index: dict[bytes, Any],
     gone: Iterable[bytes],
@@ -387,7 +393,7 @@ class SliceStore:
         owners: dict[Any, Any],
         index: dict[bytes, Any],
         names: ClusterNames,
-        counters: Versions,
+        versions: Versions,
         make_value: Callable[..., Any],
         make_part: Callable[..., Any],
         make_ports: Callable[[Any], Any],

@@ -24,7 +24,7 @@ from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from math import inf
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Final, TypeAlias
 
 # The number of changes in this process; in a list, so that all modules share it.
@@ -48,9 +48,12 @@ class Versions:
 
     SIZE: Final = 65536
 
-    __slots__ = ("lease_end", "moved", "values")
+    __slots__ = ("_held", "lease_end", "moved", "values")
 
     def __init__(self) -> None:
+        self._held: tuple[int, list[int]] | None = (
+            None  # the thread that holds, and what it has incremented
+        )
         self.values = [0] * self.SIZE
         self.moved = [0] * self.SIZE  # the value of CHANGES after the last bump
         self.lease_end = inf
@@ -62,6 +65,24 @@ class Versions:
             self.values[index] += 1
             self.moved[index] = CHANGES[0] + 1
             CHANGES[0] += 1
+        held = self._held
+        if held is not None and held[0] == get_ident():
+            held[1].append(index)
+
+    def hold(self) -> None:
+        """Record which counters this thread increments, until release(); the increments are made at once.
+
+        The twin makes them at release(), because another thread than that of the table can store replies in it.
+        """
+        self._held = get_ident(), []
+
+    def held(self) -> list[int]:
+        """The counters that have been incremented since hold()."""
+        return [*self._held[1]] if self._held is not None else []
+
+    def release(self, *, more: bool = False) -> None:
+        """End hold()."""
+        self._held = None
 
     def renew_lease(self, end: float) -> None:
         """Set when replies that depend on counters, and those of negative zones, expire (monotonic seconds)."""

@@ -2,11 +2,13 @@
 
 Path: stores and `cache` increment counters through here; answer_table/recompute.py has the names, writer.py computes
 replies.
-Rule 1: with a compiled answer table, this runs in the watch thread (watch_loop.py), right after the event.  So a new
+Rule 1: with a compiled answer table, this runs in the watch thread (watch_loop.py), at the end of the event.  So a new
         reply does not wait for other work of the main loop.  In pure Python it runs on the main loop, to which the
         table belongs.
 Rule 2: it recomputes for at most TURN seconds before the thread checks for events again.
-Rule 3: the new table of a reload is filled with replies for the names that clients queried in the previous table, so
+Rule 3: replies to an event that came alone are computed, then stored, then the counters are incremented: the next query
+        gets the new reply, and none in between waits for the main loop.
+Rule 4: the new table of a reload is filled with replies for the names that clients queried in the previous table, so
         that a reload does not cause a flood of misses.
 """
 
@@ -17,13 +19,13 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from hsdns.answer_table.recompute import Key
-from hsdns.answer_table.writer import AnswerTableWriter
-from hsdns.cluster.freshness import ANYTHING, Counters
-from hsdns.fastpath import IMPLEMENTATION
+from hsdns.answer_table.writer import AnswerTableWriter, Recomputed
+from hsdns.cluster.freshness import ANYTHING
+from hsdns.fastpath import IMPLEMENTATION, Versions
 from hsdns.wire.decode import decode
 
 TURN: Final = 0.0005  # seconds
@@ -41,14 +43,15 @@ class Recomputation:
     """
 
     def __init__(
-        self, counters: Counters, clock: Callable[[], float], *, apart: bool = False
+        self, counters: Versions, clock: Callable[[], float], *, apart: bool = False
     ) -> None:
         self._is_apart = apart and IMPLEMENTATION == "rust"
         self.writers: tuple[AnswerTableWriter, ...] = ()
-        self._counters = counters
+        self.versions = counters
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
+        self._holder = 0  # the thread between hold() and release()
         self._moved: deque[int] = deque(maxlen=MOST)
         self._is_due = False
         self._waiting: dict[tuple[AnswerTableWriter, Key], None] = {}
@@ -74,16 +77,38 @@ class Recomputation:
 
     def bump(self, index: int) -> None:
         """Increment a counter; from any thread."""
-        self._counters.bump(index)
-        if self._loop is not None and index != ANYTHING:
+        self.versions.bump(index)
+        if self._loop is not None and index != ANYTHING and threading.get_ident() != self._holder:
             self._moved.append(index)
-            if not self._is_due:
-                self._is_due = True
-                self._call(self._begin)
+            self._begin_soon()
+
+    def hold(self) -> None:
+        """Begin an event; from one thread at a time."""
+        self._holder = threading.get_ident()
+        self.versions.hold()
+
+    def held(self) -> Sequence[int]:
+        """The counters that were incremented since hold()."""
+        return self.versions.held()
+
+    def release(self, *, more: bool = False) -> None:
+        """End an event: recompute the replies that it invalidates, unless `more` follow, then show the increments."""
+        self._holder = 0
+        try:
+            if self._loop is not None:
+                self._moved.extend(index for index in self.versions.held() if index != ANYTHING)
+                if not self._moved:
+                    return
+                if more or threading.get_ident() != self._thread:
+                    self._begin_soon()
+                else:
+                    self._begin()
+        finally:
+            self.versions.release()
 
     def read(self, index: int) -> int:
         """The value of a counter."""
-        return self._counters.read(index)
+        return self.versions.read(index)
 
     async def warm(self, old: AnswerTableWriter, new: AnswerTableWriter) -> None:
         """Fill a new table with replies for the names queried in the old one; wait at most WARM_TIMEOUT."""
@@ -95,9 +120,9 @@ class Recomputation:
     async def _warm(self, old: AnswerTableWriter, new: AnswerTableWriter) -> None:
         end = self._clock() + TURN
         for query in old.recomputed.queries():
-            counters = self._make(new, query)
-            if counters is not None:
-                new.recomputed.add(decode(query), query, counters)
+            found = self._compute(new, query)
+            if found is not None and found.store():
+                new.recomputed.add(decode(query), query, found.counters)
             if self._clock() >= end:
                 await asyncio.sleep(0)
                 end = self._clock() + TURN
@@ -111,6 +136,11 @@ class Recomputation:
                 loop.call_soon(function)
             else:
                 loop.call_soon_threadsafe(function)
+
+    def _begin_soon(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._call(self._begin)
 
     def _begin(self) -> None:
         self._is_due = False
@@ -127,33 +157,39 @@ class Recomputation:
 
     def _take_some(self) -> None:
         """Recompute waiting replies for TURN seconds; the others in the next iteration of the loop."""
-        end = self._clock() + TURN
         waiting = self._waiting
+        if not waiting:
+            self._has_next_turn = False
+            return
+        end = self._clock() + TURN
+        found = []
         while waiting:
             writer, key = next(iter(waiting))
             del waiting[writer, key]
             if writer in self.writers:
-                self._recompute(writer, key)
+                found.append((writer, key, self._recompute(writer, key)))
             if self._clock() >= end:
                 break
+        # Together, because those that an event invalidates but has not yet are misses until its end.
+        for writer, key, (reply, uses) in found:
+            if reply is not None and reply.store():
+                writer.recomputed.note_recomputed(key, reply.counters, uses)
+            else:
+                writer.recomputed.forget(key)
         self._has_next_turn = bool(waiting)
         if waiting:
             self._call(self._take_some)
 
-    def _recompute(self, writer: AnswerTableWriter, key: Key) -> None:
+    def _recompute(self, writer: AnswerTableWriter, key: Key) -> tuple[Recomputed | None, int]:
+        """The new reply for a name, with the use count of its entry; no reply if no client has asked for it since."""
         names = writer.recomputed
         query = names.query(key)
         uses = None if query is None else writer.table.uses(query)
         if query is None or uses is None or not names.was_queried(key, uses):
-            names.forget(key)
-            return
-        counters = self._make(writer, query)
-        if counters is None:
-            names.forget(key)
-        else:
-            names.note_recomputed(key, counters, min(uses, _LARGEST_USES))
+            return None, 0
+        return self._compute(writer, query), min(uses, _LARGEST_USES)
 
-    def _make(self, writer: AnswerTableWriter, query: bytes) -> tuple[int, ...] | None:
+    def _compute(self, writer: AnswerTableWriter, query: bytes) -> Recomputed | None:
         try:
             return writer.recompute(query, self._clock())
         except Exception:

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from math import inf
 from typing import Any, Final
 
+from hsdns.fastpath import shorten_slice
 from hsdns.server.runtime import Tasks
 from hsdns.server.watch_thread import WatchThread
 from hsdns.server.watchdog import Watchdog
@@ -110,6 +111,8 @@ class WatchLoop:
             self._renew_lease(self._lease_end)
 
     def _begin(self) -> None:
+        if shorten_slice is not None:
+            shorten_slice()  # an event need not wait until other threads have had their own slice
         self._watchdog.listen("watch", self.beaten)
         self._began()
         self._thread.at_end.append(self._end)

@@ -158,14 +158,27 @@ impl Entry {
         if self.validated.load(Ordering::Relaxed) == changes {
             return true;
         }
-        let dependencies = &self.octets[..usize::from(self.dependencies_len)];
-        let holds = dependencies
-            .chunks_exact(Dependency::LEN)
-            .all(|dependency| versions.is_unchanged(Dependency::from_octets(dependency)));
+        let holds = self
+            .dependencies()
+            .all(|dependency| versions.is_unchanged(dependency));
         if holds {
             self.validated.store(changes, Ordering::Relaxed);
         }
         holds
+    }
+
+    /// Return whether none of its counters has been incremented since it was computed, not even by an increment that is
+    /// held.
+    #[must_use]
+    pub fn is_current(&self, versions: &Versions) -> bool {
+        self.dependencies()
+            .all(|dependency| versions.read(dependency.index) == dependency.value)
+    }
+
+    fn dependencies(&self) -> impl Iterator<Item = Dependency> {
+        self.octets[..usize::from(self.dependencies_len)]
+            .chunks_exact(Dependency::LEN)
+            .map(Dependency::from_octets)
     }
 
     /// Return whether it depends on counters of a store; the first one of a timed reply is that of `cache`.

@@ -215,7 +215,7 @@ impl AnswerTable {
         }
         let hash = self.hasher.hash_one(key);
         let mut inner = write(&self.inner);
-        if !entry.is_valid(&self.versions) {
+        if !entry.is_current(&self.versions) {
             return None;
         }
         let room = Room { octets, capacity };

@@ -9,9 +9,15 @@
 //! Rule 4: counters are valid for a store only while its writer follows the cluster, which it shows by renewing a
 //!         lease.  Replies that depend on counters are misses after the lease has ended.
 //! Rule 5: an index is a hash and represents many things; a collision costs a miss, never a stale answer.
+//! Rule 6: while a thread holds its increments, replies are computed and stored with the new values, and entries with
+//!         the old ones stay valid.  So replies to an event can be stored before any query misses.
 
+use std::mem;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, ThreadId};
 
+use crate::lock::lock;
 use crate::system::prefetch;
 
 /// The number of counters: 512 KiB, and few collisions among some thousand Services.
@@ -19,9 +25,24 @@ pub const SIZE: usize = 65_536;
 
 /// Counters shared by all tables and workers of a process.
 pub struct Versions {
-    counters: Box<[AtomicU64]>,
+    counters: Box<[Counter]>,
     changes: AtomicU64,
     lease_end: AtomicU64,
+    held: Mutex<Option<Held>>,
+}
+
+#[derive(Default)]
+struct Counter {
+    /// The value of entries that are valid.
+    current: AtomicU64,
+    /// The value for replies that are computed now; above `current` while an increment is held.
+    next: AtomicU64,
+}
+
+/// The increments that a thread holds.
+struct Held {
+    thread: ThreadId,
+    indexes: Vec<u16>,
 }
 
 /// A counter and the value that it had.
@@ -66,15 +87,57 @@ impl Versions {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            counters: (0..SIZE).map(|_| AtomicU64::new(0)).collect(),
+            counters: (0..SIZE).map(|_| Counter::default()).collect(),
             changes: AtomicU64::new(0),
             lease_end: AtomicU64::new(u64::MAX),
+            held: Mutex::new(None),
         }
     }
 
-    /// Invalidate the replies that depend on a counter.
+    /// Invalidate the replies that depend on a counter: at once, or when this thread releases what it holds.
     pub fn bump(&self, index: u16) {
-        self.counters[usize::from(index)].fetch_add(1, Ordering::Release);
+        self.counters[usize::from(index)]
+            .next
+            .fetch_add(1, Ordering::Release);
+        if let Some(held) = lock(&self.held).as_mut() {
+            if held.thread == thread::current().id() {
+                held.indexes.push(index);
+                return;
+            }
+        }
+        self.publish(index);
+    }
+
+    /// Hold the increments that this thread makes until it calls `release`; one thread at a time can.
+    pub fn hold(&self) {
+        *lock(&self.held) = Some(Held {
+            thread: thread::current().id(),
+            indexes: Vec::new(),
+        });
+    }
+
+    /// The counters whose increments are held, in the order of the increments.
+    #[must_use]
+    pub fn held(&self) -> Vec<u16> {
+        lock(&self.held)
+            .as_ref()
+            .map_or_else(Vec::new, |held| held.indexes.clone())
+    }
+
+    /// Make all increments that are held.
+    pub fn release(&self) {
+        let held = mem::take(&mut *lock(&self.held));
+        for index in held.map_or_else(Vec::new, |held| held.indexes) {
+            self.publish(index);
+        }
+    }
+
+    fn publish(&self, index: u16) {
+        let counter = &self.counters[usize::from(index)];
+        // The larger one, because threads may increment the same counter at the same time.
+        counter
+            .current
+            .fetch_max(counter.next.load(Ordering::Acquire), Ordering::Release);
         // After the counter: a thread that sees the new number also sees the counter.
         self.changes.fetch_add(1, Ordering::Release);
     }
@@ -85,16 +148,19 @@ impl Versions {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Read a counter.
+    /// Read a counter, with increments that are held: the value for a reply that is computed now.
     #[must_use]
     pub fn read(&self, index: u16) -> u64 {
-        self.counters[usize::from(index)].load(Ordering::Acquire)
+        self.counters[usize::from(index)]
+            .next
+            .load(Ordering::Acquire)
     }
 
-    /// Return whether a counter has not changed.
+    /// Return whether a counter has not changed; increments that are held do not count.
     #[must_use]
     pub fn is_unchanged(&self, dependency: Dependency) -> bool {
-        self.read(dependency.index) == dependency.value
+        let counter = &self.counters[usize::from(dependency.index)];
+        counter.current.load(Ordering::Acquire) == dependency.value
     }
 
     /// Let replies that depend on counters be valid until `end`, in nanoseconds of the monotonic clock.
@@ -139,6 +205,41 @@ mod tests {
         assert_eq!(held(), [true, false]);
         assert_eq!(versions.read(65_535), 1);
         assert_eq!(versions.changes(), 2);
+    }
+
+    #[test]
+    fn increments_that_are_held_count_when_they_are_released() {
+        let versions = Versions::new();
+        let at = |value| Dependency { index: 7, value };
+        let valid = || [0, 1, 2].map(|value| versions.is_unchanged(at(value)));
+        versions.hold();
+        versions.bump(7);
+        assert_eq!((versions.read(7), versions.held()), (1, vec![7]));
+        assert_eq!((valid(), versions.changes()), ([true, false, false], 0));
+        thread::scope(|scope| {
+            scope.spawn(|| versions.bump(8));
+        });
+        assert_eq!((versions.held(), versions.changes()), (vec![7], 1));
+        versions.release();
+        assert_eq!((valid(), versions.changes()), ([false, true, false], 2));
+        assert_eq!(versions.held(), vec![0_u16; 0]);
+        versions.bump(7);
+        assert_eq!(valid(), [false, false, true]);
+        versions.release();
+        assert_eq!(versions.changes(), 3);
+    }
+
+    #[test]
+    fn an_increment_of_another_thread_makes_those_that_are_held_too() {
+        let versions = Versions::new();
+        versions.hold();
+        versions.bump(7);
+        thread::scope(|scope| {
+            scope.spawn(|| versions.bump(7));
+        });
+        assert!(versions.is_unchanged(Dependency { index: 7, value: 2 }));
+        versions.release();
+        assert!(versions.is_unchanged(Dependency { index: 7, value: 2 }));
     }
 
     #[test]

@@ -20,6 +20,7 @@ from hsdns.cluster.freshness import (
     ANYTHING,
     COUNT,
     Dependencies,
+    NoCounters,
     address_counter,
     import_counter,
     namespace_counter,
@@ -45,8 +46,8 @@ from tests.support.plugins.requests import make_request
 REVERSED = ("10.0.0.1", "10.0.0.2", "10.0.0.30", "fd00::1", "10.96.0.1", "10.96.0.2")
 
 
-class Counters:
-    """Plain ones."""
+class Counters(NoCounters):
+    """Plain ones, which a reader sees at once."""
 
     def __init__(self) -> None:
         self.values = [0] * COUNT

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.freshness import address_counter
+from hsdns.cluster.freshness import NoCounters, address_counter
 from hsdns.cluster.reverse import ReverseIndex, address_of, is_reverse, reverse_name
 from hsdns.fastpath import IMPLEMENTATION, Versions
 from hsdns.wire.name import Name
@@ -114,7 +114,7 @@ def test_compiled_code_moves_addresses_as_python_does(
     assert found[0] == found[1]
 
 
-class Plain:
+class Plain(NoCounters):
     """Counters in Python."""
 
     def __init__(self) -> None:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from hsdns.cluster import schema
+from hsdns.cluster.freshness import NoCounters
 from hsdns.cluster.objects import Event
 from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.service_labels import (
@@ -127,7 +128,7 @@ def test_labels_of_the_service_itself(
     assert own_labels(None, zonal) == set()
 
 
-class CheckedNames:
+class CheckedNames(NoCounters):
     """Names, and counters, that look before and after every step whether all that exists is listed."""
 
     def __init__(self) -> None:

@@ -48,6 +48,21 @@ def test_a_reply_computed_before_an_event_is_not_stored_after_it(twin: ModuleTyp
     assert under_test.table.statistics().refused == 1
 
 
+def test_the_reply_to_an_event_is_a_hit_from_its_end_on(twin: ModuleType) -> None:
+    """The compiled entries before stay valid until then; in Python, they are stale at once."""
+    under_test, query, other = TableUnderTest(twin), ask(), ask("a.b.")
+    for each in (query, other):
+        assert under_test.store(each, addresses(each), dependencies=[(4, 0)])
+    under_test.versions.hold()
+    under_test.versions.bump(4)
+    assert (under_test.lookup(other) is not None) is (twin.__name__.endswith("_native"))
+    assert not under_test.store(other, addresses(other), dependencies=[(4, 0)]), "from before it"
+    assert under_test.store(query, addresses(query, 2), dependencies=[(4, 1)])
+    under_test.versions.release()
+    assert under_test.lookup(query) == to_wire(query, addresses(query, 2))
+    assert under_test.lookup(other) is None
+
+
 def test_an_event_reaches_all_entries_and_forms_at_once(twin: ModuleType) -> None:
     under_test = TableUnderTest(twin)
     queries = [

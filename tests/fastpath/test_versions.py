@@ -4,6 +4,7 @@ import importlib
 import math
 from collections import Counter
 from collections.abc import Callable
+from threading import Thread
 from types import ModuleType
 
 import pytest
@@ -26,6 +27,23 @@ def test_counters_are_taken_modulo_their_number(twin: ModuleType, index: int) ->
     versions.bump(index)
     assert versions.read(index) == versions.read(index % 65536) == 2
     assert sum(versions.read(other) for other in range(65536)) == 2
+
+
+def test_increments_are_held_by_one_thread(twin: ModuleType) -> None:
+    versions = twin.Versions()
+    versions.bump(1)
+    versions.hold()
+    versions.bump(2)
+    versions.bump(-1)
+    other = Thread(target=versions.bump, args=(3,))
+    other.start()
+    other.join()
+    assert versions.held() == [2, 65535]
+    assert [versions.read(index) for index in (1, 2, 3, -1)] == [1, 1, 1, 1], "with what is held"
+    versions.release()
+    assert versions.held() == []
+    versions.bump(2)
+    assert (versions.held(), versions.read(2)) == ([], 2)
 
 
 def test_names_come_and_go(twin: ModuleType) -> None:

@@ -38,6 +38,9 @@ class Answer:
         yield self._body[:3]
         yield self._body[3:]
 
+    async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
+        raise AssertionError("nothing is watched")
+
     async def text(self, limit: int) -> str:
         return self._body[:limit].decode()
 

@@ -23,6 +23,7 @@ use crate::batch::is_ipv6;
 use crate::entry::Terms;
 use crate::key::{MAX_UDP_LEN, MIN_UDP_LEN};
 use crate::negative_zone::NegativeZone;
+use crate::system::slice;
 use crate::table::Client;
 use crate::timing::Timing;
 use crate::versions::{Dependency, SIZE};
@@ -42,7 +43,7 @@ mod module {
         ServiceReading, SliceReading, WatchFrames, dashed_labels, read_page, read_status, read_time,
     };
     #[pymodule_export]
-    use super::{AnswerTable, ClusterNames, Tap, Versions};
+    use super::{AnswerTable, ClusterNames, Tap, Versions, shorten_slice};
 
     use super::{
         BATCH_STATISTICS, Bound, LOG_RECORD, MISS, PEEKED, PyModule, PyModuleMethods, PyResult,
@@ -141,6 +142,12 @@ static WORKER_STATISTICS: NamedTuple = NamedTuple::new(
     ],
 );
 
+/// Let this thread run soon after it wakes, beside one that computes; return whether the kernel accepted that.
+#[pyfunction]
+fn shorten_slice() -> bool {
+    slice::shorten()
+}
+
 //----- Versions, names -------------------------------------------------------
 
 /// The index of a counter, modulo `SIZE`: a hash of any size and sign.
@@ -179,12 +186,29 @@ impl Versions {
         }
     }
 
-    /// Invalidate the replies that depend on a counter.
+    /// Invalidate the replies that depend on a counter: at once, or when this thread releases what it holds.
     fn bump(&self, index: Index) {
         self.inner.bump(index.0);
     }
 
-    /// Return the value of a counter.
+    /// Hold the increments that this thread makes: entries stay valid until release().
+    fn hold(&self) {
+        self.inner.hold();
+    }
+
+    /// The counters whose increments are held.
+    fn held(&self) -> Vec<u16> {
+        self.inner.held()
+    }
+
+    /// Make the increments that are held; `more` is for other counters, which do more.
+    #[pyo3(signature = (*, more = false))]
+    fn release(&self, more: bool) {
+        let _ = more;
+        self.inner.release();
+    }
+
+    /// Return the value of a counter, with increments that are held.
     fn read(&self, index: Index) -> u64 {
         self.inner.read(index.0)
     }

@@ -113,14 +113,14 @@ pub(super) fn move_addresses(
     gone: &Bound<'_, PyAny>,
     come: &Bound<'_, PyAny>,
     owner: &Bound<'_, PyAny>,
-    counters: &Versions,
+    versions: &Versions,
 ) -> PyResult<()> {
     move_all(
         index,
         gone.try_iter()?,
         come.try_iter()?,
         owner,
-        &counters.inner,
+        &versions.inner,
     )
 }
 
@@ -204,7 +204,7 @@ pub(super) struct SliceStore {
     owners: Py<PyDict>,
     index: Py<PyDict>,
     names: Arc<names::ClusterNames>,
-    counters: Arc<versions::Versions>,
+    versions: Arc<versions::Versions>,
     make_value: Py<PyAny>,
     make_part: Py<PyAny>,
     make_ports: Py<PyAny>,
@@ -229,7 +229,7 @@ impl SliceStore {
         owners: Py<PyDict>,
         index: Py<PyDict>,
         names: &ClusterNames,
-        counters: &Versions,
+        versions: &Versions,
         make_value: Py<PyAny>,
         make_part: Py<PyAny>,
         make_ports: Py<PyAny>,
@@ -241,7 +241,7 @@ impl SliceStore {
             owners,
             index,
             names: Arc::clone(&names.inner),
-            counters: Arc::clone(&counters.inner),
+            versions: Arc::clone(&versions.inner),
             make_value,
             make_part,
             make_ports,
@@ -342,7 +342,7 @@ impl SliceStore {
             let lost = change.lost.iter().map(|each| &each[..]);
             self.names.remove_labels(of, service, lost);
         }
-        self.counters.bump(counter(&owner)?);
+        self.versions.bump(counter(&owner)?);
         let octets = |each: &&[u8]| Ok(PyBytes::new(py, each).into_any());
         move_all(
             self.index.bind(py),
@@ -351,7 +351,7 @@ impl SliceStore {
             (&namespace, owner.get_item(1)?, name)
                 .into_pyobject(py)?
                 .as_any(),
-            &self.counters,
+            &self.versions,
         )?;
         Ok(Some((owner, before, had, Some(has))))
     }

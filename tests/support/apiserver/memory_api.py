@@ -8,8 +8,8 @@ Rule 2: the lines that are due come in one chunk, or as the fault of the request
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 
 from hsdns.apiserver.media_type import JSON, is_protobuf
 from hsdns.apiserver.obstacle import Obstacles, Refusal, away
@@ -107,7 +107,7 @@ class MemoryAnswer:
         if isinstance(self._body, Watch):
             self._body.wake = self._wake
 
-    async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
+    async def chunks(self, read_timeout: Callable[[], float]) -> AsyncGenerator[bytes, None]:
         """Yield what is due, then wait; `read_timeout()` is only quoted in the error."""
         injector, body = self._injector, self._body
         while not self.is_cut():
@@ -126,6 +126,13 @@ class MemoryAnswer:
             self.is_waiting = not self._changed.is_set()
             await self._changed.wait()
         raise Unreachable(f"{SERVER}: the connection was cut")
+
+    async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
+        """Pass on what is due, then wait."""
+        async with aclosing(self.chunks(read_timeout)) as chunks:
+            async for chunk in chunks:
+                if not take(chunk):
+                    return
 
     async def text(self, limit: int) -> str:
         """Read the body."""

@@ -6,7 +6,9 @@ Rule 1: a collection stops all threads for 0.3 µs for each object that it visit
 Rule 2: what stays (a configuration, a cluster) is exempted with keep() once it is there, and no full one comes while
         a configuration is made (growing()).  So a full one visits the cache and what is in work.
 Rule 3: what was exempted is freed by reference counting alone, so a configuration is taken apart when it has stopped.
-Rule 4: none of this happens before set_up(), so that tests and other programs have the collector that they know.
+Rule 4: Python counts new objects less freed ones.  A server that replaces what stays, as events do, would have hundreds
+        of thousands of young objects before it looks at them, so collect_young() counts what is there.
+Rule 5: none of this happens before set_up(), so that tests and other programs have the collector that they know.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ THRESHOLDS: Final = (2_000, 5, 100)  # new objects, collections of the youngest,
 _NEVER: Final = 1 << 30
 _is_set_up = False
 _growing = 0
+_survivors = 0  # at most so many objects survived collect_young() since it last looked at the next generation
 _changing = threading.Lock()
 
 
@@ -36,6 +39,22 @@ def keep() -> None:
     if _is_set_up:
         gc.collect(1)
         gc.freeze()
+
+
+def collect_young() -> None:
+    """Collect the young objects if they are many; to be called some times a second."""
+    global _survivors
+    if not _is_set_up:
+        return
+    found = len(gc.get_objects(generation=0))
+    if found < THRESHOLDS[0]:
+        return
+    _survivors += found
+    if _survivors < THRESHOLDS[0] * THRESHOLDS[1]:
+        gc.collect(0)
+    else:
+        _survivors = 0
+        gc.collect(1)
 
 
 @contextmanager

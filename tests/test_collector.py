@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from hsdns import collector
-from hsdns.collector import THRESHOLDS, growing, keep, set_up
+from hsdns.collector import THRESHOLDS, collect_young, growing, keep, set_up
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +53,35 @@ def test_what_is_kept_is_not_visited_and_what_is_garbage_is_not_kept() -> None:
     assert not any(each is kept for each in gc.get_objects())
 
 
+def test_the_young_are_few_although_as_many_are_freed() -> None:
+    """What events replace is freed, so Python does not count it; the survivors are looked at after some rounds."""
+    set_up()
+    kept = [[number] for number in range(30_000)]
+    keep()
+    circle = Circle()
+    freed = weakref.ref(circle)
+    del circle
+    for start in range(0, len(kept), 3_000):
+        for number in range(start, start + 3_000):
+            kept[number] = [number]
+        assert len(gc.get_objects(generation=0)) > THRESHOLDS[0]
+        collect_young()
+        assert len(gc.get_objects(generation=0)) < THRESHOLDS[0]
+    assert len(gc.get_objects(generation=1)) < (THRESHOLDS[1] + 2) * THRESHOLDS[0]
+    assert freed() is None
+    before = len(gc.get_objects(generation=0))
+    collect_young()
+    assert len(gc.get_objects(generation=0)) >= before, "there are few"
+
+
 def test_nothing_changes_before_it_is_set_up() -> None:
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     with growing():
         assert gc.get_threshold() == before
         keep()
+    kept = [[number] for number in range(3_000)]
+    before_it = len(gc.get_objects(generation=0))
+    collect_young()
     assert gc.get_freeze_count() == frozen
+    assert kept
+    assert len(gc.get_objects(generation=0)) >= before_it

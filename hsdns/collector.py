@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-THRESHOLDS: Final = (2_000, 5, 100)  # new objects, collections of the youngest, of the next
+THRESHOLDS: Final = (1_000, 4, 250)  # new objects, collections of the youngest, of the next
 _NEVER: Final = 1 << 30
 _is_set_up = False
 _growing = 0

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Final
 
 SUBCOMMANDS: Final = {
-    "serve": "Serve a cluster from files, a made-up one, or the built-in demo",
+    "serve": "Serve a cluster from files, a simulated one, or the built-in demo",
     "names": "List every name of a cluster, with its records",
     "explain": "Say why a name has the answer that it has, or none",
     "top": "Show what goes on in a running server: failing names with the reason, changes, rates",

@@ -225,7 +225,7 @@ class LoadCluster:
         source = block.source
         if not isinstance(source, Synthetic) or source.changes:
             raise LoadError(
-                "-api serves a made-up cluster: add -source synthetic, without changes; -churn makes them"
+                "-api serves a simulated cluster: add -source synthetic, without changes; -churn makes them"
             )
         self._churn = Churn(
             source.shape,

@@ -46,7 +46,7 @@ _RATES: Final = (
     "1000, 100..5000 (a ramp), or several with commas, each with :TIME or an equal part of -time"
 )
 _API: Final = (
-    "serve the made-up cluster of -source synthetic as a Kubernetes API, for the server to watch"
+    "serve the simulated cluster of -source synthetic as a Kubernetes API, for the server to watch"
 )
 _CHURN_API: Final = (
     "make the changes at the API server of -conf, in a namespace that is made and removed again"
@@ -273,7 +273,7 @@ def _check_parts(flags: Flags) -> None:
         raise FlagError("-part: the Job of -job says which portion this is; leave one of them out")
     if "churn-api" in flags and ("api" in flags or "conf" not in flags):
         raise FlagError(
-            "-churn-api needs -conf, a Corefile that says which API server; -api serves a made-up cluster instead"
+            "-churn-api needs -conf, a Corefile that says which API server; -api serves a simulated cluster instead"
         )
     if "churn-api" in flags and ("part" in flags or "job" in flags):
         raise FlagError(

@@ -14,10 +14,9 @@ from typing import Final
 from hsdns.load.asked import Asked
 from hsdns.load.connection_facts import FELL, Fact
 from hsdns.load.pool import Hears, Pool
-from hsdns.load.sender import Wire
+from hsdns.load.sender import HEADER_LEN, Wire
 from hsdns.load.telling import Telling
 
-HEADER_LEN: Final = 12
 IDS: Final = 65_536
 TRUNCATED: Final = 2  # TC, in the third octet of a message
 

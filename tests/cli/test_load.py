@@ -288,7 +288,7 @@ def test_a_pod_of_a_job_puts_its_report_and_leaves_the_limits_to_all(
         (["-queries", "q.txt"], "nothing listens on UDP at 127.0.0.1 port {}; check -server and -p, or give it more time with -wait"),
         (["-queries", "none.txt"], "none.txt: no such file or directory"),
         (["-source", "synthetic", "-api", "127.0.0.1:0", "-conf", "none"], "none:1:1: cannot read the Corefile: No such file or directory"),
-        (["-source", "manifests", "web.yaml", "-api", "127.0.0.1:0"], "-api serves a made-up cluster: add -source synthetic, without changes; -churn makes them"),
+        (["-source", "manifests", "web.yaml", "-api", "127.0.0.1:0"], "-api serves a simulated cluster: add -source synthetic, without changes; -churn makes them"),
         (["-o", "xml"], '-o needs text or json, found "xml"'),
     ],
 )  # fmt: skip

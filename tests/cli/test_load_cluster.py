@@ -64,7 +64,7 @@ def test_without_truth_and_api() -> None:
 @pytest.mark.parametrize(
     ("words", "error", "sentence"),
     [
-        (("synthetic", "services=2", "changes=5"), LoadError, "-api serves a made-up cluster: add -source synthetic, without changes; -churn makes them"),
+        (("synthetic", "services=2", "changes=5"), LoadError, "-api serves a simulated cluster: add -source synthetic, without changes; -churn makes them"),
         (("synthetic", "services=0"), LoadError, "the cluster has no names, so there is nothing to ask; -queries FILE asks those of a file"),
     ],
 )  # fmt: skip

@@ -114,7 +114,7 @@ NEEDS = "-source synthetic"
         ("-queries q -slack 1s", "-slack needs -verify"),
         (f"{NEEDS} -churn 5", "-churn needs -api or -churn-api"),
         (f"{NEEDS} -churn-api", "-churn-api needs -churn"),
-        (f"{NEEDS} -churn-api -churn 1", "-churn-api needs -conf, a Corefile that says which API server; -api serves a made-up cluster instead"),
+        (f"{NEEDS} -churn-api -churn 1", "-churn-api needs -conf, a Corefile that says which API server; -api serves a simulated cluster instead"),
         ("-conf C -churn-api -churn 1 -part 0/2", "-churn-api: each generator would change a namespace of its own; leave -part and -job out"),
         (f"{NEEDS} -churn-kinds scale=1", "-churn-kinds needs -churn"),
         (f"{NEEDS} -probes 5", "-probes needs -verify"),

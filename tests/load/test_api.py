@@ -1,4 +1,4 @@
-"""The API of a made-up cluster, watched by hsdns's own client: what it serves is what the cluster has."""
+"""The API of a simulated cluster, watched by hsdns's own client: what it serves is what the cluster has."""
 
 from __future__ import annotations
 

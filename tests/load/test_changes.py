@@ -1,4 +1,4 @@
-"""Changes of made-up slices: what each kind does, and that addresses are used once."""
+"""Changes of simulated slices: what each kind does, and that addresses are used once."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _load_and_tell(words: list[str], termination: Termination) -> int:
         metrics = Metrics(str(flags.get("prometheus", "")), check_gateway(flags))
         generator = find_generator(settings.portion, settings.start_at, settings.job)
         collector.set_up()
-        # What a run remembers of a cluster and of answers is many objects, and nearly none of them are in cycles: a full
+        # What a run remembers of a cluster and of answers is many objects, nearly none of them in cycles: a full
         # collection would stop the verification and the changes for up to a second.
         with collector.growing():
             report, results = _run(settings, flags, metrics, generator, termination)

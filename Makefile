@@ -23,8 +23,6 @@ NATIVE := $(if $(CARGO),native/Cargo.toml native/Cargo.lock $(shell find native/
 # make bench-watch BENCH_ARGS="--quick".
 HSDNS_ARGS ?=
 PYTEST_ARGS ?=
-# One more than there are processors, because some tests wait for timers; four at most.
-WORKERS ?= $(shell processors=$$(getconf _NPROCESSORS_ONLN); echo $$((processors < 3 ? processors + 1 : 4)))
 BENCH_ARGS ?=
 LOAD_ARGS ?=
 FUZZ_SECONDS ?= 20
@@ -40,7 +38,7 @@ serve: $(VENV)/compiled  ## Serve the demo cluster on 127.0.0.1:1053 (HSDNS_ARGS
 	@exec $(BIN)/hsdns serve $(HSDNS_ARGS)
 
 test: $(VENV)/test $(VENV)/compiled  ## Run the whole test suite (PYTEST_ARGS for other arguments)
-	$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto --maxprocesses 4 $(PYTEST_ARGS)
 
 check: format-check lint types contracts docs docs-examples  ## Check format, lint, types, imports and docs
 

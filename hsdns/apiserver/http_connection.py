@@ -147,17 +147,11 @@ class HttpConnection(asyncio.Protocol):
 
         Raise the error that ended the body early, or the error of `take`.
         """
-        while self._pieces:
-            if not take(self._next_piece()):
-                return
-        if self._is_complete and self.error is None:
-            return
-        self._arrived = asyncio.get_running_loop().create_future()
+        arrived = self._arrived = asyncio.get_running_loop().create_future()
         self._take = take
         try:
-            if self.error is not None:
-                raise self.error
-            await self._arrived
+            self._pass_on(arrived, take)
+            await arrived
         finally:
             self._take = self._arrived = None
 

@@ -29,9 +29,6 @@ class Counters(Protocol):
     def hold(self) -> None:
         """Begin an event: stored answers may stay valid until release(), whatever this thread increments."""
 
-    def held(self) -> Sequence[int]:
-        """The counters that this thread has incremented since hold()."""
-
     def release(self, *, more: bool = False) -> None:
         """End the event: stored answers that depend on a counter that was incremented are stale.
 
@@ -100,10 +97,6 @@ class NoCounters:
 
     def hold(self) -> None:
         """Do nothing."""
-
-    def held(self) -> Sequence[int]:
-        """None."""
-        return ()
 
     def release(self, *, more: bool = False) -> None:
         """Do nothing."""

@@ -19,7 +19,7 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from hsdns.answer_table.recompute import Key
@@ -86,10 +86,6 @@ class Recomputation:
         """Begin an event; from one thread at a time."""
         self._holder = threading.get_ident()
         self.versions.hold()
-
-    def held(self) -> Sequence[int]:
-        """The counters that were incremented since hold()."""
-        return self.versions.held()
 
     def release(self, *, more: bool = False) -> None:
         """End an event: recompute the replies that it invalidates, unless `more` follow, then show the increments."""
@@ -170,7 +166,7 @@ class Recomputation:
                 found.append((writer, key, self._recompute(writer, key)))
             if self._clock() >= end:
                 break
-        # Together, because those that an event invalidates but has not yet are misses until its end.
+        # Together and last: a reply for the state after an event replaces a hit, and is a miss until the event ends.
         for writer, key, (reply, uses) in found:
             if reply is not None and reply.store():
                 writer.recomputed.note_recomputed(key, reply.counters, uses)

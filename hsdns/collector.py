@@ -2,12 +2,13 @@
 
 Path: cli/launch.py sets it; server/lifecycle.py and sources/api_server.py say when there is much that stays.
 Rule 1: a collection stops all threads for 0.3 µs for each object that it visits, so each visits few: the young are
-        looked at twice, a few thousand at a time, and a full one comes when a million more have survived.
+        looked at twice, a few thousand at a time, and a full one comes when there are a million more objects.
 Rule 2: what stays (a configuration, a cluster) is exempted with keep() once it is there, and no full one comes while
         a configuration is made (growing()).  So a full one visits the cache and what is in work.
 Rule 3: what was exempted is freed by reference counting alone, so a configuration is taken apart when it has stopped.
-Rule 4: Python counts new objects less freed ones.  A server that replaces what stays, as events do, would have hundreds
-        of thousands of young objects before it looks at them, so collect_young() counts what is there.
+Rule 4: events replace long-lived objects: as many are freed as made.  Python counts new objects less freed ones, and
+        would find hundreds of thousands of young ones too late.  Of the old ones it counts those that become old, not
+        those that are freed later, and would visit all of them in vain.  So collect_due() counts what is there.
 Rule 5: none of this happens before set_up(), so that tests and other programs have the collector that they know.
 """
 
@@ -20,10 +21,18 @@ from contextlib import contextmanager
 from typing import Final
 
 THRESHOLDS: Final = (1_000, 4, 250)  # new objects, collections of the youngest, of the next
+MORE: Final = (
+    1_000_000  # old objects, in addition to those of the last full collection, for the next one
+)
+LOOK: Final = 600  # calls of collect_due() from one count of the old objects to the next; a count takes some ms
 _NEVER: Final = 1 << 30
 _is_set_up = False
 _growing = 0
-_survivors = 0  # at most so many objects survived collect_young() since it last looked at the next generation
+_survivors = (
+    0  # at most so many objects survived collect_due() since it last looked at the next generation
+)
+_old = 0  # objects after the last full collection
+_calls = 0
 _changing = threading.Lock()
 
 
@@ -36,16 +45,35 @@ def set_up() -> None:
 
 def keep() -> None:
     """Exempt all that there is from collections; circles among the youngest objects are collected before."""
+    global _old
     if _is_set_up:
         gc.collect(1)
         gc.freeze()
+        _old = 0
 
 
-def collect_young() -> None:
-    """Collect the young objects if they are many; to be called some times a second."""
-    global _survivors
+def collect_due() -> None:
+    """Collect the young objects if they are many, and all if the old ones are; to be called ten times a second."""
+    global _calls
     if not _is_set_up:
         return
+    _calls += 1
+    if _calls == 1:
+        _count(0)  # from now on, full collections come from here alone
+    _collect_young()
+    if _calls % LOOK == 0 and not _growing:
+        _collect_old()
+
+
+def _collect_old() -> None:
+    global _old
+    if len(gc.get_objects(generation=2)) > _old + MORE:
+        gc.collect()
+        _old = len(gc.get_objects(generation=2))
+
+
+def _collect_young() -> None:
+    global _survivors
     found = len(gc.get_objects(generation=0))
     if found < THRESHOLDS[0]:
         return
@@ -72,4 +100,5 @@ def _count(change: int) -> None:
     with _changing:
         _growing += change
         if _is_set_up:
-            gc.set_threshold(*THRESHOLDS[:2], _NEVER if _growing else THRESHOLDS[2])
+            is_automatic = not _growing and not _calls
+            gc.set_threshold(*THRESHOLDS[:2], THRESHOLDS[2] if is_automatic else _NEVER)

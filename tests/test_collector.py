@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from hsdns import collector
-from hsdns.collector import THRESHOLDS, collect_young, growing, keep, set_up
+from hsdns.collector import THRESHOLDS, collect_due, growing, keep, set_up
 
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(collector, "_is_set_up", False)
+    monkeypatch.setattr(collector, "_calls", 0)
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     yield
     gc.set_threshold(*before)
@@ -65,13 +66,39 @@ def test_the_young_are_few_although_as_many_are_freed() -> None:
         for number in range(start, start + 3_000):
             kept[number] = [number]
         assert len(gc.get_objects(generation=0)) > THRESHOLDS[0]
-        collect_young()
+        collect_due()
         assert len(gc.get_objects(generation=0)) < THRESHOLDS[0]
     assert len(gc.get_objects(generation=1)) < (THRESHOLDS[1] + 2) * THRESHOLDS[0]
     assert freed() is None
     before = len(gc.get_objects(generation=0))
-    collect_young()
+    collect_due()
     assert len(gc.get_objects(generation=0)) >= before, "there are few"
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_full_one_comes_for_many_old_objects_and_not_for_many_survivors(
+    monkeypatch: pytest.MonkeyPatch, grows: bool
+) -> None:
+    """Old objects that are replaced become no more, however many of the new ones survive."""
+    monkeypatch.setattr(collector, "MORE", 10_000)
+    monkeypatch.setattr(collector, "LOOK", 2)
+    full: list[str] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            full.append(phase)
+
+    gc.callbacks.append(note)
+    set_up()
+    kept: list[list[int]] = []
+    keep()
+    for turn in range(100):
+        new = [[number] for number in range(2_000)]
+        kept = [*kept, *new] if grows and turn < 20 else [*kept, *new][-4_000:]
+        collect_due()
+    gc.callbacks.remove(note)
+    assert gc.get_threshold()[2] > 1_000_000
+    assert (1 <= len(full) < 5) if grows else not full
 
 
 def test_nothing_changes_before_it_is_set_up() -> None:
@@ -81,7 +108,7 @@ def test_nothing_changes_before_it_is_set_up() -> None:
         keep()
     kept = [[number] for number in range(3_000)]
     before_it = len(gc.get_objects(generation=0))
-    collect_young()
+    collect_due()
     assert gc.get_freeze_count() == frozen
     assert kept
     assert len(gc.get_objects(generation=0)) >= before_it

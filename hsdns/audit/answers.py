@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.load.judge import RIGHT, TRUNCATED, UNDECIDED, Verdict
-from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, unpack_outcomes
+from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, unpack_numbers, unpack_outcomes
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import JUDGED, Judged, Verifier
@@ -82,8 +82,10 @@ class Answers:
             self._replies[number] = content[8:]
             self._verifier.remember(number, question, content[8:])
         elif kind == FORGET:
-            self._replies.clear()
-            self._verifier.forget()
+            numbers = unpack_numbers(content)
+            for number in numbers:
+                self._replies.pop(number, None)
+            self._verifier.forget(numbers)
         elif kind == OUTCOMES:
             for outcome in unpack_outcomes(content):
                 self._answered(*outcome)

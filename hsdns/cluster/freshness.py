@@ -117,6 +117,11 @@ def service_counter(namespace: bytes, name: bytes) -> int:
     return hash((namespace, name)) & _MASK
 
 
+def spec_counter(namespace: bytes, name: bytes) -> int:
+    """The counter of a Service without its slices: the records of a ClusterIP do not depend on endpoints."""
+    return hash((b"spec", namespace, name)) & _MASK
+
+
 def import_counter(namespace: bytes, name: bytes) -> int:
     """The counter of a ServiceImport with its slices; names in lower case."""
     return hash((b"import", namespace, name)) & _MASK

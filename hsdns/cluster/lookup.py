@@ -18,11 +18,12 @@ from hsdns.cluster.freshness import (
     import_counter,
     namespace_counter,
     service_counter,
+    spec_counter,
 )
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, SVC, ParsedName
 from hsdns.cluster.reverse import is_reverse
-from hsdns.cluster.value import CLUSTER_IP, Key, Node, ServiceValue
+from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, Key, Node, ServiceValue
 from hsdns.cluster.view import ClusterView
 from hsdns.wire.name import Name
 
@@ -122,10 +123,7 @@ class NameLookup:
             return self._find_pod(parsed, dependencies)
         if not parsed.name:
             return None
-        if dependencies is not None:
-            counter = import_counter if self.is_multicluster(zone) else service_counter
-            dependencies.add(counter(parsed.namespace, parsed.name))
-        value = self.values(zone).get((parsed.namespace, parsed.name))
+        value = self._value(parsed, zone, dependencies)
         if value is None:
             is_selected = self.store.settings.labels is not None
             raise NoSuchName(reason.NO_SERVED_SERVICE if is_selected else reason.NO_SERVICE)
@@ -163,6 +161,31 @@ class NameLookup:
                 if value is not None:  # None: an event is removing both
                     found += schema.pointers(value, owner, address, self._primary_zone)
         return found
+
+    def _value(
+        self, parsed: ParsedName, zone: Name, dependencies: Dependencies | None
+    ) -> ServiceValue | None:
+        values, key = self.values(zone), (parsed.namespace, parsed.name)
+        value = values.get(key)
+        added = None
+        # The value says which counter it has, and is read again once that counter has been added.
+        while dependencies is not None and (counter := self._counter(value, parsed, zone)) != added:
+            dependencies.add(counter)
+            added, value = counter, values.get(key)
+        return value
+
+    def _counter(self, value: ServiceValue | None, parsed: ParsedName, zone: Name) -> int:
+        """The counter of what a name at or below a Service depends on."""
+        if self.is_multicluster(zone):
+            return import_counter(parsed.namespace, parsed.name)
+        needs_slices = (
+            value is None
+            or value.kind not in (CLUSTER_IP, EXTERNAL_NAME)
+            or parsed.endpoint
+            or parsed.topology_zone
+            or self._ignore_empty
+        )
+        return (service_counter if needs_slices else spec_counter)(parsed.namespace, parsed.name)
 
     def _find_pod(self, parsed: ParsedName, dependencies: Dependencies | None) -> bytes | None:
         if self.pods == "disabled":

@@ -17,6 +17,7 @@ from hsdns.cluster.freshness import (
     Counters,
     Names,
     service_counter,
+    spec_counter,
     versions_of,
 )
 from hsdns.cluster.history import History, Noted, Packed, ServiceFacts
@@ -131,6 +132,7 @@ class Services:
             self._finish("Service", service, gone)
         had, has = own_labels(old, self._zonal), own_labels(new, self._zonal)
         self._replace(key, new, [*(has - had)], [*(had - has)])
+        self._counters.bump(spec_counter(*key))
         before = old or _NOTHING
         if self.history.is_open:
             facts = (_facts(before), _facts(new))

@@ -1,12 +1,15 @@
 """A Kubernetes API with a simulated cluster, which the DNS server under test watches.
 
 Path: the server under test -> here (aiohttp) -> api_history.py; churn.py calls changed() after each change.
-Rule: it serves only list and watch, without access control, on the given address.
+Rule 1: it serves only list and watch, without access control, on the given address.
+Rule 2: as with a real API server, a watch of a kind that does not change gets bookmarks.  Without them its client would
+        take the connection for dead, and would list everything again from a version that is no longer stored.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from aiohttp import web
 
@@ -14,6 +17,7 @@ from hsdns.cluster.objects import Object
 from hsdns.load.api_history import PATHS, ApiHistory
 from hsdns.load.errors import LoadError
 
+BOOKMARK_EVERY: Final = 60.0  # seconds, about that of kube-apiserver
 _EXPIRED = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -26,14 +30,22 @@ _EXPIRED = {
 
 
 class ClusterApi:
-    """The API on an address; start and stop it on the event loop that changes the history."""
+    """The API on an address; start and stop it on the event loop that changes the history.
 
-    def __init__(self, history: ApiHistory, host: str, port: int) -> None:
+    `bookmark_every` in seconds.
+    """
+
+    def __init__(
+        self, history: ApiHistory, host: str, port: int, bookmark_every: float = BOOKMARK_EVERY
+    ) -> None:
         self.history = history
         self.watches = 0  # open ones
         self._host, self._port = host, port
         self._changed = asyncio.Event()
         self._runner: web.AppRunner | None = None
+        self._bookmark_every = bookmark_every
+        self._bookmarks = 0  # that each watch has been due
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def url(self) -> str:
@@ -56,9 +68,12 @@ class ClusterApi:
                 f"-api: {self._host}:{self._port} cannot be listened on: {error.strerror}"
             ) from None
         self._port = self._runner.addresses[0][1]
+        self._next_bookmark()
 
     async def stop(self) -> None:
         """Close everything."""
+        if self._timer is not None:
+            self._timer.cancel()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -66,6 +81,15 @@ class ClusterApi:
         """Let the watches send what has been added to the history."""
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def _next_bookmark(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._bookmark_every, self._send_bookmarks)
+
+    def _send_bookmarks(self) -> None:
+        self._bookmarks += 1
+        self.changed()
+        self._next_bookmark()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         kind, query = PATHS[request.path], request.query
@@ -83,7 +107,8 @@ class ClusterApi:
             return web.json_response(_EXPIRED, status=410)
         if is_initial and query.get("sendInitialEvents") != "true":
             lines.pop()  # the bookmark belongs to streaming lists
-        version = history.version
+        version, bookmarks = history.version, self._bookmarks
+        takes_bookmarks = query.get("allowWatchBookmarks") == "true"
         self.watches += 1
         try:
             await answer.prepare(request)
@@ -97,6 +122,9 @@ class ClusterApi:
                 if lines is None:  # the client reads too slowly: it must list again
                     break
                 version = history.version
+                if takes_bookmarks and bookmarks != self._bookmarks:
+                    bookmarks = self._bookmarks
+                    lines.append(history.bookmark(kind))
         except ConnectionError:
             pass  # the client has closed the connection
         finally:

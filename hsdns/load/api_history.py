@@ -9,7 +9,7 @@ Source: Kubernetes API concepts, "Efficient detection of changes" and "Streaming
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -81,16 +81,17 @@ class ApiHistory:
         """The lines of a streaming list, and the bookmark that ends it."""
         for encoded in list(self._objects[kind].values()):
             yield b'{"type":"ADDED","object":%b}\n' % encoded
+        yield self.bookmark(kind, {_INITIAL_END: "true"})
+
+    def bookmark(self, kind: type[Object], annotations: Mapping[str, str] | None = None) -> bytes:
+        """The line of a bookmark, which tells a watch the current version."""
         _, word, api_version = KINDS[kind]
-        bookmark = {
+        found = {
             "kind": word,
             "apiVersion": api_version,
-            "metadata": {
-                "resourceVersion": str(self.version),
-                "annotations": {_INITIAL_END: "true"},
-            },
+            "metadata": {"resourceVersion": str(self.version), "annotations": annotations or {}},
         }
-        yield b'{"type":"BOOKMARK","object":%b}\n' % msgspec.json.encode(bookmark)
+        return b'{"type":"BOOKMARK","object":%b}\n' % msgspec.json.encode(found)
 
     def since(self, kind: type[Object], version: int) -> list[bytes] | None:
         """The lines of the changes of a kind after a version; None if some of them are no longer stored."""

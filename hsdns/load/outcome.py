@@ -10,8 +10,8 @@ Rule 3: the compiled sender sends counts; then it sends outcomes only if answers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from struct import Struct
+from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct, pack, unpack
 from typing import Final, NamedTuple
 
 from hsdns.load.questions import Question
@@ -25,7 +25,7 @@ OUTCOMES: Final = b"o"
 ANSWERS: Final = b"a"  # outcomes of answered queries, which are also in COUNTS
 COUNTS: Final = b"c"
 REPLY: Final = b"r"
-FORGET: Final = b"f"  # earlier replies are no longer referred to
+FORGET: Final = b"f"  # the numbers of replies that are no longer referred to
 QUESTION: Final = b"q"  # a question that was unknown when the run began; precedes its outcomes
 CONNECTIONS: Final = b"n"  # facts of connections, as connection_facts.py packs them
 READY: Final = b"b"
@@ -63,13 +63,23 @@ pack_outcome: Final = _OUTCOME.pack
 
 def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes:
     """Outcomes as octets."""
-    pack = _OUTCOME.pack
-    return b"".join([pack(*each) for each in found])
+    one = _OUTCOME.pack
+    return b"".join([one(*each) for each in found])
 
 
 def unpack_outcomes(octets: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
     """The outcomes in octets, as plain tuples in the order of Outcome."""
     return _OUTCOME.iter_unpack(octets)
+
+
+def pack_numbers(numbers: Sequence[int]) -> bytes:
+    """Numbers of replies as octets."""
+    return pack(f">{len(numbers)}I", *numbers)
+
+
+def unpack_numbers(octets: bytes) -> tuple[int, ...]:
+    """The numbers of replies in octets."""
+    return unpack(f">{len(octets) // 4}I", octets)
 
 
 def unpack_counts(octets: bytes) -> Iterator[tuple[int, int, int, int]]:

@@ -25,11 +25,13 @@ from hsdns.load.outcome import (
     QUESTION,
     REPLY,
     frame,
+    pack_numbers,
     pack_outcomes,
     pack_question,
 )
 from hsdns.load.pods import SEARCH, Pods, Wanted
 from hsdns.load.questions import Question
+from hsdns.load.recent_replies import RecentReplies
 from hsdns.load.schedule import SECOND
 from hsdns.resolver.message import answer_of, wire_of
 from hsdns.resolver.model import Answer, Arrival, Model, Packet
@@ -42,7 +44,6 @@ IDS: Final = 65_536
 MOST_LOOKUPS: Final = 16  # begun in a turn
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
 LONGEST_WAIT: Final = 20_000_000  # maximum nanoseconds of one wait
-MOST_REPLIES: Final = 100_000  # different ones that are stored
 DRAIN: Final = (
     7 * SECOND
 )  # nanoseconds, in addition to the timeout of a query, until the last lookup must have ended
@@ -155,7 +156,7 @@ class PodSender:
         self._unconnected: deque[tuple[_Sent, int]] = deque()
         self._questions: dict[tuple[str, int, str], int] = {}
         self._octets: dict[tuple[object, ...], bytes] = {}
-        self._replies: dict[bytes, tuple[int, Answer | None]] = {}
+        self._replies = RecentReplies[tuple[int, Answer | None]]()
         self._reply_count = 0
         self._told = bytearray()  # messages to emit before the outcomes
         self._outcomes: list[tuple[int, int, int, int, int, int]] = []
@@ -374,25 +375,23 @@ class PodSender:
     def _read(self, sent: _Sent, octets: bytes) -> tuple[int, Answer | None]:
         """The number and content of a reply; new ones are emitted if they are wanted."""
         content = octets[2:]
-        found = self._replies.get(content)
-        if found is None:
-            try:
-                answer: Answer | None = answer_of(octets, sent.packet)
-            except BadReply:
-                answer = None
-            if len(self._replies) == MOST_REPLIES:
+        number, answer = self._replies.get(content) or (0, None)
+        if answer is not None:
+            return number, answer
+        try:
+            answer = answer_of(octets, sent.packet)
+        except BadReply:
+            answer = None  # but it may be a reply to another query
+        if not number:
+            if (dropped := self._replies.make_room()) and self._wants_replies:
                 self._report(self._reported)
-                self._replies.clear()
-                self._told += frame(FORGET)
-            number = 0
+                self._told += frame(FORGET, pack_numbers([number for number, _ in dropped]))
+            number = self._reply_count = self._reply_count + 1
             if self._wants_replies:
-                number = self._reply_count = self._reply_count + 1
                 numbers = number.to_bytes(4, "big") + sent.question.to_bytes(4, "big")
                 self._told += frame(REPLY, numbers + content)
-            found = number, answer
-            if answer is not None:
-                self._replies[content] = found
-        return found
+        self._replies.put(content, (number, answer))
+        return number, answer
 
     def _end(self, running: _Running, end: str, at: int) -> None:
         running.is_over = True

@@ -23,6 +23,7 @@ from hsdns.load.outcome import (
     OUTCOMES,
     QUESTION,
     REPLY,
+    unpack_numbers,
     unpack_outcomes,
     unpack_question,
 )
@@ -249,7 +250,7 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
         number, question = int.from_bytes(content[:4], "big"), int.from_bytes(content[4:8], "big")
         verifier.remember(number, question, content[8:])
     elif kind == FORGET and verifier is not None:
-        verifier.forget()
+        verifier.forget(unpack_numbers(content))
 
 
 def _is_failing(failures: FailureWatch, results: Results, now: int, timeout: float) -> bool:

@@ -24,8 +24,10 @@ from hsdns.load.outcome import (
     OUTCOMES,
     REPLY,
     frame,
+    pack_numbers,
     pack_outcome,
 )
+from hsdns.load.recent_replies import RecentReplies
 
 MOST: Final = 16  # queries sent in one turn
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
@@ -36,7 +38,6 @@ CATCH_UP: Final = 10_000_000
 GATHER: Final = (
     1_000_000  # nanoseconds after a query is due that such a schedule waits, for the same reason
 )
-MOST_REPLIES: Final = 100_000  # different ones that are stored
 HEADER_LEN: Final = 12
 
 
@@ -82,7 +83,7 @@ class Sender:
         self._wait = wait
         self._emit = emit
         self._wants_replies = replies
-        self._replies: dict[bytes, int] = {}
+        self._replies = RecentReplies[int]()
         self._reply_count = 0
         self._outcomes = bytearray()  # packed one by one: packing all together would delay queries
         self._reported = 0
@@ -181,12 +182,11 @@ class Sender:
         content = octets[2:]
         number = self._replies.get(content)
         if number is None:
-            if len(self._replies) == MOST_REPLIES:
+            if dropped := self._replies.make_room():
                 self._report(self._reported)
-                self._replies.clear()
-                self._emit(frame(FORGET))
-            self._reply_count += 1
-            number = self._replies[content] = self._reply_count
+                self._emit(frame(FORGET, pack_numbers(dropped)))
+            number = self._reply_count = self._reply_count + 1
+            self._replies.put(content, number)
             self._emit(
                 frame(REPLY, number.to_bytes(4, "big") + question.to_bytes(4, "big") + content)
             )

@@ -21,14 +21,15 @@ from hsdns.load.outcome import (
     OUTCOMES,
     REPLY,
     frame,
+    pack_numbers,
     pack_outcomes,
 )
+from hsdns.load.recent_replies import RecentReplies
 
 if TYPE_CHECKING:
     from hsdns.fastpath._native import LoadCounts as Compiled
 
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
-MOST_REPLIES: Final = 100_000  # different ones that are stored
 
 
 class Telling:
@@ -43,7 +44,7 @@ class Telling:
         self._counts: Compiled | None = None
         self._outcomes: list[tuple[int, int, int, int, int, int]] = []
         self._facts: list[Fact] = []
-        self._numbers: dict[bytes, int] = {}
+        self._replies = RecentReplies[int]()
         self._count = 0
         self._told = 0
 
@@ -92,14 +93,13 @@ class Telling:
             self._facts.clear()
 
     def _number(self, question: int, content: bytes) -> int:
-        number = self._numbers.get(content)
+        number = self._replies.get(content)
         if number is None:
             self.tell()
-            if len(self._numbers) == MOST_REPLIES:
-                self._numbers.clear()
-                self._emit(frame(FORGET))
-            self._count += 1
-            number = self._numbers[content] = self._count
+            if dropped := self._replies.make_room():
+                self._emit(frame(FORGET, pack_numbers(dropped)))
+            number = self._count = self._count + 1
+            self._replies.put(content, number)
             head = number.to_bytes(4, "big") + question.to_bytes(4, "big")
             self._emit(frame(REPLY, head + content))
         return number

@@ -114,11 +114,12 @@ class Verifier:
         """Store a reply, without its ID, that outcomes may refer to."""
         self._replies[number] = question, content
 
-    def forget(self) -> None:
-        """Drop all replies: outcomes no longer refer to them."""
-        self._replies.clear()
-        self._answers.clear()
-        self._right.clear()
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Drop replies: outcomes no longer refer to them."""
+        for number in numbers:
+            self._replies.pop(number, None)
+            self._answers.pop(number, None)
+            self._right.pop(number, None)
 
     def judge(
         self, question: int, flags: int, reply: int, planned: float, asked: float, received: float

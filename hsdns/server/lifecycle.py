@@ -195,7 +195,7 @@ class Server:
             await self.close()
             return
         if self._watchdog is not None:
-            self._watchdog.listen("main", lambda now, in_time: collector.collect_young())
+            self._watchdog.listen("main", lambda now, in_time: collector.collect_due())
         self._tasks.spawn(self._tables.write_logs(), "query log")
 
     def show_running(self) -> None:

@@ -21,6 +21,7 @@ pub mod counts;
 pub mod feed;
 pub mod in_flight;
 pub mod messages;
+pub mod recent_replies;
 pub mod sockets;
 
 use std::sync::Arc;

@@ -259,6 +259,25 @@ def test_event_between_answering_and_storing(twin: ModuleType) -> None:
     assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)
 
 
+@pytest.mark.parametrize(
+    ("options", "stays"),
+    [((), True), (("ignore empty_service",), False)],
+    ids=["stays", "may-be-hidden"],
+)
+def test_endpoints_do_not_invalidate_the_reply_of_a_cluster_ip(
+    twin: ModuleType, options: tuple[str, ...], stays: bool
+) -> None:
+    slice_ = endpoint_slice("default/web-1", "web", "10.0.0.3")
+    memory_server = MemoryServer(
+        block(kubernetes("cluster.local", *options)), twin, [*OBJECTS, slice_]
+    )
+    wire = ask("web.default.svc.cluster.local.")
+    reply = memory_server.from_chain(wire)
+    moved = endpoint_slice("default/web-1", "web", "10.0.0.4", version="2")
+    memory_server.apply(Upserted(moved))
+    assert memory_server.from_table(wire) == (reply if stays else None)
+
+
 def test_the_table_makes_room_for_the_caches_of_its_blocks_step_by_step(
     twin: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hsdns.audit.answers import ERROR, LOST, Answers, Result, words
 from hsdns.load.judge import RIGHT, STALE, TRUNCATED, UNDECIDED, WRONG
-from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, pack_outcomes
+from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, pack_numbers, pack_outcomes
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import Verifier
@@ -76,10 +76,10 @@ def test_a_truncated_answer_comes_again_over_tcp() -> None:
 
 
 def test_replies_that_are_forgotten() -> None:
-    """The numbers begin anew."""
+    """Their numbers are free."""
     found = answers()
     take(found, reply(2))
-    found.take(FORGET, b"")
+    found.take(FORGET, pack_numbers([1, 2]))
     take(found, reply(9))
     found.settle(float("inf"))
     assert words(found.results) == {WRONG: 1}

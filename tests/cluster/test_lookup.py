@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ from hsdns.cluster.freshness import (
     Dependencies,
     NoCounters,
     address_counter,
+    import_counter,
     namespace_counter,
     service_counter,
+    spec_counter,
 )
 from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.store import Store, StoreSettings
@@ -79,17 +83,66 @@ def test_names(name: str, options: dict[str, Any], exists: bool) -> None:
             lookup.find(qname, ZONE, None)
 
 
-def test_what_is_read_becomes_a_dependency() -> None:
-    lookup, dependencies = make_lookup(), Dependencies(NoCounters())
-    lookup.find(Name.from_text("web.ns.svc.cluster.local"), ZONE, dependencies)
-    lookup.pointers(ONE, dependencies)
-    assert {index for index, _ in dependencies.pairs} == {
-        namespace_counter(b"ns"),
-        service_counter(b"ns", b"web"),
-        address_counter(ONE),
-        service_counter(b"ns", b"db"),
-    }
+SPEC, SLICES = spec_counter(b"ns", b"web"), service_counter(b"ns", b"web")
+DB = service_counter(b"ns", b"db")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "counter"),
+    [
+        pytest.param("web.ns.svc", {}, SPEC, id="ClusterIP"),
+        pytest.param("_http._tcp.web.ns.svc", {}, SPEC, id="port of a ClusterIP"),
+        pytest.param(
+            "web.ns.svc", {"ignore_empty": True}, SLICES, id="ClusterIP that may be hidden"
+        ),
+        pytest.param("no.web.ns.svc", {}, SLICES, id="endpoint of a ClusterIP"),
+        pytest.param("db.ns.svc", {}, DB, id="headless"),
+        pytest.param("a.db.ns.svc", {}, DB, id="endpoint"),
+        pytest.param("gone.ns.svc", {}, service_counter(b"ns", b"gone"), id="no Service"),
+        pytest.param(
+            "web.ns.svc",
+            {"multicluster": (ZONE,)},
+            import_counter(b"ns", b"web"),
+            id="ServiceImport",
+        ),
+    ],
+)
+def test_what_is_read_becomes_a_dependency(
+    name: str, options: dict[str, Any], counter: int
+) -> None:
+    lookup, dependencies = make_lookup(**options), Dependencies(NoCounters())
+    with contextlib.suppress(NoSuchName):
+        lookup.find(Name.from_text(f"{name}.cluster.local"), ZONE, dependencies)
+    assert dependencies.counters == (namespace_counter(b"ns"), counter)
     assert dependencies.is_cacheable
+
+
+def test_pointers_depend_on_their_address_and_its_owners() -> None:
+    dependencies = Dependencies(NoCounters())
+    make_lookup().pointers(ONE, dependencies)
+    assert dependencies.counters == (address_counter(ONE), DB)
+
+
+def test_a_service_that_becomes_headless_while_it_is_read_depends_on_its_slices() -> None:
+    lookup, counters = make_lookup(), Moving()
+    dependencies = Dependencies(counters)
+    values, key = lookup.store.services.values, (b"ns", b"web")
+    counters.moves = lambda: values.update({key: values[b"ns", b"db"]})  # type: ignore[attr-defined]  # a dict here
+    found = lookup.find(Name.from_text("web.ns.svc.cluster.local"), ZONE, dependencies)
+    assert isinstance(found, tuple)
+    assert [each.rdata for each in found[0].a] == [ONE]
+    assert dependencies.counters == (namespace_counter(b"ns"), SPEC, SLICES)
+
+
+class Moving(NoCounters):
+    """Counters that call `moves` when SPEC is read: another thread applies an event then."""
+
+    moves: Callable[[], object] = staticmethod(lambda: None)
+
+    def read(self, index: int) -> int:
+        if index == SPEC:
+            self.moves()
+        return 0
 
 
 def test_names_of_verified_pods_are_not_cacheable() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hsdns.apiserver.protobuf import ProtobufEvents
 from hsdns.apiserver.resource import ENDPOINT_SLICES, SERVICES
-from hsdns.cluster.freshness import ANYTHING, address_counter, service_counter
+from hsdns.cluster.freshness import ANYTHING, address_counter, service_counter, spec_counter
 from hsdns.cluster.objects import Deleted, EndpointSlice, Event, Object, Service, Upserted
 from hsdns.cluster.programming import CHANGE_TIME
 from hsdns.cluster.read_object import READ, upserted
@@ -207,7 +207,9 @@ class Whole:
         self._keys |= set(services.values)
         addresses = services.endpoint_ips.addresses() + services.cluster_ips.addresses()
         self._looked_at |= {address_counter(each) for each in addresses}
-        self._looked_at |= {service_counter(*key) for key in self._keys}
+        self._looked_at |= {
+            of(*key) for of in (service_counter, spec_counter) for key in self._keys
+        }
         return [
             visible(self.store),
             services._slice_owner,

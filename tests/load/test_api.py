@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from hsdns.cli.offline import configure, kubernetes_blocks, make_runtime, wait_for_clusters
-from hsdns.cluster.objects import Namespace, ObjectMeta
+from hsdns.cluster.objects import Namespace, ObjectMeta, Service
 from hsdns.load.api import ClusterApi
 from hsdns.load.api_history import ApiHistory
 from hsdns.load.changes import DEFAULT
@@ -91,6 +91,32 @@ def test_what_is_too_old_is_listed_again() -> None:
         await api.stop()
 
     asyncio.run(test())
+
+
+def test_bookmarks_tell_a_quiet_watch_the_version() -> None:
+    async def test() -> list[bytes]:
+        history = ApiHistory()
+        api = ClusterApi(history, "127.0.0.1", 0, bookmark_every=0.001)
+        await api.start()
+        history.put(Namespace(ObjectMeta(name="shop")))
+        path = f"{api.url}/api/v1/services?watch=1&resourceVersion=1&allowWatchBookmarks="
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{path}true") as watch:
+                told = await watch.content.readline()
+            async with session.get(f"{path}false") as watch, session.get(f"{path}true") as other:
+                await other.content.readline()  # the first watch was due a bookmark, too
+                history.put(Service(ObjectMeta(name="web", namespace="shop")))
+                api.changed()
+                quiet = await watch.content.readline()
+        await api.stop()
+        return [told, quiet]
+
+    told, quiet = asyncio.run(test())
+    assert told == (
+        b'{"type":"BOOKMARK","object":{"kind":"Service","apiVersion":"v1",'
+        b'"metadata":{"resourceVersion":"1","annotations":{}}}}\n'
+    )
+    assert quiet.startswith(b'{"type":"ADDED",')
 
 
 def test_an_address_that_is_taken() -> None:

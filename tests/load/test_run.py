@@ -21,6 +21,7 @@ from hsdns.load.outcome import (
     QUESTION,
     RCODE,
     REPLY,
+    pack_numbers,
     pack_outcomes,
     pack_question,
 )
@@ -240,7 +241,7 @@ def test_answers_are_judged_and_changes_counted() -> None:
     verifier = Verifier(said, [ONE], slack=0.1)
     told = (REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + reply(1))
     steps: list[list[Message] | BaseException] = [
-        [told, outcomes((100, 101, 0x8400), (7000, 7001, 0x8400)), (FORGET, b"")]
+        [told, outcomes((100, 101, 0x8400), (7000, 7001, 0x8400)), (FORGET, pack_numbers([1]))]
     ]
     # `told` says the state until 10.0; the begin is 5.0, so the second one is asked for at 12.0.
     watching = Watching(lambda: [5.5, 10.0])

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.fastpath import LoadCounts
-from hsdns.load import telling as module
 from hsdns.load.asked import Asked
 from hsdns.load.connection_facts import LATE, Fact
 from hsdns.load.outcome import (
@@ -21,6 +20,7 @@ from hsdns.load.outcome import (
     unpack_outcomes,
 )
 from hsdns.load.questions import Question
+from hsdns.load.recent_replies import RecentReplies
 from hsdns.load.results import Results, Second, kind_numbers
 from hsdns.load.schedule import SECOND
 from hsdns.load.telling import REPORT_EVERY, Telling
@@ -62,14 +62,16 @@ def test_replies_that_nobody_wants() -> None:
     assert [kind for kind, _ in told(telling, emitted)] == [OUTCOMES, CONNECTIONS]
 
 
-def test_many_different_replies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_REPLIES", 2)
+def test_many_different_replies() -> None:
     emitted: list[bytes] = []
     telling = Telling(emitted.append, replies=True)
+    telling._replies = RecentReplies(2)
     for at in range(3):
         telling.reply(Asked(b"", 0, 0, 0), MESSAGE + bytes((at,)), 1)
-    kinds = [kind for kind, _ in told(telling, emitted)]
+    found = told(telling, emitted)
+    kinds = [kind for kind, _ in found]
     assert kinds == [REPLY, OUTCOMES, REPLY, OUTCOMES, FORGET, REPLY, OUTCOMES]
+    assert found[4] == (FORGET, (1).to_bytes(4, "big"))
 
 
 def counted(results: Results) -> list[tuple[object, ...]]:

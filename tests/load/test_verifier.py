@@ -204,7 +204,7 @@ def test_numbers_that_are_used_again() -> None:
     found = verifier(Said())
     found.remember(1, 0, reply(1))
     assert found.judge(0, 0x8400, 1, 1.0, 1.0, 1.0) is not None
-    found.forget()
+    found.forget([1])
     found.remember(1, 0, reply(2))
     assert found.judge(0, 0x8400, 1, 15.0, 15.0, 15.0) is not None
 

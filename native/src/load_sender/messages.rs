@@ -1,12 +1,11 @@
 //! The messages of the sender to the counting process, as in hsdns/load/outcome.py.
 //!
-//! Rule 1: each distinct reply is sent once, with a number that outcomes refer to; MOST_REPLIES are remembered.
+//! Rule 1: each distinct reply is sent once, with a number that outcomes refer to (recent_replies.rs).
 //! Rule 2: outcomes that are counted here are sent as counts, and individually only if replies are wanted.
-
-use std::collections::HashMap;
 
 use super::counts::Counts;
 use super::in_flight::Waiting;
+use super::recent_replies::{MOST_REPLIES, RecentReplies};
 
 /// In place of the time at which a reply arrived.
 pub const LOST: i64 = 0;
@@ -18,7 +17,6 @@ const ANSWERS: u8 = b'a';
 const COUNTS: u8 = b'c';
 const REPLY: u8 = b'r';
 const FORGET: u8 = b'f';
-const MOST_REPLIES: usize = 100_000;
 
 /// The messages that are not yet written to the pipe.
 pub struct Messages {
@@ -27,7 +25,7 @@ pub struct Messages {
     begin: i64,
     counts: Counts,
     outcomes: Vec<u8>,
-    replies: HashMap<Box<[u8]>, u32>,
+    replies: RecentReplies,
     reply_count: u32,
     octets: Vec<u8>,
 }
@@ -42,7 +40,7 @@ impl Messages {
             begin: 0,
             counts: Counts::default(),
             outcomes: Vec::new(),
-            replies: HashMap::new(),
+            replies: RecentReplies::new(MOST_REPLIES),
             reply_count: 0,
             octets: Vec::new(),
         }
@@ -58,16 +56,19 @@ impl Messages {
         if !self.wants_replies {
             return 0;
         }
-        if let Some(&number) = self.replies.get(content) {
+        if let Some(number) = self.replies.get(content) {
             return number;
         }
-        if self.replies.len() == MOST_REPLIES {
+        let dropped = self.replies.make_room();
+        if !dropped.is_empty() {
             self.report();
-            self.replies.clear();
-            self.frame(FORGET, 0);
+            self.frame(FORGET, 4 * dropped.len());
+            for number in dropped {
+                self.octets.extend_from_slice(&number.to_be_bytes());
+            }
         }
         self.reply_count += 1;
-        self.replies.insert(content.into(), self.reply_count);
+        self.replies.put(content, self.reply_count);
         self.frame(REPLY, 8 + content.len());
         self.octets
             .extend_from_slice(&self.reply_count.to_be_bytes());

@@ -2,7 +2,7 @@
 
 Path: cli/launch.py sets it; server/lifecycle.py and sources/api_server.py say when there is much that stays.
 Rule 1: a collection stops all threads for 0.3 µs for each object that it visits, so each visits few: the young are
-        looked at twice, a few thousand at a time, and a full one comes when there are a million more objects.
+        looked at twice, a few thousand at a time, and a full one comes when a million more blocks are allocated.
 Rule 2: what stays (a configuration, a cluster) is exempted with keep() once it is there, and no full one comes while
         a configuration is made (growing()).  So a full one visits the cache and what is in work.
 Rule 3: what was exempted is freed by reference counting alone, so a configuration is taken apart when it has stopped.
@@ -15,23 +15,24 @@ Rule 5: none of this happens before set_up(), so that tests and other programs h
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 THRESHOLDS: Final = (1_000, 4, 250)  # new objects, collections of the youngest, of the next
-MORE: Final = (
-    1_000_000  # old objects, in addition to those of the last full collection, for the next one
-)
-LOOK: Final = 600  # calls of collect_due() from one count of the old objects to the next; a count takes some ms
+# Blocks of Python's allocator more than after the last full collection, for the next one.  An object has one or two.
+# To count the objects themselves takes as long as to collect them; this takes 0.2 ms.
+MORE: Final = 1_000_000
+LOOK: Final = 100  # calls of collect_due() from one count of the blocks to the next
 _NEVER: Final = 1 << 30
 _is_set_up = False
 _growing = 0
 _survivors = (
     0  # at most so many objects survived collect_due() since it last looked at the next generation
 )
-_old = 0  # objects after the last full collection
+_blocks = 0  # after the last full collection
 _calls = 0
 _changing = threading.Lock()
 
@@ -45,15 +46,15 @@ def set_up() -> None:
 
 def keep() -> None:
     """Exempt all that there is from collections; circles among the youngest objects are collected before."""
-    global _old
+    global _blocks
     if _is_set_up:
         gc.collect(1)
         gc.freeze()
-        _old = 0
+        _blocks = sys.getallocatedblocks()
 
 
 def collect_due() -> None:
-    """Collect the young objects if they are many, and all if the old ones are; to be called ten times a second."""
+    """Collect the young objects if they are many, all if they have become many; to be called ten times a second."""
     global _calls
     if not _is_set_up:
         return
@@ -62,14 +63,14 @@ def collect_due() -> None:
         _count(0)  # from now on, full collections come from here alone
     _collect_young()
     if _calls % LOOK == 0 and not _growing:
-        _collect_old()
+        _collect_all()
 
 
-def _collect_old() -> None:
-    global _old
-    if len(gc.get_objects(generation=2)) > _old + MORE:
+def _collect_all() -> None:
+    global _blocks
+    if sys.getallocatedblocks() > _blocks + MORE:
         gc.collect()
-        _old = len(gc.get_objects(generation=2))
+        _blocks = sys.getallocatedblocks()
 
 
 def _collect_young() -> None:

@@ -76,11 +76,11 @@ def test_the_young_are_few_although_as_many_are_freed() -> None:
 
 
 @pytest.mark.parametrize("grows", [False, True])
-def test_a_full_one_comes_for_many_old_objects_and_not_for_many_survivors(
+def test_a_full_one_comes_for_what_is_there_and_not_for_what_survived(
     monkeypatch: pytest.MonkeyPatch, grows: bool
 ) -> None:
-    """Old objects that are replaced become no more, however many of the new ones survive."""
-    monkeypatch.setattr(collector, "MORE", 10_000)
+    """Objects that are replaced do not become more, however many of the new ones survive."""
+    monkeypatch.setattr(collector, "MORE", 20_000)
     monkeypatch.setattr(collector, "LOOK", 2)
     full: list[str] = []
 
@@ -98,7 +98,7 @@ def test_a_full_one_comes_for_many_old_objects_and_not_for_many_survivors(
         collect_due()
     gc.callbacks.remove(note)
     assert gc.get_threshold()[2] > 1_000_000
-    assert (1 <= len(full) < 5) if grows else not full
+    assert (1 <= len(full) < 8) if grows else not full
 
 
 def test_nothing_changes_before_it_is_set_up() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -14,7 +16,9 @@ from hsdns import cli
 from hsdns.apiserver.transport import Unreachable
 from hsdns.rules.diagnosis import MAIN
 from hsdns.sources import cluster_dump
+from loadtest.apiserver.objects import endpoint_slice, namespaces, service
 from tests.support.apiserver.real_api import USER, RealApi, missing_assets
+from tests.support.effort import EFFORT
 
 DUMP = """{"apiVersion": "v1", "kind": "List", "metadata": {"annotations": {"hsdns.io/unread": "{}"}}, "items": [
   {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db", "namespace": "lab"},
@@ -249,3 +253,30 @@ def test_two_real_clusters(api: RealApi, folder: Path, capsys: pytest.CaptureFix
         (folder / "config").write_text(kubeconfig(contexts[0], contexts[0]))
         assert cli.main([*words, "west"]) == 2
         assert 'has two contexts named "west"' in capsys.readouterr().err
+
+
+MANY: Final = 10_000  # Services
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(
+    EFFORT < 10, reason="10,000 Services of a real API server are read with HSDNS_EFFORT=10"
+)
+def test_ten_thousand_real_services(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Read in pages, saved, and judged from what was saved as from the API server."""
+    if missing := missing_assets():
+        pytest.skip(missing)
+    with RealApi() as api, ThreadPoolExecutor(16) as pool:
+        list(pool.map(api.apply, [each.manifest for each in namespaces(0, MANY)]))
+        list(pool.map(api.apply, [service(index).manifest for index in range(MANY)]))
+        list(pool.map(api.apply, [endpoint_slice(index, 10).manifest for index in range(MANY)]))
+        (folder / "config").write_text(kubeconfig(access("a", api, api.admin)))
+        words = ["doctor", "-no-ask", "-o", "json"]
+        assert cli.main([*words, "-kubeconfig", "config", "-save", "saved.json"]) == 1
+    live = json.loads(capsys.readouterr().out)
+    codes = Counter(each["code"] for each in live["findings"])
+    assert codes["HS101"] == MANY, codes
+    assert cli.main([*words, "-from", "saved.json"]) == 1
+    assert json.loads(capsys.readouterr().out)["findings"] == live["findings"]

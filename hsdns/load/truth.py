@@ -6,8 +6,8 @@ Rule 2: the code that answers queries (cluster/answer.py) computes the right ans
         first compared with it.
 Rule 3: if questions may be added while the cluster changes, all Services are followed from the beginning: a question
         may be added after it was answered.
-Rule 4: at most MOST_STATES states are stored, so that memory is bounded; an answer that may match a dropped one is not
-        judged.
+Rule 4: MOST_STATES states and a few more are stored, so that memory is bounded; an answer that may match a dropped one
+        is not judged.  They are dropped one by one: to drop half of them at once stops the changes for a second.
 Rule 5: `follow` is called for each change, in the thread of the watch, with the Service, the number of its state, the
         time, and the resourceVersion.
 Rule 6: answers that do not depend on one Service or one address are not judged: names outside the cluster, those of an
@@ -20,8 +20,8 @@ import logging
 import threading
 from array import array
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from itertools import repeat
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from itertools import islice, repeat
 from typing import Final
 
 from hsdns.cluster.answer import ClusterAnswers
@@ -54,6 +54,7 @@ LATE: Final = (
 _MOST_SPANS: Final = 200
 _REMEMBERED: Final = 50_000  # answers
 MOST_STATES: Final = 200_000  # for all Services and addresses together
+_SWEPT: Final = 4  # Services and addresses whose old states are dropped with each new state
 
 
 class OutsideZone(Exception):
@@ -91,9 +92,9 @@ class Truth:
         self._services: dict[Key, Timeline[ServiceValue | None]] = {}
         self._addresses: dict[bytes, Timeline[Pointers]] = {}
         self._touched: dict[bytes, float] = {}
-        self._states: deque[float] = (
-            deque()
-        )  # when each stored state began, except the first state of each subject
+        # When each of the newest states began, except the first state of each subject.
+        self._states: deque[float] = deque()
+        self._swept = self._in_turn()
         self._beaten = clock()
         self._stalls: Spans = deque(maxlen=_MOST_SPANS)  # the loop was blocked
         self._outages: Spans = deque(maxlen=_MOST_SPANS)  # the cluster could not be watched
@@ -273,17 +274,19 @@ class Truth:
                 self._added(time)
 
     def _added(self, time: float) -> None:
-        """Count a new state; if there are too many, drop those that ended before the newer half."""
+        """Count a new state; if there are too many, drop those that had ended before the newest MOST_STATES."""
         states = self._states
         states.append(time)
-        if len(states) <= MOST_STATES:
-            return
-        for _ in range(len(states) // 2):
+        if len(states) > MOST_STATES:
             states.popleft()
-        for service in list(self._services.values()):  # questions may be added in the meantime
-            service.forget(states[0])
-        for address in self._addresses.values():
-            address.forget(states[0])
+            for timeline in islice(self._swept, _SWEPT):
+                timeline.forget(states[0])
+
+    def _in_turn(self) -> Iterator[Timeline[ServiceValue | None] | Timeline[Pointers]]:
+        """All timelines, again and again; questions may be added in the meantime."""
+        while True:
+            yield from list(self._services.values())
+            yield from list(self._addresses.values())
 
     def _make(self, question: int, state: int) -> Answer | None:
         subject, name, qtype = self.subjects[question], *self.questions[question][:2]

@@ -122,7 +122,7 @@ def test_states_of_a_change() -> None:
 
 
 def test_the_states_of_all_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With more than four, those of svc-1 that had ended before the newer half are forgotten; svc-3 never changed."""
+    """With more than four, those of svc-1 that had ended before the newest four are forgotten; svc-3 never changed."""
     monkeypatch.setattr(module, "MOST_STATES", 4)
     questions = [ask(f"svc-1.{ZONE}"), ask(f"svc-3.{ZONE}")]
 
@@ -132,10 +132,10 @@ def test_the_states_of_all_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         for number in range(1, 6):
             put(block, moved(f"90{number}", f"10.9.9.{number}"))
         assert history(truth, 0) == [
-            (float(number), a(f"10.9.9.{number}", ADDRESSES[1])) for number in (3, 4, 5)
+            (float(number), a(f"10.9.9.{number}", ADDRESSES[1])) for number in (2, 3, 4, 5)
         ]
         since, base = truth.states(0) or ([], 0)
-        assert (list(since), base) == ([3.0, 4.0, 5.0], 3)
+        assert (list(since), base) == ([2.0, 3.0, 4.0, 5.0], 2)
         assert len(history(truth, 1)) == 1
 
     with_block(test)

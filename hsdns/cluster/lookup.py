@@ -167,25 +167,28 @@ class NameLookup:
     ) -> ServiceValue | None:
         values, key = self.values(zone), (parsed.namespace, parsed.name)
         value = values.get(key)
-        added = None
+        if dependencies is None:
+            return value
         # The value says which counter it has, and is read again once that counter has been added.
-        while dependencies is not None and (counter := self._counter(value, parsed, zone)) != added:
-            dependencies.add(counter)
-            added, value = counter, values.get(key)
-        return value
-
-    def _counter(self, value: ServiceValue | None, parsed: ParsedName, zone: Name) -> int:
-        """The counter of what a name at or below a Service depends on."""
         if self.is_multicluster(zone):
-            return import_counter(parsed.namespace, parsed.name)
-        needs_slices = (
+            dependencies.add(import_counter(*key))
+            return values.get(key)
+        if not self._needs_slices(value, parsed):
+            dependencies.add(spec_counter(*key))
+            value = values.get(key)
+            if not self._needs_slices(value, parsed):
+                return value
+        dependencies.add(service_counter(*key))
+        return values.get(key)
+
+    def _needs_slices(self, value: ServiceValue | None, parsed: ParsedName) -> bool:
+        """Whether a name at or below a Service depends on its slices."""
+        return (
             value is None
             or value.kind not in (CLUSTER_IP, EXTERNAL_NAME)
-            or parsed.endpoint
-            or parsed.topology_zone
+            or bool(parsed.endpoint or parsed.topology_zone)
             or self._ignore_empty
         )
-        return (service_counter if needs_slices else spec_counter)(parsed.namespace, parsed.name)
 
     def _find_pod(self, parsed: ParsedName, dependencies: Dependencies | None) -> bytes | None:
         if self.pods == "disabled":

@@ -382,15 +382,17 @@ class PodSender:
             answer = answer_of(octets, sent.packet)
         except BadReply:
             answer = None  # but it may be a reply to another query
-        if not number:
-            if (dropped := self._replies.make_room()) and self._wants_replies:
+        if number:
+            self._replies.replace(content, (number, answer))
+            return number, answer
+        number = self._reply_count = self._reply_count + 1
+        dropped = self._replies.add(content, (number, answer))
+        if self._wants_replies:
+            if dropped:
                 self._report(self._reported)
                 self._told += frame(FORGET, pack_numbers([number for number, _ in dropped]))
-            number = self._reply_count = self._reply_count + 1
-            if self._wants_replies:
-                numbers = number.to_bytes(4, "big") + sent.question.to_bytes(4, "big")
-                self._told += frame(REPLY, numbers + content)
-        self._replies.put(content, (number, answer))
+            numbers = number.to_bytes(4, "big") + sent.question.to_bytes(4, "big")
+            self._told += frame(REPLY, numbers + content)
         return number, answer
 
     def _end(self, running: _Running, end: str, at: int) -> None:

@@ -30,14 +30,15 @@ class RecentReplies(Generic[V]):
                 self._new[content] = found
         return found
 
-    def make_room(self) -> list[V]:
-        """Drop replies if there is no room for another one; return their values.  To be called before put()."""
+    def add(self, content: bytes, value: V) -> list[V]:
+        """Store the value of a reply that get() does not know; return the values of those dropped for it."""
         new, old = self._new, self._old
         if 2 * len(new) < self._most and len(new) + len(old) < self._most:
+            new[content] = value
             return []
-        self._new, self._old = {}, new
+        self._new, self._old = {content: value}, new
         return list(old.values())
 
-    def put(self, content: bytes, value: V) -> None:
-        """Store the value of a reply."""
+    def replace(self, content: bytes, value: V) -> None:
+        """Replace the value that get() has just returned."""
         self._new[content] = value

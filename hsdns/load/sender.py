@@ -182,11 +182,10 @@ class Sender:
         content = octets[2:]
         number = self._replies.get(content)
         if number is None:
-            if dropped := self._replies.make_room():
+            number = self._reply_count = self._reply_count + 1
+            if dropped := self._replies.add(content, number):
                 self._report(self._reported)
                 self._emit(frame(FORGET, pack_numbers(dropped)))
-            number = self._reply_count = self._reply_count + 1
-            self._replies.put(content, number)
             self._emit(
                 frame(REPLY, number.to_bytes(4, "big") + question.to_bytes(4, "big") + content)
             )

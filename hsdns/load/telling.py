@@ -96,10 +96,9 @@ class Telling:
         number = self._replies.get(content)
         if number is None:
             self.tell()
-            if dropped := self._replies.make_room():
-                self._emit(frame(FORGET, pack_numbers(dropped)))
             number = self._count = self._count + 1
-            self._replies.put(content, number)
+            if dropped := self._replies.add(content, number):
+                self._emit(frame(FORGET, pack_numbers(dropped)))
             head = number.to_bytes(4, "big") + question.to_bytes(4, "big")
             self._emit(frame(REPLY, head + content))
         return number

@@ -19,11 +19,10 @@ def test_it_is_bounded_and_knows_what_has_come_lately(contents: list[int]) -> No
         found = replies.get(content)
         assert (found == number) is (number in known)
         if found is None:
-            dropped = set(replies.make_room())
+            dropped = set(replies.add(content, number))
             assert dropped <= known
             known -= dropped
             assert all(came[gone] < came[stays] for gone in dropped for stays in known)
-            replies.put(content, number)
             known.add(number)
         came[number] = turn
         assert len(known) <= MOST
@@ -31,8 +30,7 @@ def test_it_is_bounded_and_knows_what_has_come_lately(contents: list[int]) -> No
 
 def test_what_comes_again_and_again_is_never_dropped() -> None:
     replies = RecentReplies[int](MOST)
-    replies.put(b"often", 0)
+    replies.add(b"often", 0)
     for number in range(1, 100):
-        assert 0 not in replies.make_room()
-        replies.put(b"%d" % number, number)
+        assert 0 not in replies.add(b"%d" % number, number)
         assert replies.get(b"often") == 0

@@ -5,7 +5,7 @@
 
 use super::counts::Counts;
 use super::in_flight::Waiting;
-use super::recent_replies::{MOST_REPLIES, RecentReplies};
+use super::recent_replies::RecentReplies;
 
 /// In place of the time at which a reply arrived.
 pub const LOST: i64 = 0;
@@ -40,7 +40,7 @@ impl Messages {
             begin: 0,
             counts: Counts::default(),
             outcomes: Vec::new(),
-            replies: RecentReplies::new(MOST_REPLIES),
+            replies: RecentReplies::default(),
             reply_count: 0,
             octets: Vec::new(),
         }
@@ -59,7 +59,8 @@ impl Messages {
         if let Some(number) = self.replies.get(content) {
             return number;
         }
-        let dropped = self.replies.make_room();
+        self.reply_count += 1;
+        let dropped = self.replies.add(content, self.reply_count);
         if !dropped.is_empty() {
             self.report();
             self.frame(FORGET, 4 * dropped.len());
@@ -67,8 +68,6 @@ impl Messages {
                 self.octets.extend_from_slice(&number.to_be_bytes());
             }
         }
-        self.reply_count += 1;
-        self.replies.put(content, self.reply_count);
         self.frame(REPLY, 8 + content.len());
         self.octets
             .extend_from_slice(&self.reply_count.to_be_bytes());

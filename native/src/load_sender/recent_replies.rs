@@ -2,27 +2,16 @@
 
 use std::collections::HashMap;
 
-/// How many a sender stores.
-pub const MOST_REPLIES: usize = 100_000;
+const MOST_REPLIES: usize = 100_000;
 
-/// Numbers by the content of replies, at most `most`: those that have come in this period or the one before.
+/// Numbers by the content of replies, at most MOST_REPLIES: those that have come in this period or the one before.
+#[derive(Default)]
 pub struct RecentReplies {
-    most: usize,
     new: HashMap<Box<[u8]>, u32>,
     old: HashMap<Box<[u8]>, u32>,
 }
 
 impl RecentReplies {
-    /// For at most so many replies.
-    #[must_use]
-    pub fn new(most: usize) -> Self {
-        Self {
-            most,
-            new: HashMap::new(),
-            old: HashMap::new(),
-        }
-    }
-
     /// The number of a reply.
     pub fn get(&mut self, content: &[u8]) -> Option<u32> {
         if let Some(&number) = self.new.get(content) {
@@ -33,20 +22,16 @@ impl RecentReplies {
         Some(number)
     }
 
-    /// Drop replies if there is no room for another one; return their numbers.  To be called before `put`.
-    pub fn make_room(&mut self) -> Vec<u32> {
+    /// Store the number of a reply that `get` does not know; return the numbers of those dropped for it.
+    pub fn add(&mut self, content: &[u8], number: u32) -> Vec<u32> {
         let count = self.new.len();
-        if 2 * count < self.most && count + self.old.len() < self.most {
-            return Vec::new();
+        let has_room = 2 * count < MOST_REPLIES && count + self.old.len() < MOST_REPLIES;
+        let mut dropped = Vec::new();
+        if !has_room {
+            let new = std::mem::take(&mut self.new);
+            dropped.extend(std::mem::replace(&mut self.old, new).into_values());
         }
-        let new = std::mem::take(&mut self.new);
-        std::mem::replace(&mut self.old, new)
-            .into_values()
-            .collect()
-    }
-
-    /// Store the number of a reply.
-    pub fn put(&mut self, content: &[u8], number: u32) {
         self.new.insert(content.into(), number);
+        dropped
     }
 }

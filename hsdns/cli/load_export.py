@@ -144,11 +144,12 @@ def tell(report: Report, flags: Mapping[str, object], output: str) -> int:
     from hsdns.load.report import exit_status
     from hsdns.load.text import lines
 
-    as_json = msgspec.json.format(msgspec.json.encode(report)).decode()
-    print(as_json if output == "json" else "\n".join(lines(report)))
+    as_json = msgspec.json.encode(report)
+    said = msgspec.json.format(as_json).decode() if output == "json" else "\n".join(lines(report))
+    print(said)
     try:
         if "json" in flags:
-            Path(str(flags["json"])).write_text(f"{as_json}\n")
+            Path(str(flags["json"])).write_bytes(as_json)
         if "html" in flags:
             Path(str(flags["html"])).write_text(page(report))
     except OSError as error:

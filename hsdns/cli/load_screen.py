@@ -191,7 +191,7 @@ def _column(second: Second | None) -> list[float]:
     counts = [0] * (len(BANDS) + 2)
     if second is None:
         return [0.0] * len(counts)
-    for slot, count in list(second.latency.slots.items()):
+    for slot, count in list(second.latency.items()):
         counts[bisect_left(BANDS, highest_in(slot))] += count
     counts[-1] = second.lost
     whole = sum(counts)

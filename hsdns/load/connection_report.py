@@ -13,6 +13,7 @@ import msgspec
 
 from hsdns.load.connection_facts import ConnectionCounts
 from hsdns.load.figures import PERCENTS, name_of
+from hsdns.load.histogram import Histogram, Slots
 
 
 class SetupPercentile(msgspec.Struct, frozen=True):
@@ -39,7 +40,7 @@ class ConnectionsReport(msgspec.Struct, frozen=True):
     late: int
     fell: int
     setup: list[SetupPercentile]
-    slots: list[tuple[int, int]]
+    slots: Slots
 
 
 def connections_report(counts: ConnectionCounts) -> ConnectionsReport | None:
@@ -64,7 +65,7 @@ def connections_report(counts: ConnectionCounts) -> ConnectionsReport | None:
 def connection_counts(report: ConnectionsReport) -> ConnectionCounts:
     """The counts that a report was made from."""
     found = ConnectionCounts()
-    found.setup.slots.update(dict(report.slots))
+    found.setup = Histogram(report.slots)
     found.most_open = report.most_open
     found.not_opened.update(report.not_opened)
     found.ended.update(report.ended)

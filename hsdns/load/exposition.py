@@ -59,7 +59,7 @@ def buckets(histogram: Histogram) -> list[tuple[str, float]]:
 
 def sum_of(histogram: Histogram) -> float:
     """The sum of all values in seconds, each at the upper end of its slot."""
-    return sum(highest_in(slot) * count for slot, count in histogram.slots.items()) / 1e6
+    return sum(highest_in(slot) * count for slot, count in histogram.items()) / 1e6
 
 
 def _families(

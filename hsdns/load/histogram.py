@@ -4,10 +4,12 @@ Path: results.py records -> here -> percentiles in the reports.
 Rule 1: the slot of a value is at most 1/1024 of it wide: exact up to 2,047, above that by its first 11 bits.
 Rule 2: only used slots are stored, and merging adds their counts: histograms merge exactly, in any order.
 Rule 3: a percentile is the value that this share of all values does not exceed; lost queries are above all values.
+Rule 4: a long run has thousands of histograms.  Those that no longer change are packed, in a tenth of the memory.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable
 from math import ceil
@@ -15,6 +17,7 @@ from typing import Final, Self
 
 DIGITS: Final = 11  # bits
 _HALF: Final = 1 << DIGITS - 1
+_NO_COUNTS: Final[Counter[int]] = Counter()  # of packed histograms
 
 
 def slot_of(value: int) -> int:
@@ -33,13 +36,34 @@ def highest_in(slot: int) -> int:
     return ((slot & _HALF - 1) + _HALF + 1 << shift) - 1
 
 
+Slots = list[tuple[int, int]]
+
+
 class Histogram:
     """Counts by slot; values are whole numbers, here microseconds."""
 
-    __slots__ = ("slots",)
+    __slots__ = ("_counts", "_packed")
 
     def __init__(self, slots: Iterable[tuple[int, int]] = ()) -> None:
-        self.slots: Counter[int] = Counter(dict(slots))
+        self._counts: Counter[int] = Counter(dict(slots))
+        self._packed: tuple[array[int], array[int]] | None = None
+
+    @property
+    def slots(self) -> Counter[int]:
+        """The counts by slot, to be changed: a packed histogram is unpacked."""
+        if self._packed is not None:
+            self._counts, self._packed = Counter(dict(self.items())), None
+        return self._counts
+
+    def items(self) -> Iterable[tuple[int, int]]:
+        """Slots and counts, in any order."""
+        return self._counts.items() if self._packed is None else zip(*self._packed, strict=True)
+
+    def pack(self) -> None:
+        """Store the counts in as few octets as possible; each must be below 2^32."""
+        if self._packed is None:
+            self._packed = array("I", self._counts.keys()), array("I", self._counts.values())
+            self._counts = _NO_COUNTS
 
     def record(self, value: int) -> None:
         """Add a value."""
@@ -47,18 +71,19 @@ class Histogram:
 
     def merge(self, other: Histogram) -> Self:
         """Add the counts of another one."""
-        self.slots.update(other.slots)
+        self.slots.update(dict(other.items()))
         return self
 
     @property
     def total(self) -> int:
         """The number of values."""
-        return self.slots.total()
+        return sum(count for _, count in self.items())
 
     @property
     def highest(self) -> int | None:
         """The highest value, None if there are none."""
-        return highest_in(max(self.slots)) if self.slots else None
+        highest = max((slot for slot, _ in self.items()), default=None)
+        return None if highest is None else highest_in(highest)
 
     def percentile(self, percent: float, lost: int = 0) -> int | None:
         """The value that `percent` of all do not exceed; `lost` more queries have none.
@@ -70,12 +95,12 @@ class Histogram:
 
     def percentiles(self, percents: Iterable[float], lost: int = 0) -> list[int | None]:
         """Several percentiles, in the given order."""
+        whole = self.total + lost
         wanted = [
-            (max(1, ceil(round(each * (self.total + lost) / 100, 6))), at)
-            for at, each in enumerate(percents)
+            (max(1, ceil(round(each * whole / 100, 6))), at) for at, each in enumerate(percents)
         ]
         found: list[int | None] = [None] * len(wanted)
-        passed, slots = 0, iter(sorted(self.slots.items()))
+        passed, slots = 0, iter(sorted(self.items()))
         slot = 0
         for rank, at in sorted(wanted):
             while passed < rank:
@@ -90,10 +115,14 @@ class Histogram:
 
     def __eq__(self, other: object) -> bool:
         """Whether another one has the same counts."""
-        return isinstance(other, Histogram) and self.slots == other.slots
+        return isinstance(other, Histogram) and dict(self.items()) == dict(other.items())
 
     __hash__ = None  # type: ignore[assignment] # it changes
 
-    def pairs(self) -> list[tuple[int, int]]:
-        """Slots and counts in order; Histogram(pairs) is equal to this one."""
-        return sorted(self.slots.items())
+    def pairs(self, known: dict[tuple[int, int], tuple[int, int]] | None = None) -> Slots:
+        """Slots and counts in order; Histogram(pairs) is equal to this one.
+
+        Those that are in `known` are taken from there and the others added, so that many histograms share them.
+        """
+        found = sorted(self.items())
+        return found if known is None else [known.setdefault(each, each) for each in found]

@@ -13,10 +13,8 @@ from collections.abc import Sequence
 import msgspec
 
 from hsdns.load.figures import Figure, latency_figures, lateness_figures, name_of
-from hsdns.load.histogram import Histogram
+from hsdns.load.histogram import Histogram, Slots
 from hsdns.load.lookups import ENDS, UNFINISHED, LookupPart, Lookups
-
-Slots = list[tuple[int, int]]
 
 
 class LookupPercentile(msgspec.Struct, frozen=True):

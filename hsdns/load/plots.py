@@ -108,14 +108,14 @@ def heat(found: Columns, beside: Sequence[Columns]) -> str:
     """A heat map of latencies over time, darker for more answers; with percentiles, and the generator's lateness."""
     height, bottom = HEIGHT + 60, HEIGHT + 60 - svg.BOTTOM
     x = time_scale(beside)
-    all_slots = [slot for each in chain(*beside) for slot in each.latency.slots]
+    all_slots = [slot for each in chain(*beside) for slot, _ in each.latency.items()]
     least = highest_in(min(all_slots, default=10))
     low, high = svg.decades(max(least, 1), highest_in(max(all_slots, default=100)) + 1)
     y = svg.Scale(low, high, bottom, svg.TOP, log=True)
     counts: list[dict[int, float]] = []
     for column in found:
         bands: dict[int, float] = {}
-        for slot, count in column.latency.slots.items():
+        for slot, count in column.latency.items():
             band = band_of(highest_in(slot))
             bands[band] = bands.get(band, 0.0) + count
         counts.append(bands)

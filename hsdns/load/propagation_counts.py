@@ -13,12 +13,11 @@ from typing import Final
 import msgspec
 
 from hsdns.load.figures import NOTHING, PERCENTS, Percentile, name_of
-from hsdns.load.histogram import Histogram
+from hsdns.load.histogram import Histogram, Slots
 
 FEW: Final = "few"
 NEVER: Final = "never"
 MOST_EVENTS: Final = 2000  # in a report
-Slots = list[tuple[int, int]]
 
 
 class EventReport(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from hsdns.load.figures import (
     name_of,
     refusal,
 )
+from hsdns.load.histogram import Slots
 from hsdns.load.judge import VERDICTS
 from hsdns.load.lookup_report import LookupsReport, lookups_report
 from hsdns.load.measured import measured_of, with_lookups
@@ -41,7 +42,6 @@ from hsdns.load.thresholds import (
 from hsdns.wire.iana import rcode_to_text, type_to_text
 
 FORMAT = "hsdns load 2"
-Slots = list[tuple[int, int]]
 
 
 class StageReport(msgspec.Struct, frozen=True):
@@ -289,6 +289,7 @@ def _server(run: Run, server: OfServer) -> ServerReport:
     refused = not all_sent(whole.sent, whole.not_sent)
     said = refusal(latency, lateness, whole.sent, whole.not_sent)
     lookups = lookups_report(results.lookups, whole.lateness, refused=refused)
+    known: dict[tuple[int, int], tuple[int, int]] = {}
     measured = with_lookups(measured, lookups)._replace(knee=_knee_rates(run.knee))
     return ServerReport(
         server.name,
@@ -316,7 +317,7 @@ def _server(run: Run, server: OfServer) -> ServerReport:
         server.propagation,
         [_limit(limit, measured, server.ended) for limit in run.limits],
         [
-            _second(number, second, refused)
+            _second(number, second, known, refused=refused)
             for number, second in sorted(results.seconds.items())
             if second.sent or second.not_sent or second.changes
         ],
@@ -362,7 +363,9 @@ def _counts(part: Part) -> Counts:
     return Counts(due, part.sent, part.not_sent, part.answered, part.lost, part.truncated, rcodes)
 
 
-def _second(number: int, second: Second, refused: bool) -> SecondReport:
+def _second(
+    number: int, second: Second, known: dict[tuple[int, int], tuple[int, int]], *, refused: bool
+) -> SecondReport:
     latency = latency_figures(second.latency, second.lost, second.lateness, refused=refused)
     return SecondReport(
         number,
@@ -372,8 +375,8 @@ def _second(number: int, second: Second, refused: bool) -> SecondReport:
         {word: second.verdicts[word] for word in VERDICTS if second.verdicts[word]},
         round(second.worst_age * 1000, 3),
         second.changes,
-        second.latency.pairs(),
-        second.lateness.pairs(),
+        second.latency.pairs(known),
+        second.lateness.pairs(known),
     )
 
 

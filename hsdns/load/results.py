@@ -4,6 +4,7 @@ Path: run.py passes outcomes and verdicts -> here -> report.py, live.py, thresho
 Rule 1: a query belongs to the second in which it was due.
 Rule 2: latency is measured from when the query was due, lateness from then until it was sent; in microseconds.
 Rule 3: results of two runs are added without loss (`merge`).
+Rule 4: the histograms of a second are packed OPEN seconds later, when nearly all of its queries are answered or lost.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from hsdns.load.verifier import Judged
 from hsdns.wire.message import TC
 
 MICROSECOND: Final = 1000  # nanoseconds
+OPEN: Final = 10  # seconds
 Kind = tuple[str, int]  # group and type
 
 
@@ -162,6 +164,9 @@ class Results:
         found = self.seconds.get(number)
         if found is None:
             found = self.seconds[number] = Second()
+            if over := self.seconds.get(number - OPEN):
+                over.latency.pack()
+                over.lateness.pack()
         return found
 
     def add(self, found: Iterable[PlainOutcome]) -> None:

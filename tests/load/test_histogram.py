@@ -40,10 +40,34 @@ def test_merged_is_that_of_one_run(parts: list[list[int]], data: st.DataObject) 
     merged = Histogram()
     for part in order:
         merged.merge(of(part))
+        if data.draw(st.booleans()):
+            merged.pack()
     assert merged == whole
     assert merged.pairs() == whole.pairs()
     assert Histogram(merged.pairs()) == whole
     assert merged.total == sum(map(len, parts))
+
+
+@given(values=st.lists(VALUES, max_size=20), more=VALUES, lost=st.integers(0, 3))
+def test_a_packed_one_is_the_same_until_it_is_changed(
+    values: list[int], more: int, lost: int
+) -> None:
+    packed, plain = of(values), of(values)
+    known: dict[tuple[int, int], tuple[int, int]] = {}
+    packed.pack()
+    for each in (packed, plain):
+        assert (dict(each.items()), each.total, each.highest) == (
+            dict(plain.slots),
+            len(values),
+            plain.highest,
+        )
+        assert each.pairs(known) == plain.pairs()
+        assert each.percentiles((50, 99, 100), lost) == plain.percentiles((50, 99, 100), lost)
+    assert packed == plain
+    assert len(known) == len(plain.slots)
+    for each in (packed, plain):
+        each.record(more)
+    assert packed == plain == of([*values, more])
 
 
 @given(

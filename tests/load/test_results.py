@@ -1,9 +1,12 @@
+import gc
+import sys
 from struct import pack
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.load.histogram import Histogram
 from hsdns.load.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
 from hsdns.load.outcome import (
     LATENCY,
@@ -17,7 +20,7 @@ from hsdns.load.outcome import (
     TRUNCATED,
 )
 from hsdns.load.questions import Question
-from hsdns.load.results import Part, Results, kind_numbers
+from hsdns.load.results import OPEN, Part, Results, kind_numbers
 from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import Judged
 from hsdns.wire.iana import RRType
@@ -80,6 +83,26 @@ def test_counts_of_the_compiled_sender() -> None:
     a, srv = results.kinds["service", RRType.A], results.kinds["srv", RRType.SRV]
     assert (a.lost, a.not_sent, dict(srv.rcodes), srv.truncated) == (1, 4, {3: 2}, 1)
     assert srv.latency.pairs() == [(9, 2)]
+
+
+def octets(found: Histogram) -> int:
+    objects = {id(each): each for each in gc.get_referents(found) if not isinstance(each, type)}
+    inner = {
+        id(each): each for each in gc.get_referents(*objects.values()) if not isinstance(each, type)
+    }
+    return sum(map(sys.getsizeof, (objects | inner).values()))
+
+
+def test_histograms_of_old_seconds_take_little_memory() -> None:
+    results = Results(QUESTIONS, BEGIN)
+    for number in range(2 * OPEN):
+        each = results.second(number)
+        each.latency.slots.update(range(1000))
+        each.lateness.slots.update(range(100))
+    sizes = [octets(each.latency) + octets(each.lateness) for each in results.seconds.values()]
+    assert max(sizes[:OPEN]) < 1100 * 8 + 1000 < min(sizes[OPEN:]) / 4, sizes
+    results.second(0).latency.slots[7] += 1  # of a query that was answered late
+    assert results.whole().latency.slots[7] == 2 * OPEN + 1
 
 
 def test_kinds_are_numbered_in_the_order_in_which_they_appear() -> None:

@@ -88,6 +88,10 @@ class QueryProcessor:
         """Step 2 for a single query: look it up in the table, if there is one; UDP batches are looked up earlier."""
         return None if self.writer is None else self.writer.table.lookup
 
+    def make(self, wire: bytes, now: float) -> bool:
+        """Make a miss a hit without a chain, if possible; `now` in monotonic seconds."""
+        return self.writer is not None and self.writer.make(wire, now)
+
     def flush(self) -> None:
         """Store the replies in the answer table; to be called when they have been sent."""
         if self.writer is not None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.chain import Next, Request
+from hsdns.cluster.lookup import PlainValues
 from hsdns.fastpath import ClusterNames, LogRecord
 from hsdns.fastpath import hit_counts as layout
 from hsdns.wire.message import Reply
@@ -83,6 +84,9 @@ class AnswerSource(Protocol):
     def names(self) -> ClusterNames:
         """The namespaces and Services that exist."""
 
+    def plain_values(self) -> PlainValues | None:
+        """What replies about Services are made from; None if they depend on more."""
+
     def tells_absence(self, zone: Name) -> bool:
         """Whether all names of a zone that belong to no namespace or Service are nonexistent."""
 
@@ -114,6 +118,14 @@ class Recomputes(Protocol):
 
         It may be called in the watch thread, while handle() runs in another one.
         """
+
+
+@runtime_checkable
+class TreatsAlike(Protocol):
+    """A handler that may change recomputed replies, but not those of one name and not of another."""
+
+    def treats_alike(self, zone: Name) -> bool:
+        """Whether recompute() treats all names of a zone alike, so that their replies differ in records only."""
 
 
 @runtime_checkable
@@ -150,6 +162,19 @@ class CountsCacheHits(Protocol):
 
     def count_cache_hits(self, server: str, kind: str, hits: int, misses: int) -> None:
         """Add what the answer table has counted."""
+
+    def note_made(
+        self,
+        server: str,
+        kind: str,
+        ttl: int,
+        key: tuple[bytes, int, int, bool, bool],
+        now: float,
+    ) -> None:
+        """Count a reply of the source as an entry for `ttl` seconds, as handle() would; `now` in monotonic seconds.
+
+        The key is the QNAME in lower case, type and class, DO and CD.
+        """
 
 
 @runtime_checkable

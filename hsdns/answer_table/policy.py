@@ -11,6 +11,7 @@ Rule 3: only replies to queries of STORED_TYPES are stored.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from hsdns.answer_table.capabilities import (
@@ -23,6 +24,8 @@ from hsdns.answer_table.capabilities import (
     LogsHits,
     RotatesAddresses,
     SharesMemory,
+    SkipsRecompute,
+    TreatsAlike,
 )
 from hsdns.answer_table.recompute import link_recompute
 from hsdns.block_choice import RequestFilter
@@ -96,6 +99,16 @@ class BlockPolicy:
         if edns is None or edns.payload_size <= self.max_payload:
             return query
         return query.replace(edns=edns.lowered(self.max_payload))
+
+    def treats_alike(self, zone: Name) -> bool:
+        """Whether the replies to recompute of two names in a zone differ in their records only."""
+        if self.recompute_chain is None:
+            return False
+        before = takewhile(lambda each: each is not self.source, self._handlers)
+        return all(
+            has(each, SkipsRecompute) or (has(each, TreatsAlike) and each.treats_alike(zone))
+            for each in before
+        )
 
     def names_answered_first(self, zone: Name) -> list[Name] | None:
         """Names in a zone that handlers before the source may answer, or count individually; None for any name."""

@@ -21,17 +21,19 @@ from hsdns.answer_table.capabilities import Recomputes, SkipsRecompute
 from hsdns.capability import has
 from hsdns.chain import Handler, Next, Request
 from hsdns.cluster.freshness import ANYTHING
+from hsdns.fastpath.key import KEY_CD, KEY_DO, KEY_EDNS
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Query, Reply, unwritten
 
 MOST: Final = 4096  # names of a listener; each takes less than a KiB
 
-Key = tuple[bytes, int, bool, bool, bool]  # name, type, DO, CD, whether there is an OPT
+Key = bytes  # name in lower case, type, flags, as in fastpath/key.py
 
 
 def key_of(query: Query) -> Key:
     """The key of the entry that answers a query."""
-    return query.qname.lower, query.qtype, query.do, query.cd, query.edns is not None
+    flags = query.do * KEY_DO | query.cd * KEY_CD | (query.edns is not None) * KEY_EDNS
+    return query.qname.lower + query.qtype.to_bytes(2, "big") + bytes((flags,))
 
 
 class _Name:
@@ -59,11 +61,11 @@ class RecomputedNames:
         self._take_added()
         return len(self._names)
 
-    def add(self, query: Query, wire: bytes, counters: Sequence[int]) -> None:
+    def add(self, key: Key, wire: bytes, counters: Sequence[int]) -> None:
         """Note a reply that was computed for a client; from any thread."""
         # Each event invalidates the replies that depend on the whole cluster.
         if counters and ANYTHING not in counters:
-            self._added.append((key_of(query), wire, tuple(counters)))
+            self._added.append((key, wire, tuple(counters)))
 
     def invalidated(self, counters: Iterable[int]) -> list[Key]:
         """The keys of the replies that depend on one of these counters, each once."""
@@ -91,7 +93,9 @@ class RecomputedNames:
     def note_recomputed(self, key: Key, counters: Sequence[int], uses: int) -> None:
         """Note a reply that was recomputed before the next query."""
         found = self._names.get(key)
-        if found is not None:
+        if found is not None and found.counters == tuple(counters):
+            found.uses = uses
+        elif found is not None:
             self._put(key, _Name(found.query, tuple(counters), uses))
 
     def forget(self, key: Key) -> None:

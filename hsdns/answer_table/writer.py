@@ -6,26 +6,30 @@ Rule 1: policy.py says which replies are stored.
 Rule 2: a name that cannot exist is not stored; the first one becomes the template of its negative zone, if it has one.
 Rule 3: replies that clients query are recomputed when an event has invalidated them (recompute.py);
         server/recomputation.py calls recompute().
+Rule 4: where compiled code can make a reply (service_replies.py), a miss becomes a hit before the chain is asked, and
+        counts as one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hsdns.answer_table.hits import HitGroups, HitLog
 from hsdns.answer_table.negative_zones import NegativeZones
 from hsdns.answer_table.policy import BlockPolicy
-from hsdns.answer_table.recompute import RecomputedNames, compute
+from hsdns.answer_table.recompute import RecomputedNames, compute, key_of
+from hsdns.answer_table.service_replies import Form, Made, MadeReplies
 from hsdns.block_choice import BlockChoice
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import Dependencies
 from hsdns.fastpath import AnswerTable, ClusterNames, Tap, Versions
+from hsdns.fastpath.key import KEY_CD, KEY_DO
 from hsdns.fastpath.records import MAX_STORED_LEN
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import Rcode, RRClass, RRType
 from hsdns.wire.message import AD, TC, Query, Reply
 from hsdns.wire.name import Name
 from hsdns.wire.size import reply_size
@@ -47,6 +51,18 @@ class Recomputed(NamedTuple):
 
     counters: tuple[int, ...]
     store: Callable[[], bool]
+
+
+class _Answer(NamedTuple):
+    """A query with its reply, `out` in octets, and the block that made it."""
+
+    wire: bytes
+    query: Query
+    reply: Reply
+    out: bytes
+    dependencies: Dependencies
+    policy: BlockPolicy
+    zone: Name
 
 
 class AnswerTableWriter:
@@ -75,6 +91,7 @@ class AnswerTableWriter:
         self._sharers = {each for policy in blocks.values() for each in policy.sharers}
         self._capacity = CAPACITY
         self.recomputed = RecomputedNames()
+        self._made = MadeReplies(versions, blocks)
         self._queue: list[tuple[bytes, Query, Reply, bytes, Dependencies]] = []
 
     def dependencies(self) -> Dependencies:
@@ -98,11 +115,43 @@ class AnswerTableWriter:
         while queue:
             self._store(*queue.pop())
 
+    def make(self, wire: bytes, now: float) -> bool:
+        """Store the reply to a query that is a miss, if compiled code can make it: the query is a hit then."""
+        made = self._made.make(wire)
+        if made is None or not self._put_made(wire, made):
+            return False
+        self.recomputed.add(made.key, wire, made.counters)
+        if made.form.note is not None:
+            name, qtype, flags = made.key[:-3], made.key[-3:-1], made.key[-1]
+            is_do, is_cd = bool(flags & KEY_DO), bool(flags & KEY_CD)
+            key = name, int.from_bytes(qtype, "big"), RRClass.IN, is_do, is_cd
+            made.form.note(key, now)
+        return True
+
+    def _put_made(self, wire: bytes, made: Made) -> bool:
+        terms = made.form.terms
+        return self.table.store(wire, made.reply, made.pairs, size=made.size, renewed=True, **terms)
+
     def recompute(self, wire: bytes, now: float) -> Recomputed | None:
         """Compute the reply to a query before a client sends it; `now` in monotonic seconds.
 
         None if the next query has to compute it.  With the compiled table, it may be called in the watch thread.
         """
+        made = self._made.make(wire)
+        if made is not None:
+            return Recomputed(made.counters, partial(self._put_made, wire, made))
+        return self.recompute_by_chain(wire, now)
+
+    def recompute_by_chain(self, wire: bytes, now: float) -> Recomputed | None:
+        """The same, but never by compiled code."""
+        found = self._compute(wire, now)
+        if found is None:
+            return None
+        return Recomputed(
+            found.dependencies.counters, partial(self._put, found, is_recomputed=True)
+        )
+
+    def _compute(self, wire: bytes, now: float) -> _Answer | None:
         query = decode(wire)
         found = self._blocks.match(query.qname, query.qtype)
         policy = found.block if found is not None else None
@@ -116,10 +165,7 @@ class AnswerTableWriter:
         if reply is None or not policy.may_store(query, reply, dependencies):
             return None
         out = encode(query, reply, MAX_TCP_LEN)
-        store = partial(
-            self._put, wire, query, reply, out, dependencies, policy, found.zone, recomputed=True
-        )
-        return Recomputed(dependencies.counters, store)
+        return _Answer(wire, query, reply, out, dependencies, policy, found.zone)
 
     def _share_memory(self) -> None:
         """Subtract the memory of the caches from the table's capacity, step by step."""
@@ -138,7 +184,8 @@ class AnswerTableWriter:
         if found is None or policy is None or not policy.may_store(query, reply, dependencies):
             return
         cached = dependencies.cached
-        is_stored = self._put(wire, query, reply, out, dependencies, policy, found.zone)
+        answer = _Answer(wire, query, reply, out, dependencies, policy, found.zone)
+        is_stored = self._put(answer)
         is_recomputable = (
             not cached and policy.recompute_chain is not None and reply.rcode == Rcode.NOERROR
         )
@@ -146,22 +193,25 @@ class AnswerTableWriter:
         # unlimited.
         may_change = len(dependencies.counters) > 1 or query.qtype == RRType.PTR
         if is_stored and is_recomputable and may_change:
-            self.recomputed.add(query, wire, dependencies.counters)
+            self.recomputed.add(key_of(query), wire, dependencies.counters)
+            if self._made.lacks(policy, wire):
+                self._learn(wire)
 
-    def _put(
-        self,
-        wire: bytes,
-        query: Query,
-        reply: Reply,
-        out: bytes,
-        dependencies: Dependencies,
-        policy: BlockPolicy,
-        zone: Name,
-        *,
-        recomputed: bool = False,
-    ) -> bool:
+    def _learn(self, wire: bytes) -> None:
+        """Have compiled code learn the form of a reply, with the order of records that `kubernetes` makes."""
+        found = self._compute(wire, 0.0)  # which does not depend on the time
+        if found is None:
+            return
+        kind, mark_ttl = found.dependencies.mark or (None, -1)
+        note, cache = None, found.policy.cache
+        if cache is not None and kind is not None and mark_ttl > 0:
+            note = partial(cache.note_made, self.server, kind, mark_ttl)
+        form = Form(self._terms(found, kind, mark_ttl), note)
+        self._made.learn(found.policy, wire, found.reply, found.out, form)
+
+    def _put(self, answer: _Answer, *, is_recomputed: bool = False) -> bool:
+        wire, query, reply, out, dependencies, _, zone = answer
         kind: str | None
-        names: ClusterNames | None = None
         cached = dependencies.cached
         errors = reply.extended_errors if query.edns is not None else b""
         size = reply_size(query, reply)
@@ -177,7 +227,6 @@ class AnswerTableWriter:
             if cached.ad:  # the table clears it for clients that have not asked for it
                 out = out[:3] + bytes((out[3] | AD,)) + out[4:]
         else:
-            assert policy.source is not None, "or the policy has a reason"
             if (
                 reply.rcode == Rcode.NXDOMAIN
                 and not errors
@@ -185,19 +234,31 @@ class AnswerTableWriter:
             ):
                 return False
             kind, mark_ttl = dependencies.mark or (None, -1)
-            names = policy.source.names
         return self.table.store(
             wire,
             out,
             dependencies.pairs,
-            self.hits.number(zone, policy, query.qtype, reply.rcode, kind),
             size=size,
-            rotate=policy.rotates_addresses,
-            names=names,
-            mark_ttl=mark_ttl,
-            log=policy.log is not None,
-            max_payload=policy.max_payload,
             timed=None if cached is None else cached.timing,
             errors=errors,
-            renewed=recomputed,
+            renewed=is_recomputed,
+            **self._terms(answer, kind, mark_ttl),
         )
+
+    def _terms(self, answer: _Answer, kind: str | None, mark_ttl: int) -> dict[str, Any]:
+        """The arguments of AnswerTable.store() that do not depend on the name."""
+        policy = answer.policy
+        names: ClusterNames | None = None
+        if answer.dependencies.cached is None:
+            assert policy.source is not None, "or the policy has a reason"
+            names = policy.source.names
+        return {
+            "group": self.hits.number(
+                answer.zone, policy, answer.query.qtype, answer.reply.rcode, kind
+            ),
+            "rotate": policy.rotates_addresses,
+            "names": names,
+            "mark_ttl": mark_ttl,
+            "log": policy.log is not None,
+            "max_payload": policy.max_payload,
+        }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any, NamedTuple
 
 from hsdns.cluster import question, reason, schema
 from hsdns.cluster.freshness import (
@@ -23,6 +24,7 @@ from hsdns.cluster.freshness import (
 from hsdns.cluster.pods import address_in
 from hsdns.cluster.question import POD, SVC, ParsedName
 from hsdns.cluster.reverse import is_reverse
+from hsdns.cluster.store import Store
 from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, Key, Node, ServiceValue
 from hsdns.cluster.view import ClusterView
 from hsdns.wire.name import Name
@@ -39,6 +41,19 @@ class NoSuchName(Exception):
     def reason(self) -> str:
         """Why the name does not exist, in a few words (reason.py)."""
         return self._why if isinstance(self._why, str) else self._why()
+
+
+class PlainValues(NamedTuple):
+    """What records of Services and endpoints are made from; the dicts are those of a store, and change with it.
+
+    `cluster_ips` and `endpoint_ips` have the owners of each address, `primary_zone` is the zone of their names.
+    """
+
+    services: dict[Key, ServiceValue]
+    namespaces: dict[bytes, str]
+    cluster_ips: dict[bytes, Any]
+    endpoint_ips: dict[bytes, Any]
+    primary_zone: Name
 
 
 class NameLookup:
@@ -73,6 +88,21 @@ class NameLookup:
         self._ignore_empty = ignore_empty
         self.zonal = zonal
         self._multicluster = multicluster
+
+    def plain_values(self) -> PlainValues | None:
+        """The values of the store; None if options hide some or add others, or the state is an earlier one."""
+        store = self.store
+        is_plain = not (self._namespaces or self._ignore_empty or self._multicluster)
+        if not is_plain or not isinstance(store, Store):
+            return None
+        services = store.services
+        return PlainValues(
+            services.values,
+            store.namespaces,
+            services.cluster_ips.owners,
+            services.endpoint_ips.owners,
+            self._primary_zone,
+        )
 
     def is_multicluster(self, zone: Name) -> bool:
         """Whether a zone has ServiceImports."""

@@ -26,6 +26,7 @@ __all__ = [
     "MissQueue",
     "Peeked",
     "ServiceReading",
+    "ServiceReplies",
     "SliceReading",
     "SliceStore",
     "Tap",
@@ -97,5 +98,7 @@ slice_change = getattr(_native, "slice_change", None)
 read_time = getattr(_native, "read_time", None)
 shorten_slice = getattr(_native, "shorten_slice", None)
 SliceStore = getattr(_native, "SliceStore", None)
+# Makes replies about Services from their values; without it, the chain makes all replies.
+ServiceReplies = getattr(_native, "ServiceReplies", None)
 LoadSender = getattr(_native, "LoadSender", None)
 IMPLEMENTATION: Final = "python" if _native is None else "rust"

@@ -412,3 +412,34 @@ class SliceStore:
 
         Return its Service, that of its state before, its parts before and now; no parts now if it is the same.
         """
+
+class ServiceReplies:
+    """Replies about Services, endpoints and addresses, made from the dicts of a store for names in `zones`.
+
+    `primary_zone` is the zone of the names in PTR records.  Names are in wire form and lower case.
+    """
+
+    def __new__(
+        cls,
+        values: dict[Any, Any],
+        namespaces: dict[bytes, Any],
+        cluster_ips: dict[bytes, Any],
+        endpoint_ips: dict[bytes, Any],
+        versions: Versions,
+        zones: list[bytes],
+        primary_zone: bytes,
+    ) -> ServiceReplies: ...
+    def lacks(self, query: bytes) -> bool:
+        """Whether only the form of the reply is not known."""
+
+    def learn(self, query: bytes, reply: bytes, ttl: int, soa: bytes, terms: object) -> bool:
+        """Learn the form of a reply; False if it would make another one.  After 8 of these, `lacks` is False.
+
+        `ttl` is that of all records, `soa` the RDATA of the SOA record of a reply without an answer.
+        """
+
+    def make(self, query: bytes) -> tuple[bytes, bytes, list[tuple[int, int]], int, Any] | None:
+        """Make the reply to a query; None if its form is not known, or if it is left to the chain.
+
+        Return the key of the query, the reply, what it depends on, its octets without compression, and the terms.
+        """

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from hsdns.answer_table.recompute import Key
+from hsdns.answer_table.recompute import Key, key_of
 from hsdns.answer_table.writer import AnswerTableWriter, Recomputed
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.fastpath import IMPLEMENTATION, Versions
@@ -118,7 +118,7 @@ class Recomputation:
         for query in old.recomputed.queries():
             found = self._compute(new, query)
             if found is not None and found.store():
-                new.recomputed.add(decode(query), query, found.counters)
+                new.recomputed.add(key_of(decode(query)), query, found.counters)
             if self._clock() >= end:
                 await asyncio.sleep(0)
                 end = self._clock() + TURN

@@ -231,6 +231,8 @@ class TcpConnection(asyncio.Protocol):
                 self._frames.clear()
             if lookup is not None:
                 reply = lookup(message, client=self._address, limit=MAX_TCP_LEN, now=now)
+                if reply is None and processor.make(message, now):
+                    reply = lookup(message, client=self._address, limit=MAX_TCP_LEN, now=now)
                 if reply is not None:
                     self._out.append(frame(reply))
                     self._out_octets += len(reply)

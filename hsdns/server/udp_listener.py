@@ -14,6 +14,7 @@ Rule 3: misses wait in a queue that is bounded and fair between clients (fastpat
 Rule 4: a miss that has waited is looked up in the answer table again: after a change, all clients that query a name
         miss until the first query is answered, so the chain answers only once for all of them.  A query that is found
         in the table then does not use up its client's turn in the queue.
+Rule 5: replies about Services that compiled code makes (answer_table/service_replies.py) need no chain.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ class UdpListener:
                     known += 1
                     if known % KNOWN:
                         queue.give_turn_back()
-                else:
+                elif not self._answer_made(*taken[0], now):
                     yield taken[0]
                 answered += 1
                 now = self._clock()
@@ -208,6 +209,16 @@ class UdpListener:
         if reply:
             self._out[index].append((reply, address, control))
         return bool(reply)
+
+    def _answer_made(
+        self, index: int, wire: bytes, address: bytes, control: bytes, now: float
+    ) -> bool:
+        """Answer with a reply that needs no chain; return False if there is none."""
+        return (
+            self.faults.shed is None
+            and self._processor.make(wire, now)
+            and self._answer_known(index, wire, address, control, now)
+        )
 
     def _answer(self, index: int, wire: bytes, address: bytes, control: bytes) -> None:
         shed = self.faults.shed

@@ -15,6 +15,7 @@
 //! load_sender.rs          the queries of a load test (hsdns/load), which has nothing to do with the rest
 //! watch.rs                what API servers send as protobuf (hsdns/apiserver), which has nothing to do with the rest
 //! slice_change.rs         what an event about an EndpointSlice changes (hsdns/cluster)
+//! service_reply.rs        the reply about a Service or an endpoint, for queries that are misses (hsdns/answer_table)
 //! python/                 all of the above for Python; everything else builds without it
 //! ```
 //!
@@ -37,6 +38,7 @@ pub mod records;
 pub mod reply;
 pub mod s3fifo;
 pub mod segmentation;
+pub mod service_reply;
 pub mod slice_change;
 pub mod system;
 pub mod table;

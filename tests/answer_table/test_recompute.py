@@ -177,7 +177,7 @@ KEYS = [key_of(decode(wire)) for wire in QUERIES]
 def named(*counters: tuple[int, ...]) -> RecomputedNames:
     names = RecomputedNames()
     for wire, each in zip(QUERIES, counters, strict=False):
-        names.add(decode(wire), wire, each)
+        names.add(key_of(decode(wire)), wire, each)
     return names
 
 
@@ -213,7 +213,7 @@ def test_the_newest_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recompute, "MOST", 3)
     names = named((1,), (1,), (1,), (1,))
     assert names.queries() == QUERIES[1:4]
-    names.add(decode(QUERIES[1]), QUERIES[1], (2,))
-    names.add(decode(QUERIES[4]), QUERIES[4], (1,))
+    names.add(KEYS[1], QUERIES[1], (2,))
+    names.add(KEYS[4], QUERIES[4], (1,))
     assert names.queries() == [QUERIES[3], QUERIES[1], QUERIES[4]]
     assert names.invalidated([1, 2]) == [KEYS[3], KEYS[4], KEYS[1]]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.answer_table.recompute import RecomputedNames
+from hsdns.answer_table.recompute import RecomputedNames, key_of
 from hsdns.answer_table.writer import Recomputed
 from hsdns.cluster.freshness import ANYTHING, NoCounters, versions_of
 from hsdns.cluster.objects import Upserted
@@ -44,7 +44,7 @@ class Writer:
         self.queries = [ask(f"{number}.example.") for number in range(len(counters))]
         self.counters = dict(zip(self.queries, counters, strict=True))
         for query, found in self.counters.items():
-            self.recomputed.add(decode(query), query, found)
+            self.recomputed.add(key_of(decode(query)), query, found)
             self.used[query] = 0
 
     def uses(self, query: bytes) -> int | None:

@@ -99,6 +99,9 @@ class Known:
         self.asked.append((wire[0] << 8 | wire[1], client_endpoint(client), now))
         return None if wire[1] & 1 else wire[:2] + bytes(self.size - 2)
 
+    def make(self, wire: bytes, now: float) -> bool:
+        return False
+
     def dependencies(self) -> None:
         return None
 

@@ -458,9 +458,45 @@ def with_table(kind: str, answer: Answer) -> QueryProcessor:
 
     found = processor(stored)
     found.writer = SimpleNamespace(  # type: ignore[assignment]  # the part that is asked for here
-        table=table, dependencies=lambda: SimpleNamespace(cached=None), enqueue=enqueue, flush=bool
+        table=table,
+        dependencies=lambda: SimpleNamespace(cached=None),
+        enqueue=enqueue,
+        flush=bool,
+        make=lambda wire, now: False,
     )
     return found
+
+
+@each_kind
+def test_what_compiled_code_can_make_needs_no_chain(kind: str) -> None:
+    """But a rule that sheds queries is asked first, by the chain's way."""
+    asked: list[str] = []
+
+    async def note(request: Request) -> Reply:
+        asked.append(request.query.qname.to_text())
+        return await asked_address(request)
+
+    async def test() -> list[list[str]]:
+        found = with_table(kind, note)
+        seen = []
+
+        def make(wire: bytes, now: float) -> bool:
+            out = wire[:2] + b"\x85\0" + wire[4:]
+            return found.writer.table.store(  # type: ignore[union-attr]  # it was set
+                wire, out, [], 0, size=len(out), rotate=False, names=None, mark_ttl=-1
+            )
+
+        found.writer.make = make  # type: ignore[union-attr, method-assign]  # as above
+        async with serving(found, kind=kind) as server:
+            client = write_address(socket.AF_INET, ("127.0.0.2", 9))
+            for shed in (None, lambda *_: False, lambda *_: True):
+                server.faults = SimpleNamespace(shed=shed)
+                server._others.offer(0, [(query("www.test").to_wire(), client, b"")])
+                server._take()
+                seen.append(list(asked))
+        return seen
+
+    assert run(test()) == [[], ["www.test."], ["www.test."]]
 
 
 @each_kind

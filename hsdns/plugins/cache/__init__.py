@@ -3,8 +3,7 @@
 Path: step 5, before `hosts`, `kubernetes` and `forward`, after `loadbalance`.
 Source: CoreDNS 1.14.7 plugin/cache (cache.go, handler.go, item.go); RFC 2308, RFC 8767.
 Rule 1: _store() alone decides which replies are stored, and in which half.
-Rule 2: all records of a reply have one TTL, the lowest of them limited to the floor and the maximum, already in the
-        first reply.
+Rule 2: all records of a reply have one TTL, the lowest within the floor and the maximum, already in the first reply.
 Rule 3: a `fresh` reply (computed from the newest state of the cluster) is counted like others but not stored.  A marker
         is stored instead, and every query goes to `next`, so its TTL does not decrease, a TTL of 0 stays 0, and
         prefetch, serve_stale and keepttl do not apply.
@@ -157,6 +156,18 @@ class Cache(Plugin):
         """Add the counts of the answer table."""
         self._counts.add(server, kind, hits, misses)
 
+    def note_made(self, server: str, kind: str, ttl: int, key: Key, now: float) -> None:
+        """Store a marker for a reply about the cluster that did not come through handle(), if there is none."""
+        if self._lookup(key, now) is None:
+            half = self.denial if kind == self.denial.name else self.success
+            self._put(server, "", half, key, Entry(None, ttl, now, False))
+
+    def treats_alike(self, zone: Name) -> bool:
+        """Whether it has all names of a zone or none of them, and a new entry has nothing to do with older ones."""
+        is_divided = any(each.is_at_or_below(zone) and each != zone for each in self.zones)
+        is_divided |= self.success.is_divided(zone) or self.denial.is_divided(zone)
+        return not (is_divided or self.stale.up_to or self.prefetch.amount)
+
     def _covers(self, name: Name) -> bool:
         return self._all_zones or any(name.is_at_or_below(zone) for zone in self.zones)
 
@@ -254,7 +265,7 @@ class Cache(Plugin):
         now, stale = request.now, self.stale
         ttl = entry.ttl(now)
         if ttl > 0:
-            if self._is_popular(entry, now):
+            if self.prefetch.amount and entry.is_popular(now, *self.prefetch):
                 self._refresh_in_background(request, key, entry, following)
             self._lend(request, key, half, entry)
         else:
@@ -299,15 +310,6 @@ class Cache(Plugin):
                 dependencies.add(counter)
             self._lent.add(cached_counter(key), expires)
             dependencies.cached = CachedReply(half, (entry.stored, ttl, expires), frame.ad)
-
-    def _is_popular(self, entry: Entry, now: float) -> bool:
-        """Whether an entry must be prefetched now."""
-        amount, gap, percent = self.prefetch
-        return (
-            amount > 0
-            and entry.hit(now, gap) >= amount
-            and entry.ttl(now) <= math.ceil(entry.full_ttl * percent / 100)
-        )
 
     def _refresh_in_background(
         self, request: Request, key: Key, entry: Entry, following: Next
@@ -399,16 +401,18 @@ class Cache(Plugin):
             return shown, None
         if self._lent.take(cached_counter(key), request.now):
             self._runtime.counters.bump(cached_counter(key))
-        entry, evicted = None, 0
+        entry = None
         if not half.is_disabled(request.query.qname):
             now = max(request.now, self._runtime.clock())  # the reply may have taken long
             entry = Entry(None if reply.fresh else shown, ttl, now, reply.rcode == Rcode.SERVFAIL)
             self._set_origin(request, key, entry, judgement)
-            evicted = half.store.store(key, entry)
-        self._counts.count_stored(
-            request, half.name, evicted, self.success.store, self.denial.store
-        )
+        self._put(request.server, request.view, half, key, entry)
         return shown, entry
+
+    def _put(self, server: str, view: str, half: Half, key: Key, entry: Entry | None) -> None:
+        evicted = 0 if entry is None else half.store.store(key, entry)
+        stores = self.success.store, self.denial.store
+        self._counts.count_stored(server, view, half.name, evicted, *stores)
 
     def _with_ttl(self, reply: Reply, judgement: Judgement) -> tuple[Reply, int]:
         """A reply with its TTL set, and the TTL under which it may be stored."""

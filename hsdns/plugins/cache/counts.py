@@ -75,10 +75,10 @@ class Counts:
         self._stale.inc(self._labels(request))
 
     def count_stored(
-        self, request: Request, kind: str, evicted: int, success: Store, denial: Store
+        self, server: str, view: str, kind: str, evicted: int, success: Store, denial: Store
     ) -> None:
         """Set the size of each half, in entries and octets, and count the evictions from the one of that kind."""
-        server, zones, view = request.server, self._zones, request.view
+        zones = self._zones
         if evicted:
             self._evictions.inc((server, kind, zones, view), evicted)
         entries, octets = self._entries.values, self._octets.values

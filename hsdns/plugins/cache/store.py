@@ -12,6 +12,7 @@ Rule 3: octets are an estimate of the memory, within the factor of its test: the
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from functools import lru_cache
 from random import Random
@@ -118,6 +119,11 @@ class Entry:
         if len(self._packed) <= SMALL:
             self._shown, self._shown_ttl = shown, ttl
         return shown
+
+    def is_popular(self, now: float, amount: int, gap: float, percent: int) -> bool:
+        """Count a hit; return whether the entry must be prefetched: many hits, and little of its TTL is left."""
+        left = math.ceil(self.full_ttl * percent / 100)
+        return self.hit(now, gap) >= amount and self.ttl(now) <= left
 
     def hit(self, now: float, gap: float) -> int:
         """Count a hit; return the number of hits less than `gap` seconds apart."""

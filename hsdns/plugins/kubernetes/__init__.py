@@ -29,7 +29,7 @@ from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.changes import Changes
 from hsdns.cluster.earlier import EarlierStore
 from hsdns.cluster.freshness import STALENESS
-from hsdns.cluster.lookup import NameLookup, NoSuchName
+from hsdns.cluster.lookup import NameLookup, NoSuchName, PlainValues
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import Store, StoreSettings
@@ -324,6 +324,10 @@ class Kubernetes(Plugin):
                 extended_errors=errors,
             )
         return nxdomain(soa).replace(fresh=True, extended_errors=errors)
+
+    def plain_values(self) -> PlainValues | None:
+        """What replies about Services are made from, if they depend on nothing else."""
+        return None if self.explains else self.answers.lookup.plain_values()
 
     def tells_absence(self, zone: Name) -> bool:
         """Whether the answer table may deny the names of a zone that ClusterNames does not list."""

@@ -6,6 +6,7 @@
 
 mod labels;
 mod load;
+mod service_replies;
 mod slices;
 mod sockets;
 mod watch;
@@ -34,6 +35,8 @@ use crate::{names, table, tap, versions};
 mod module {
     #[pymodule_export]
     use super::load::{LoadCounts, LoadSender};
+    #[pymodule_export]
+    use super::service_replies::ServiceReplies;
     #[pymodule_export]
     use super::slices::{SliceStore, move_addresses, slice_change};
     #[pymodule_export]

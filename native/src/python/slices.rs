@@ -147,7 +147,7 @@ fn move_all<'py>(
 }
 
 /// The index of a counter by Python's hash, as in hsdns/cluster/freshness.py.
-fn counter(key: &Bound<'_, PyAny>) -> PyResult<u16> {
+pub(super) fn counter(key: &Bound<'_, PyAny>) -> PyResult<u16> {
     Ok(key.hash()?.rem_euclid(SIZE as isize) as u16)
 }
 

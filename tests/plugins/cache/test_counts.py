@@ -64,7 +64,7 @@ def values(registry: Registry) -> dict[str, dict[tuple[str, ...], float]]:
         ),
         pytest.param(
             lambda counts, request: counts.count_stored(
-                request, "success", 3, a_store(7, 900), a_store(0, 0)
+                request.server, request.view, "success", 3, a_store(7, 900), a_store(0, 0)
             ),
             {
                 "evictions_total": {("dns://:1053", "success", "a.,b.", "inside"): 3},

@@ -1,0 +1,218 @@
+"""Replies that compiled code makes: those of the chain, octet for octet, or none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hsdns import fastpath
+from hsdns.cluster.objects import Deleted, Object, Upserted
+from hsdns.fastpath import IMPLEMENTATION
+from hsdns.wire.edns import Edns
+from hsdns.wire.encode import encode_query
+from hsdns.wire.iana import type_to_text
+from hsdns.wire.message import CD, RD, Query
+from tests import strategies
+from tests.answer_table.corefiles import block, hosts, kubernetes
+from tests.support.cluster.objects import endpoint_slice, service
+from tests.support.effort import tries
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
+
+pytestmark = pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")
+
+ZONE = "default.svc.cluster.local."
+OBJECTS = cluster_objects(
+    service("default/model", "10.96.1.1"),
+    service("default/many"),
+    endpoint_slice("default/many-1", "many", "10.1.0.1 host=a", "10.1.0.2 host=b"),
+    endpoint_slice("default/many-2", "many", "fd00::7", address_type="IPv6"),
+    service("default/six", "fd96::6"),
+    namespaces=("default", "testns"),
+)
+# One question of each form.
+MODELS = (
+    f"model.{ZONE} A", f"six.{ZONE} A", f"many.{ZONE} AAAA", f"model.{ZONE} AAAA", f"many.{ZONE} SRV", "1.1.96.10.in-addr.arpa. PTR",
+    "7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa. PTR",
+)  # fmt: skip
+WAYS: tuple[dict[str, Any], ...] = (
+    {},
+    {"edns": Edns(4096)},
+    {"edns": Edns(4096, do=True)},
+    {"flags": RD | CD},
+)
+
+
+def learnt(text: str = KUBERNETES, objects: Sequence[Object] = ()) -> MemoryServer:
+    """A server whose table has learnt all forms."""
+    found = MemoryServer(block(text), fastpath, [*OBJECTS, *objects])
+    found.runtime.now = time.monotonic()
+    for question in MODELS:
+        for options in WAYS:
+            found.from_chain(ask(question, **options))
+    found.writer.table.clear()
+    return found
+
+
+def made(server: MemoryServer, wire: bytes) -> bytes | None:
+    """The reply of the table to a query that the chain has not answered."""
+    if not server.writer.make(wire, server.runtime.now):
+        return None
+    reply = server.from_table(wire)
+    assert reply is not None
+    return reply
+
+
+@pytest.mark.parametrize("options", WAYS)
+@pytest.mark.parametrize(
+    "question",
+    [
+        f"web.{ZONE} A", f"web.{ZONE} AAAA", f"web.{ZONE} SRV", f"_http._tcp.web.{ZONE} SRV", f"HTTP.tcp.WEB.{ZONE} A",
+        f"_._tcp.web.{ZONE} SRV", f"db.{ZONE} A", f"DB.{ZONE} AAAA", f"db.{ZONE} SRV", f"_http._tcp.db.{ZONE} SRV",
+        f"db-0.db.{ZONE} A", f"db-0.db.{ZONE} SRV", f"10-0-0-2.db.{ZONE} A", f"fd00--1.db.{ZONE} AAAA", f"fd00--1.db.{ZONE} A",
+        f"web-0.web.{ZONE} A", "1.0.96.10.in-addr.arpa. PTR", "1.0.0.10.in-addr.arpa. PTR", "3.0.0.10.in-addr.arpa. PTR",
+        "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.D.F.ip6.arpa. PTR",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("text", [KUBERNETES, f"cache 3\nerrors\nlog\n{KUBERNETES}"])
+def test_a_reply_is_made(text: str, question: str, options: dict[str, Any]) -> None:
+    server = learnt(text, USUAL)
+    wire = ask(question, **options)
+    assert made(server, wire) == server.from_chain(wire, stores=False)
+
+
+USUAL = (
+    service("default/web", "10.96.0.1", "fd96::1", ports=("http/TCP/80", "dns/UDP/53")),
+    endpoint_slice("default/web-1", "web", "10.0.0.3 host=web-0"),
+    service("default/db"),
+    endpoint_slice(
+        "default/db-1", "db", "10.0.0.1 host=db-0", "10.0.0.2", "10.0.0.3", ports=("http/TCP/80",)
+    ),
+    endpoint_slice("default/db-2", "db", "fd00::1", address_type="IPv6"),
+)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        f"none.{ZONE} A", f"out.{ZONE} A", f"empty.{ZONE} A", f"nope.db.{ZONE} A", f"_nope._tcp.db.{ZONE} SRV",
+        f"db.{ZONE} TXT", f"{ZONE} A", "cluster.local. A", "db.nope.svc.cluster.local. A", "db.default.pod.cluster.local. A",
+        "9.9.9.9.in-addr.arpa. PTR", "01.0.96.10.in-addr.arpa. PTR", "0.96.10.in-addr.arpa. PTR", "www.example.org. A",
+        f"big.{ZONE} A", f"a.b.c.d.db.{ZONE} A", "db.default.svc.10.in-addr.arpa. A",
+    ],
+)  # fmt: skip
+def test_others_are_left_to_the_chain(question: str) -> None:
+    many = [f"10.{high}.{low}.1" for high in range(5) for low in range(250)]
+    others = (
+        service("default/out", external="www.example.org"),
+        service("default/empty"),
+        service("default/big"),
+        endpoint_slice("default/big-1", "big", *many),
+    )
+    server = learnt(KUBERNETES, (*USUAL, *others))
+    assert made(server, ask(question)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_made"),
+    [
+        (KUBERNETES, True),
+        ("cache 30\nloadbalance\nerrors\nlog\nprometheus\n" + KUBERNETES, True),
+        ("cache 30 {\ndisable success cluster.local\n}\n" + KUBERNETES, True),
+        ("cache 30 {\ndisable success default.svc.cluster.local\n}\n" + KUBERNETES, False),
+        ("cache 30 default.svc.cluster.local\n" + KUBERNETES, False),
+        ("cache 30 {\nserve_stale 1h\n}\n" + KUBERNETES, False),
+        ("cache 30 {\nprefetch 10\n}\n" + KUBERNETES, False),
+        (kubernetes("cluster.local", "explain"), False),
+        (kubernetes("cluster.local", "namespaces default"), False),
+        (kubernetes("cluster.local", "ignore empty_service"), False),
+        (kubernetes("cluster.local svc.cluster.local"), False),
+        (kubernetes("cluster.local", "zonal", "endpoint_pod_names", "ttl 77"), True),
+        (hosts("192.0.2.1 other.example"), False),
+        ("header {\nresponse set ra\n}\n" + KUBERNETES, False),
+    ],
+)
+def test_only_where_all_names_of_a_zone_are_treated_alike(text: str, is_made: bool) -> None:
+    server = learnt(text, USUAL)
+    wire = ask(f"web.{ZONE}")
+    assert (made(server, wire) is not None) is is_made
+    if is_made:
+        assert server.from_table(wire) == server.from_chain(wire, stores=False)
+
+
+def test_not_where_another_block_has_names_below_the_zone() -> None:
+    text = block(KUBERNETES) + block("errors", "default.svc.cluster.local:53")
+    server = MemoryServer(text, fastpath, [*OBJECTS, *USUAL])
+    server.runtime.now = time.monotonic()
+    server.from_chain(ask("model.testns.svc.cluster.local."))
+    assert made(server, ask(f"web.{ZONE}")) is None
+
+
+def test_it_counts_as_the_chain_does() -> None:
+    """Requests, replies and hits of `cache`, and its entries; durations are those of the table."""
+    text = "cache 30\nprometheus\n" + KUBERNETES
+    counted = []
+    for by_chain in (True, False):
+        server = learnt(text, USUAL)
+        for _ in range(2):
+            for question in (f"web.{ZONE}", f"db.{ZONE} SRV", f"web.{ZONE} AAAA"):
+                wire = ask(question)
+                if server.from_table(wire) is None:
+                    assert server.from_chain(wire, "tcp") if by_chain else made(server, wire)
+        server.writer.hits.count()
+        lines = server.runtime.metrics.to_text().decode().splitlines()
+        coredns = (each for each in lines if each.startswith("coredns"))
+        counted.append(sorted(each for each in coredns if "duration" not in each))
+    assert counted[0] == counted[1]
+
+
+@pytest.mark.parametrize(
+    ("question", "change"),
+    [
+        (f"web.{ZONE}", Upserted(service("default/web", "10.96.0.9", version="2"))),
+        (f"web.{ZONE}", Deleted(service("default/web"))),
+        (f"db.{ZONE}", Upserted(endpoint_slice("default/db-1", "db", "10.0.0.9", version="2"))),
+        (f"db-0.db.{ZONE}", Deleted(endpoint_slice("default/db-1", "db"))),
+        ("1.0.0.10.in-addr.arpa. PTR", Deleted(endpoint_slice("default/db-1", "db"))),
+    ],
+)
+def test_a_change_ends_it(question: str, change: Upserted | Deleted) -> None:
+    server = learnt(KUBERNETES, USUAL)
+    wire = ask(question)
+    before = made(server, wire)
+    assert before is not None
+    server.apply(change)
+    assert server.from_table(wire) is None
+    after = made(server, wire)
+    assert after is None or after == server.from_chain(wire, stores=False) != before
+
+
+@settings(suppress_health_check=list(HealthCheck), max_examples=tries(60))
+@given(
+    cluster=strategies.clusters(),
+    seed=strategies.seeds,
+    way=st.sampled_from(WAYS),
+    pod_names=st.booleans(),
+)
+def test_any_reply_is_that_of_the_chain(
+    cluster: list[Object], seed: int, way: dict[str, Any], pod_names: bool
+) -> None:
+    zones = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
+    lines = ("endpoint_pod_names",) if pod_names else ()
+    server = learnt("cache 3\n" + kubernetes(" ".join(zones), *lines), cluster)
+    for name, qtype in strategies.questions(seed, cluster, zones, 40):
+        wire = encode_query(Query.ask(name, qtype, **way), 7)
+        expected = server.writer.recompute_by_chain(wire, 0.0)
+        computed = server.writer._made.make(wire)
+        reply = made(server, wire)
+        if reply is not None and computed is not None:
+            assert reply == server.from_chain(wire, stores=False), (
+                name.to_text(),
+                type_to_text(qtype),
+            )
+            assert expected is not None
+            assert computed.counters == expected.counters

@@ -243,3 +243,87 @@ impl<'a> Writer<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Reader;
+
+    fn wire(labels: &[&[u8]], qtype: u16) -> Vec<u8> {
+        let name = name_of(labels, b"\0").unwrap();
+        let [high, low] = qtype.to_be_bytes();
+        let end = [high, low, 0, 1];
+        [&[0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0], &name[..], &end].concat()
+    }
+
+    #[test]
+    fn a_dashed_label_is_of_one_address() {
+        for (label, address) in [
+            (&b"10-0-0-1"[..], Some(vec![10, 0, 0, 1])),
+            (b"--0", Some(vec![0; 16])),
+            (b"10-0-0-01", None),
+            (b"10-0-0", None),
+            (b"0-0-0-0-0-0-0-0", None), // not the canonical form
+            (b"web-0", None),
+            (b"\xff", None),
+        ] {
+            assert_eq!(undashed(label), address, "{label:?}");
+        }
+    }
+
+    #[test]
+    fn reverse_names_have_one_spelling() {
+        let mapped: Vec<&[u8]> = b"100000a0ffff00000000000000000000"
+            .chunks(1)
+            .chain([&b"ip6"[..], b"arpa"])
+            .collect();
+        for (labels, address) in [
+            (
+                &[&b"4"[..], b"3", b"2", b"10", b"in-addr", b"arpa"][..],
+                Some(vec![10, 2, 3, 4]),
+            ),
+            (&[b"04", b"3", b"2", b"10", b"in-addr", b"arpa"], None),
+            (&[b"+4", b"3", b"2", b"10", b"in-addr", b"arpa"], None),
+            (&[b"256", b"3", b"2", b"10", b"in-addr", b"arpa"], None),
+            (&[b"3", b"2", b"10", b"in-addr", b"arpa"], None),
+            (&mapped, Some(vec![10, 0, 0, 1])), // ::ffff:10.0.0.1
+        ] {
+            let (wire, mut reader) = (wire(labels, PTR), Reader::default());
+            assert_eq!(
+                address_of(&reader.read(&wire).unwrap()),
+                address,
+                "{labels:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_compressed_with_earlier_ones() {
+        let (wire, mut reader) = (wire(&[b"1", b"x"], PTR), Reader::default());
+        let query = reader.read(&wire).unwrap();
+        let mut writer = Writer::new(&query);
+        let start = wire.len();
+        writer.pointer(5, b"\x01a\x01b\0");
+        writer.pointer(5, b"\x01c\x01b\0");
+        let (reply, size) = writer.finish().unwrap();
+        assert_eq!(reply[2..12], [0x85, 0, 0, 1, 0, 2, 0, 0, 0, 0]);
+        let first = start + 12; // its RDATA
+        let second = &reply[first + 5..];
+        assert_eq!(reply[first..first + 5], *b"\x01a\x01b\0");
+        assert_eq!(second[10..14], [0, 4, 1, b'c']);
+        assert_eq!(second[14..], [0xC0, u8::try_from(first + 2).unwrap()]);
+        assert_eq!(size, start + 2 * (5 + 10 + 5));
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_made() {
+        let (wire, mut reader) = (wire(&[b"x"], A), Reader::default());
+        let query = reader.read(&wire).unwrap();
+        for (count, is_made) in [(1022, true), (1024, false)] {
+            let mut writer = Writer::new(&query);
+            (0..count).for_each(|_| writer.address(5, &[10, 0, 0, 1]));
+            assert_eq!(writer.finish().is_some(), is_made, "{count}");
+        }
+        assert_eq!(name_of(&[&[b'x'; 63][..]; 4], b"\0"), None);
+    }
+}

@@ -132,7 +132,7 @@ impl ServiceReplies {
             return Ok(false);
         };
         let form = Form { ttl, soa, terms };
-        let is_same = found.is_empty() == !form.soa.is_empty()
+        let is_same = found.is_empty() != form.soa.is_empty()
             && found
                 .write(&query, self.zones[zone].len(), &form)
                 .is_some_and(|(made, _)| is_same(&made, reply, query.edns.is_some()));
@@ -375,10 +375,8 @@ impl<'a> Asked<'a> {
 
     /// Whether the records depend on slices; None if the Service is left to Python.
     fn needs_slices(&self, value: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
-        Ok(match Kind::of(value)? {
-            Some(kind) => Some(kind == Kind::Headless || self.endpoint.is_some()),
-            None => None,
-        })
+        let is_of_slices = |kind| kind == Kind::Headless || self.endpoint.is_some();
+        Ok(Kind::of(value)?.map(is_of_slices))
     }
 
     fn matches(&self, port: &Bound<'_, PyTuple>) -> PyResult<bool> {

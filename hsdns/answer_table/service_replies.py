@@ -54,14 +54,16 @@ class MadeReplies:
         self._versions = versions
         self._zones = list(blocks)
         self._choice = BlockChoice.by_zone(blocks)
-        self._makers: dict[
-            BlockPolicy, Any
-        ] = {}  # ServiceReplies, None if a block has no usable zone
+        # A ServiceReplies for each block with a usable zone, None for others.
+        self._makers: dict[BlockPolicy, Any] = {}
+        self._usable: tuple[
+            Any, ...
+        ] = ()  # replaced, never changed: make() is called in two threads
 
     def make(self, wire: bytes) -> Made | None:
         """Make the reply to a query; None if the chain has to."""
-        for maker in self._makers.values():
-            made = maker.make(wire) if maker is not None else None
+        for maker in self._usable:
+            made = maker.make(wire)
             if made is not None:
                 return Made(*made)
         return None
@@ -69,7 +71,8 @@ class MadeReplies:
     def lacks(self, policy: BlockPolicy, wire: bytes) -> bool:
         """Whether it could make the reply to a query if its form had been learnt."""
         if policy not in self._makers:
-            self._makers[policy] = self._maker(policy)
+            maker = self._makers[policy] = self._maker(policy)
+            self._usable += () if maker is None else (maker,)
         maker = self._makers[policy]
         return maker is not None and maker.lacks(wire)
 

@@ -69,22 +69,24 @@ class MadeReplies:
         return None
 
     def lacks(self, policy: BlockPolicy, wire: bytes) -> bool:
-        """Whether it could make the reply to a query if its form had been learnt."""
+        """Whether it could make the reply to a query if its form were known."""
         if policy not in self._makers:
             maker = self._makers[policy] = self._maker(policy)
             self._usable += () if maker is None else (maker,)
         maker = self._makers[policy]
         return maker is not None and maker.lacks(wire)
 
-    def learn(self, policy: BlockPolicy, wire: bytes, reply: Reply, out: bytes, form: Form) -> None:
-        """Learn a form from a reply of the chain, `out` in octets, whose records are as `kubernetes` made them."""
+    def add_form(
+        self, policy: BlockPolicy, wire: bytes, reply: Reply, out: bytes, form: Form
+    ) -> None:
+        """Add the form of a reply of the chain, `out` in octets, whose records are as `kubernetes` made them."""
         maker = self._makers.get(policy)
         if maker is None:
             return
         if reply.answer:
-            maker.learn(wire, out, reply.answer[0].ttl, b"", form)
+            maker.add_form(wire, out, reply.answer[0].ttl, b"", form)
         elif len(reply.authority) == 1 and reply.authority[0].rrtype == RRType.SOA:
-            maker.learn(wire, out, reply.authority[0].ttl, reply.authority[0].rdata, form)
+            maker.add_form(wire, out, reply.authority[0].ttl, reply.authority[0].rdata, form)
 
     def _maker(self, policy: BlockPolicy) -> object:
         source = policy.source

@@ -195,10 +195,10 @@ class AnswerTableWriter:
         if is_stored and is_recomputable and may_change:
             self.recomputed.add(key_of(query), wire, dependencies.counters)
             if self._made.lacks(policy, wire):
-                self._learn(wire)
+                self._add_form(wire)
 
-    def _learn(self, wire: bytes) -> None:
-        """Have compiled code learn the form of a reply, with the order of records that `kubernetes` makes."""
+    def _add_form(self, wire: bytes) -> None:
+        """Tell compiled code the form of a reply, with the order of records that `kubernetes` makes."""
         found = self._compute(wire, 0.0)  # which does not depend on the time
         if found is None:
             return
@@ -207,7 +207,7 @@ class AnswerTableWriter:
         if cache is not None and kind is not None and mark_ttl > 0:
             note = partial(cache.note_made, self.server, kind, mark_ttl)
         form = Form(self._terms(found, kind, mark_ttl), note)
-        self._made.learn(found.policy, wire, found.reply, found.out, form)
+        self._made.add_form(found.policy, wire, found.reply, found.out, form)
 
     def _put(self, answer: _Answer, *, is_recomputed: bool = False) -> bool:
         wire, query, reply, out, dependencies, _, zone = answer

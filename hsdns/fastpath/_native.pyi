@@ -432,8 +432,8 @@ class ServiceReplies:
     def lacks(self, query: bytes) -> bool:
         """Whether only the form of the reply is not known."""
 
-    def learn(self, query: bytes, reply: bytes, ttl: int, soa: bytes, terms: object) -> bool:
-        """Learn the form of a reply; False if it would make another one.  After 8 of these, `lacks` is False.
+    def add_form(self, query: bytes, reply: bytes, ttl: int, soa: bytes, terms: object) -> bool:
+        """Add the form of a reply; False if it would make another one.  After 8 of these, `lacks` is False.
 
         `ttl` is that of all records, `soa` the RDATA of the SOA record of a reply without an answer.
         """

@@ -47,8 +47,8 @@ WAYS: tuple[dict[str, Any], ...] = (
 )
 
 
-def learnt(text: str = KUBERNETES, objects: Sequence[Object] = ()) -> MemoryServer:
-    """A server whose table has learnt all forms."""
+def prepared(text: str = KUBERNETES, objects: Sequence[Object] = ()) -> MemoryServer:
+    """A server whose table knows all forms."""
     found = MemoryServer(block(text), fastpath, [*OBJECTS, *objects])
     found.runtime.now = time.monotonic()
     for question in MODELS:
@@ -80,7 +80,7 @@ def made(server: MemoryServer, wire: bytes) -> bytes | None:
 )  # fmt: skip
 @pytest.mark.parametrize("text", [KUBERNETES, f"cache 3\nerrors\nlog\n{KUBERNETES}"])
 def test_a_reply_is_made(text: str, question: str, options: dict[str, Any]) -> None:
-    server = learnt(text, USUAL)
+    server = prepared(text, USUAL)
     wire = ask(question, **options)
     assert made(server, wire) == server.from_chain(wire, stores=False)
 
@@ -113,7 +113,7 @@ def test_others_are_left_to_the_chain(question: str) -> None:
         service("default/big"),
         endpoint_slice("default/big-1", "big", *many),
     )
-    server = learnt(KUBERNETES, (*USUAL, *others))
+    server = prepared(KUBERNETES, (*USUAL, *others))
     assert made(server, ask(question)) is None
 
 
@@ -137,7 +137,7 @@ def test_others_are_left_to_the_chain(question: str) -> None:
     ],
 )
 def test_only_where_all_names_of_a_zone_are_treated_alike(text: str, is_made: bool) -> None:
-    server = learnt(text, USUAL)
+    server = prepared(text, USUAL)
     wire = ask(f"web.{ZONE}")
     assert (made(server, wire) is not None) is is_made
     if is_made:
@@ -157,7 +157,7 @@ def test_it_counts_as_the_chain_does() -> None:
     text = "cache 30\nprometheus\n" + KUBERNETES
     counted = []
     for by_chain in (True, False):
-        server = learnt(text, USUAL)
+        server = prepared(text, USUAL)
         for _ in range(2):
             for question in (f"web.{ZONE}", f"db.{ZONE} SRV", f"web.{ZONE} AAAA"):
                 wire = ask(question)
@@ -181,7 +181,7 @@ def test_it_counts_as_the_chain_does() -> None:
     ],
 )
 def test_a_change_ends_it(question: str, change: Upserted | Deleted) -> None:
-    server = learnt(KUBERNETES, USUAL)
+    server = prepared(KUBERNETES, USUAL)
     wire = ask(question)
     before = made(server, wire)
     assert before is not None
@@ -203,7 +203,7 @@ def test_any_reply_is_that_of_the_chain(
 ) -> None:
     zones = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
     lines = ("endpoint_pod_names",) if pod_names else ()
-    server = learnt("cache 3\n" + kubernetes(" ".join(zones), *lines), cluster)
+    server = prepared("cache 3\n" + kubernetes(" ".join(zones), *lines), cluster)
     for name, qtype in strategies.questions(seed, cluster, zones, 40):
         wire = encode_query(Query.ask(name, qtype, **way), 7)
         expected = server.writer.recompute_by_chain(wire, 0.0)

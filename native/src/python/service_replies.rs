@@ -114,8 +114,8 @@ impl ServiceReplies {
         Ok(known.is_none_or(|known| known.form.is_none() && known.failures < MOST_FAILURES))
     }
 
-    /// Learn a form from a reply; False if another reply would be made.
-    fn learn(
+    /// Add the form of a reply; False if another reply would be made.
+    fn add_form(
         &self,
         py: Python<'_>,
         query: &[u8],

@@ -253,7 +253,9 @@ def _load(
                 window=window_for(fastest, settings.timeout, schedule.burst),
             )
             verifier = None if truth is None else Verifier(truth, questions.all, settings.slack)
-            sending = stack.enter_context(SenderProcess(plan))
+            # Nothing but counting is left for this process if no answer is judged.
+            is_alone = truth is None and len(places) == 1
+            sending = stack.enter_context(SenderProcess(plan, is_alone=is_alone))
             loaded.append(Loaded(target.name, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, settings.live))

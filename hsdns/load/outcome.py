@@ -39,6 +39,7 @@ LOST: Final = 0  # in place of the time at which the reply arrived
 NOT_SENT: Final = -1
 
 
+_REPLY: Final = Struct(">II")  # as compiled code writes it
 # The fields of an Outcome, without its class.
 PlainOutcome = tuple[int, int, int, int, int, int]
 
@@ -104,6 +105,21 @@ def unpack_question(octets: bytes) -> tuple[int, Question]:
 def frame(kind: bytes, octets: bytes | bytearray = b"") -> bytes:
     """A message on the pipe."""
     return _FRAME.pack(kind, len(octets)) + octets
+
+
+def reply_frame(number: int, of: int, content: bytes) -> bytes:
+    """The message about a new reply, without its ID: its number, and that of its question or event."""
+    return frame(REPLY, _REPLY.pack(number, of) + content)
+
+
+def read_reply(octets: bytes) -> tuple[int, int, bytes]:
+    """The contents of such a message."""
+    return *_REPLY.unpack_from(octets), octets[_REPLY.size :]
+
+
+def forget_frame(numbers: Sequence[int]) -> bytes:
+    """The message about replies that are no longer referred to, by number."""
+    return frame(FORGET, pack_numbers(numbers))
 
 
 class Frames:

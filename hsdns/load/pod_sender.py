@@ -18,16 +18,15 @@ from typing import Final, Protocol
 
 from hsdns.load.lookups import ENDS, LOOKUPS, UNFINISHED, Lookup, end_of, kinds_of, pack_lookups
 from hsdns.load.outcome import (
-    FORGET,
     LOST,
     NOT_SENT,
     OUTCOMES,
     QUESTION,
-    REPLY,
+    forget_frame,
     frame,
-    pack_numbers,
     pack_outcomes,
     pack_question,
+    reply_frame,
 )
 from hsdns.load.pods import SEARCH, Pods, Wanted
 from hsdns.load.questions import Question
@@ -390,9 +389,8 @@ class PodSender:
         if self._wants_replies:
             if dropped:
                 self._report(self._reported)
-                self._told += frame(FORGET, pack_numbers([number for number, _ in dropped]))
-            numbers = number.to_bytes(4, "big") + sent.question.to_bytes(4, "big")
-            self._told += frame(REPLY, numbers + content)
+                self._told += forget_frame([number for number, _ in dropped])
+            self._told += reply_frame(number, sent.question, content)
         return number, answer
 
     def _end(self, running: _Running, end: str, at: int) -> None:

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from struct import Struct
 from typing import Final, NamedTuple
 
-from hsdns.load.outcome import REPLY, frame
+from hsdns.load.outcome import frame, reply_frame
 from hsdns.load.sender import HEADER_LEN, Wire
 
 _SECOND: Final = 1_000_000_000
@@ -169,9 +169,7 @@ class Prober:
             reply = self._replies.get(content)
             if reply is None:
                 reply = self._replies[content] = len(self._replies)
-                self._emit(
-                    frame(REPLY, reply.to_bytes(4, "big") + event.to_bytes(4, "big") + content)
-                )
+                self._emit(reply_frame(reply, event, content))
             probes.append(pack_probe(Probe(event, wire // PORTS, flags, reply, sent, now)))
         if probes:
             self._emit(frame(PROBES, b"".join(probes)))

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from hsdns.load.follower import Event
 from hsdns.load.judge import Answer
-from hsdns.load.outcome import REPLY
+from hsdns.load.outcome import REPLY, read_reply
 from hsdns.load.probing import PROBES, SERIES, Probe, unpack_probes
 from hsdns.load.said import answer_of
 from hsdns.load.schedule import SECOND
@@ -81,8 +81,8 @@ class Propagation:
     def take(self, kind: bytes, content: bytes) -> None:
         """Process a message of the prober."""
         if kind == REPLY:
-            number = int.from_bytes(content[:4], "big")
-            self._replies[number] = int.from_bytes(content[4:8], "big"), content[8:]
+            number, event, reply = read_reply(content)
+            self._replies[number] = event, reply
         elif kind == PROBES:
             for probe in unpack_probes(content):
                 self._take(probe)

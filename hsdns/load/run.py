@@ -23,6 +23,7 @@ from hsdns.load.outcome import (
     OUTCOMES,
     QUESTION,
     REPLY,
+    read_reply,
     unpack_numbers,
     unpack_outcomes,
     unpack_question,
@@ -247,8 +248,7 @@ def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | No
         if verifier is not None:
             verifier.add_question(asked)
     elif kind == REPLY and verifier is not None:
-        number, question = int.from_bytes(content[:4], "big"), int.from_bytes(content[4:8], "big")
-        verifier.remember(number, question, content[8:])
+        verifier.remember(*read_reply(content))
     elif kind == FORGET and verifier is not None:
         verifier.forget(unpack_numbers(content))
 

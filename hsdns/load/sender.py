@@ -18,14 +18,13 @@ from typing import Final, Protocol
 
 from hsdns.load.in_flight import InFlight, Waiting
 from hsdns.load.outcome import (
-    FORGET,
     LOST,
     NOT_SENT,
     OUTCOMES,
-    REPLY,
+    forget_frame,
     frame,
-    pack_numbers,
     pack_outcome,
+    reply_frame,
 )
 from hsdns.load.recent_replies import RecentReplies
 
@@ -185,10 +184,8 @@ class Sender:
             number = self._reply_count = self._reply_count + 1
             if dropped := self._replies.add(content, number):
                 self._report(self._reported)
-                self._emit(frame(FORGET, pack_numbers(dropped)))
-            self._emit(
-                frame(REPLY, number.to_bytes(4, "big") + question.to_bytes(4, "big") + content)
-            )
+                self._emit(forget_frame(dropped))
+            self._emit(reply_frame(number, question, content))
         return number
 
     def _without_reply(self, waiting: Waiting, why: int) -> None:

@@ -17,12 +17,11 @@ from hsdns.load.outcome import (
     ANSWERS,
     CONNECTIONS,
     COUNTS,
-    FORGET,
     OUTCOMES,
-    REPLY,
+    forget_frame,
     frame,
-    pack_numbers,
     pack_outcomes,
+    reply_frame,
 )
 from hsdns.load.recent_replies import RecentReplies
 
@@ -98,7 +97,6 @@ class Telling:
             self.tell()
             number = self._count = self._count + 1
             if dropped := self._replies.add(content, number):
-                self._emit(frame(FORGET, pack_numbers(dropped)))
-            head = number.to_bytes(4, "big") + question.to_bytes(4, "big")
-            self._emit(frame(REPLY, head + content))
+                self._emit(forget_frame(dropped))
+            self._emit(reply_frame(number, question, content))
         return number

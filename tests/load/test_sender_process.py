@@ -1,6 +1,7 @@
 import os
 import signal
 import socket
+import sys
 import time
 from pathlib import Path
 
@@ -65,6 +66,21 @@ def test_a_plan_is_carried_out() -> None:
     assert all(each.planned <= each.sent < each.received for each in outcomes)
     assert {(each.flags, each.reply, each.question) for each in outcomes} == {(0x8400, 1, 0)}
     assert replies == [answer(b"\0\0" + QUERY)[2:]]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="processes have no affinity here")
+def test_one_that_is_alone_shares_no_processor_with_this_process() -> None:
+    before = os.sched_getaffinity(0)
+    with server() as port, SenderProcess(plan(port, 0.05), is_alone=True) as process:
+        own, others = os.sched_getaffinity(process.pid), os.sched_getaffinity(0)
+        assert own | others == before
+        assert not own & others or len(before) == 1
+        start(process)
+        outcomes, _ = take(process)
+    assert len(outcomes) == 10
+    assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.sockets

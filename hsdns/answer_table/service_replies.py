@@ -10,7 +10,7 @@ Rule 3: it makes addresses, SRV and PTR records of Services with and without a C
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hsdns.answer_table.policy import BlockPolicy
@@ -48,17 +48,18 @@ class Made(NamedTuple):
 
 
 class MadeReplies:
-    """Makes replies for the blocks of one listener, given by their zones."""
+    """Makes replies for the blocks of one listener, which serve `zones`."""
 
-    def __init__(self, versions: Versions, blocks: Mapping[Name, BlockPolicy]) -> None:
+    def __init__(
+        self, versions: Versions, blocks: BlockChoice[BlockPolicy], zones: Iterable[Name]
+    ) -> None:
         self._versions = versions
-        self._zones = list(blocks)
-        self._choice = BlockChoice.by_zone(blocks)
+        self._blocks = blocks
+        self._zones = tuple(zones)
         # A ServiceReplies for each block with a usable zone, None for others.
         self._makers: dict[BlockPolicy, Any] = {}
-        self._usable: tuple[
-            Any, ...
-        ] = ()  # replaced, never changed: make() is called in two threads
+        # Replaced, never changed: make() is called in two threads.
+        self._usable: tuple[Any, ...] = ()
 
     def make(self, wire: bytes) -> Made | None:
         """Make the reply to a query; None if the chain has to."""
@@ -109,7 +110,7 @@ class MadeReplies:
 
     def _is_usable(self, zone: Name, policy: BlockPolicy) -> bool:
         source = policy.source
-        found = self._choice.match(zone, RRType.A)
+        found = self._blocks.match(zone, RRType.A)
         if source is None or found is None or found.block is not policy or not zone.labels:
             return False
         others = [each for each in (*self._zones, *source.zones) if each != zone]

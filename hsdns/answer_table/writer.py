@@ -91,7 +91,7 @@ class AnswerTableWriter:
         self._sharers = {each for policy in blocks.values() for each in policy.sharers}
         self._capacity = CAPACITY
         self.recomputed = RecomputedNames()
-        self._made = MadeReplies(versions, blocks)
+        self._made = MadeReplies(versions, self._blocks, blocks)
         self._queue: list[tuple[bytes, Query, Reply, bytes, Dependencies]] = []
 
     def dependencies(self) -> Dependencies:

@@ -77,13 +77,13 @@ class Histogram:
     @property
     def total(self) -> int:
         """The number of values."""
-        return sum(count for _, count in self.items())
+        return sum(self._counts.values() if self._packed is None else self._packed[1])
 
     @property
     def highest(self) -> int | None:
         """The highest value, None if there are none."""
-        highest = max((slot for slot, _ in self.items()), default=None)
-        return None if highest is None else highest_in(highest)
+        slots = self._counts.keys() if self._packed is None else self._packed[0]
+        return highest_in(max(slots)) if slots else None
 
     def percentile(self, percent: float, lost: int = 0) -> int | None:
         """The value that `percent` of all do not exceed; `lost` more queries have none.

@@ -164,8 +164,8 @@ class Cache(Plugin):
 
     def treats_alike(self, zone: Name) -> bool:
         """Whether it has all names of a zone or none of them, and a new entry has nothing to do with older ones."""
-        is_divided = any(each.is_at_or_below(zone) and each != zone for each in self.zones)
-        is_divided |= self.success.is_divided(zone) or self.denial.is_divided(zone)
+        borders = (*self.zones, *self.success.disabled, *self.denial.disabled)
+        is_divided = any(each.is_at_or_below(zone) and each != zone for each in borders)
         return not (is_divided or self.stale.up_to or self.prefetch.amount)
 
     def _covers(self, name: Name) -> bool:

@@ -94,10 +94,6 @@ class Half:
         """Whether caching is disabled for a name and all names below it."""
         return any(name.is_at_or_below(zone) for zone in self.disabled)
 
-    def is_divided(self, zone: Name) -> bool:
-        """Whether caching is disabled for names below a zone, but not for the zone."""
-        return any(each.is_at_or_below(zone) and each != zone for each in self.disabled)
-
     def mark(self, query: Query, reply: Reply, kind: Outcome) -> tuple[str, int]:
         """The name of this half, and for how many seconds a reply counts as a hit."""
         is_counted = kind not in _NEVER_STORED and not self.is_disabled(query.qname)

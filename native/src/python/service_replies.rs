@@ -9,7 +9,7 @@ use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::Versions;
-use super::slices::counter;
+use super::slices::{ADDRESSES, LABELS, NAME, PORTS, REVERSIBLE, WIDTH, counter};
 use crate::key::{HEADER_LEN, Query, Reader, u16_at};
 use crate::records::MAX_STORED_LEN;
 use crate::service_reply::{
@@ -19,14 +19,7 @@ use crate::table::MAX_DEPENDENCIES;
 use crate::versions;
 use crate::watch::slice::dashed_label;
 
-// The fields of PackedSlice and Port in hsdns/cluster/value.py.
-const NAME: usize = 0;
-const WIDTH: usize = 2;
-const ADDRESSES: usize = 3;
-const LABELS: usize = 4;
-const PORTS: usize = 5;
-const REVERSIBLE: usize = 7;
-const NO_PORT: i64 = -1;
+const NO_PORT: i64 = -1; // as in hsdns/cluster/value.py
 
 /// After so many, a form is left to Python.
 const MOST_FAILURES: u8 = 8;
@@ -43,11 +36,11 @@ struct Form {
 
 /// Zone, type and flags, and whether there is no answer.
 type FormKey = (usize, u16, u8, bool);
-type Forms = HashMap<FormKey, Learnt>;
+type Forms = HashMap<FormKey, Known>;
 
 /// A form, and how often another reply was made than the chain's: an event may come in between.
 #[derive(Default)]
-struct Learnt {
+struct Known {
     form: Option<Form>,
     failures: u8,
 }
@@ -379,19 +372,15 @@ impl<'a> Asked<'a> {
         Ok(Kind::of(value)?.map(is_of_slices))
     }
 
-    fn matches(&self, port: &Bound<'_, PyTuple>) -> PyResult<bool> {
-        let (name, protocol, _) = port.extract::<(Bytes<'_>, Bytes<'_>, i64)>()?;
-        Ok((self.port.is_empty() || self.port == name.as_bytes())
-            && (self.protocol.is_empty() || self.protocol == protocol.as_bytes()))
-    }
-
     /// The numbers of the ports that match.
     fn numbers(&self, ports: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
         let mut found = Vec::new();
         for port in ports.cast::<PyTuple>()? {
-            let port = port.cast_into::<PyTuple>()?;
-            if self.matches(&port)? {
-                found.push(port.get_item(2)?.extract()?);
+            let (name, protocol, number) = port.extract::<(Bytes<'_>, Bytes<'_>, i64)>()?;
+            if (self.port.is_empty() || self.port == name.as_bytes())
+                && (self.protocol.is_empty() || self.protocol == protocol.as_bytes())
+            {
+                found.push(number);
             }
         }
         Ok(found)

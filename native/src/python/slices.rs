@@ -12,13 +12,13 @@ use crate::slice_change::{Change, Listed};
 use crate::versions::{self, SIZE};
 
 // The fields of PackedSlice in hsdns/cluster/value.py.
-const NAME: usize = 0;
+pub(super) const NAME: usize = 0;
 const VERSION: usize = 1;
-const WIDTH: usize = 2;
-const ADDRESSES: usize = 3;
-const LABELS: usize = 4;
-const PORTS: usize = 5;
-const REVERSIBLE: usize = 7;
+pub(super) const WIDTH: usize = 2;
+pub(super) const ADDRESSES: usize = 3;
+pub(super) const LABELS: usize = 4;
+pub(super) const PORTS: usize = 5;
+pub(super) const REVERSIBLE: usize = 7;
 
 type Octets<'py> = Bound<'py, PyBytes>;
 type Changes<'py> = (

@@ -36,8 +36,11 @@ def key_of(query: Query) -> Key:
     return query.qname.lower + query.qtype.to_bytes(2, "big") + bytes((flags,))
 
 
-class _Name:
-    """A name with type and flags: a query for it, its counters, and the entry's use count when it was stored."""
+class RecomputedName:
+    """A name with type and flags: a query for it, its counters, and the entry's use count when it was stored.
+
+    A client has queried it since if the use count is higher now.
+    """
 
     __slots__ = ("counters", "query", "uses")
 
@@ -54,7 +57,7 @@ class RecomputedNames:
     def __init__(self) -> None:
         # A query, its key and the counters of the reply; appended by any thread.
         self._added: deque[tuple[Key, bytes, tuple[int, ...]]] = deque(maxlen=MOST)
-        self._names: dict[Key, _Name] = {}
+        self._names: dict[Key, RecomputedName] = {}
         self._by_counter: dict[int, dict[Key, None]] = {}
 
     def __len__(self) -> int:
@@ -69,34 +72,29 @@ class RecomputedNames:
 
     def invalidated(self, counters: Iterable[int]) -> list[Key]:
         """The keys of the replies that depend on one of these counters, each once."""
-        self._take_added()
+        if self._added:
+            self._take_added()
         found: dict[Key, None] = {}
         for counter in counters:
             found |= self._by_counter.get(counter, {})
         return list(found)
 
-    def query(self, key: Key) -> bytes | None:
-        """A query for a name; None if it was forgotten."""
-        found = self._names.get(key)
-        return None if found is None else found.query
+    def find(self, key: Key) -> RecomputedName | None:
+        """A name; None if it was forgotten."""
+        return self._names.get(key)
 
     def queries(self) -> list[bytes]:
         """A query for each name, the newest last."""
         self._take_added()
         return [each.query for each in self._names.values()]
 
-    def was_queried(self, key: Key, uses: int | None) -> bool:
-        """Whether a client has queried a name since its reply was computed; `uses` is the entry's use count now."""
-        found = self._names.get(key)
-        return found is not None and uses is not None and uses > found.uses
-
-    def note_recomputed(self, key: Key, counters: Sequence[int], uses: int) -> None:
+    def note_recomputed(self, key: Key, counters: tuple[int, ...], uses: int) -> None:
         """Note a reply that was recomputed before the next query."""
         found = self._names.get(key)
-        if found is not None and found.counters == tuple(counters):
+        if found is not None and found.counters == counters:
             found.uses = uses
         elif found is not None:
-            self._put(key, _Name(found.query, tuple(counters), uses))
+            self._put(key, RecomputedName(found.query, counters, uses))
 
     def forget(self, key: Key) -> None:
         """Stop recomputing a name until it is added again."""
@@ -111,9 +109,9 @@ class RecomputedNames:
         added = self._added
         while added:
             key, query, counters = added.popleft()
-            self._put(key, _Name(query, counters, ASKED))
+            self._put(key, RecomputedName(query, counters, ASKED))
 
-    def _put(self, key: Key, name: _Name) -> None:
+    def _put(self, key: Key, name: RecomputedName) -> None:
         self.forget(key)
         if len(self._names) >= MOST:
             self.forget(next(iter(self._names)))

@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.block_choice import BlockChoice
 from hsdns.cluster.freshness import versions_of
-from hsdns.fastpath import ServiceReplies, Versions
+from hsdns.fastpath import AnswerTable, ServiceReplies, Versions
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
+
+Note = Callable[[tuple[bytes, int, int, bool, bool], float], None]
 
 
 class Form(NamedTuple):
@@ -29,22 +31,11 @@ class Form(NamedTuple):
     """
 
     terms: Mapping[str, Any]
-    note: Callable[[tuple[bytes, int, int, bool, bool], float], None] | None
+    note: Note | None
 
 
-class Made(NamedTuple):
-    """A reply: its key (recompute.key_of), octets, counters with their values, octets without compression, and form."""
-
-    key: bytes
-    reply: bytes
-    pairs: list[tuple[int, int]]
-    size: int
-    form: Form
-
-    @property
-    def counters(self) -> tuple[int, ...]:
-        """The counters without their values."""
-        return tuple([index for index, _ in self.pairs])
+# The key of a stored reply (recompute.key_of), the counters that it depends on, and the note of its form.
+Stored = tuple[bytes, tuple[int, ...], Note | None]
 
 
 class MadeReplies:
@@ -58,15 +49,15 @@ class MadeReplies:
         self._zones = tuple(zones)
         # A ServiceReplies for each block with a usable zone, None for others.
         self._makers: dict[BlockPolicy, Any] = {}
-        # Replaced, never changed: make() is called in two threads.
+        # Replaced, never changed: store() is called in two threads.
         self._usable: tuple[Any, ...] = ()
 
-    def make(self, wire: bytes) -> Made | None:
-        """Make the reply to a query; None if the chain has to."""
+    def store(self, wire: bytes, table: AnswerTable) -> Stored | None:
+        """Make the reply to a query and store it; None if the chain has to."""
         for maker in self._usable:
-            made = maker.make(wire)
-            if made is not None:
-                return Made(*made)
+            stored: Stored | None = maker.store(wire, table)
+            if stored is not None:
+                return stored
         return None
 
     def lacks(self, policy: BlockPolicy, wire: bytes) -> bool:
@@ -85,9 +76,10 @@ class MadeReplies:
         if maker is None:
             return
         if reply.answer:
-            maker.add_form(wire, out, reply.answer[0].ttl, b"", form)
+            maker.add_form(wire, out, reply.answer[0].ttl, b"", form.note, **form.terms)
         elif len(reply.authority) == 1 and reply.authority[0].rrtype == RRType.SOA:
-            maker.add_form(wire, out, reply.authority[0].ttl, reply.authority[0].rdata, form)
+            soa = reply.authority[0]
+            maker.add_form(wire, out, soa.ttl, soa.rdata, form.note, **form.terms)
 
     def _maker(self, policy: BlockPolicy) -> object:
         source = policy.source

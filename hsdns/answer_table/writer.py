@@ -12,7 +12,7 @@ Rule 4: where compiled code can make a reply (service_replies.py), a miss become
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +20,7 @@ from hsdns.answer_table.hits import HitGroups, HitLog
 from hsdns.answer_table.negative_zones import NegativeZones
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.answer_table.recompute import RecomputedNames, compute, key_of
-from hsdns.answer_table.service_replies import Form, Made, MadeReplies
+from hsdns.answer_table.service_replies import Form, MadeReplies
 from hsdns.block_choice import BlockChoice
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import Dependencies
@@ -41,16 +41,6 @@ LEAST: Final = CAPACITY // 4  # octets that the table always has, however much t
 # Octets by which the capacity changes at a time: evicting this much takes a millisecond or two.
 STEP: Final = 1024 * 1024
 _NOBODY: Final = Endpoint("", 0)
-
-
-class Recomputed(NamedTuple):
-    """A reply that was computed before a client sends its query, and the counters that it depends on.
-
-    `store` stores it and returns whether it was stored.
-    """
-
-    counters: tuple[int, ...]
-    store: Callable[[], bool]
 
 
 class _Answer(NamedTuple):
@@ -117,39 +107,30 @@ class AnswerTableWriter:
 
     def make(self, wire: bytes, now: float) -> bool:
         """Store the reply to a query that is a miss, if compiled code can make it: the query is a hit then."""
-        made = self._made.make(wire)
-        if made is None or not self._put_made(wire, made):
+        stored = self._made.store(wire, self.table)
+        if stored is None:
             return False
-        self.recomputed.add(made.key, wire, made.counters)
-        if made.form.note is not None:
-            name, qtype, flags = made.key[:-3], made.key[-3:-1], made.key[-1]
-            is_do, is_cd = bool(flags & KEY_DO), bool(flags & KEY_CD)
-            key = name, int.from_bytes(qtype, "big"), RRClass.IN, is_do, is_cd
-            made.form.note(key, now)
+        key, counters, note = stored
+        self.recomputed.add(key, wire, counters)
+        if note is not None:
+            name, qtype, flags = key[:-3], int.from_bytes(key[-3:-1], "big"), key[-1]
+            note((name, qtype, RRClass.IN, bool(flags & KEY_DO), bool(flags & KEY_CD)), now)
         return True
 
-    def _put_made(self, wire: bytes, made: Made) -> bool:
-        terms = made.form.terms
-        return self.table.store(wire, made.reply, made.pairs, size=made.size, renewed=True, **terms)
-
-    def recompute(self, wire: bytes, now: float) -> Recomputed | None:
-        """Compute the reply to a query before a client sends it; `now` in monotonic seconds.
+    def recompute(self, wire: bytes, now: float) -> tuple[int, ...] | None:
+        """Store the reply to a query before a client sends it, and return its counters; `now` in monotonic seconds.
 
         None if the next query has to compute it.  With the compiled table, it may be called in the watch thread.
         """
-        made = self._made.make(wire)
-        if made is not None:
-            return Recomputed(made.counters, partial(self._put_made, wire, made))
-        return self.recompute_by_chain(wire, now)
+        stored = self._made.store(wire, self.table)
+        return stored[1] if stored is not None else self.recompute_by_chain(wire, now)
 
-    def recompute_by_chain(self, wire: bytes, now: float) -> Recomputed | None:
+    def recompute_by_chain(self, wire: bytes, now: float) -> tuple[int, ...] | None:
         """The same, but never by compiled code."""
         found = self._compute(wire, now)
-        if found is None:
+        if found is None or not self._put(found, is_recomputed=True):
             return None
-        return Recomputed(
-            found.dependencies.counters, partial(self._put, found, is_recomputed=True)
-        )
+        return found.dependencies.counters
 
     def _compute(self, wire: bytes, now: float) -> _Answer | None:
         query = decode(wire)

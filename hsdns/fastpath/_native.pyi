@@ -432,14 +432,29 @@ class ServiceReplies:
     def lacks(self, query: bytes) -> bool:
         """Whether only the form of the reply is not known."""
 
-    def add_form(self, query: bytes, reply: bytes, ttl: int, soa: bytes, terms: object) -> bool:
+    def add_form(
+        self,
+        query: bytes,
+        reply: bytes,
+        ttl: int,
+        soa: bytes,
+        note: object,
+        *,
+        group: int,
+        rotate: bool,
+        names: ClusterNames | None,
+        mark_ttl: int,
+        log: bool,
+        max_payload: int,
+    ) -> bool:
         """Add the form of a reply; False if it would make another one.  After 8 of these, `lacks` is False.
 
-        `ttl` is that of all records, `soa` the RDATA of the SOA record of a reply without an answer.
+        `ttl` is that of all records, `soa` the RDATA of the SOA record of a reply without an answer; the keywords are
+        those of AnswerTable.store().
         """
 
-    def make(self, query: bytes) -> tuple[bytes, bytes, list[tuple[int, int]], int, Any] | None:
-        """Make the reply to a query; None if its form is not known, or if it is left to the chain.
+    def store(self, query: bytes, table: AnswerTable) -> tuple[bytes, tuple[int, ...], Any] | None:
+        """Make the reply to a query and store it, as with `renewed`; None if the chain has to, or nothing is stored.
 
-        Return the key of the query, the reply, what it depends on, its octets without compression, and the terms.
+        Return the key of the query, the counters that the reply depends on, and the note of its form.
         """

@@ -6,8 +6,8 @@ Rule 1: with a compiled answer table, this runs in the watch thread (watch_loop.
         reply does not wait for other work of the main loop.  In pure Python it runs on the main loop, to which the
         table belongs.
 Rule 2: it recomputes for at most TURN seconds before the thread checks for events again.
-Rule 3: replies to an event that came alone are computed, then stored, then the counters are incremented: the next query
-        gets the new reply, and none in between waits for the main loop.
+Rule 3: replies to an event that came alone are stored before the counters are incremented: the next query gets the new
+        reply, and none in between waits for the main loop.
 Rule 4: the new table of a reload is filled with replies for the names that clients queried in the previous table, so
         that a reload does not cause a flood of misses.
 """
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from hsdns.answer_table.recompute import Key, key_of
-from hsdns.answer_table.writer import AnswerTableWriter, Recomputed
+from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.fastpath import IMPLEMENTATION, Versions
 from hsdns.wire.decode import decode
@@ -92,13 +92,13 @@ class Recomputation:
         self._holder = 0
         try:
             if self._loop is not None:
-                self._moved.extend(index for index in self.versions.held() if index != ANYTHING)
-                if not self._moved:
-                    return
+                moved = self.versions.held()
                 if more or threading.get_ident() != self._thread:
-                    self._begin_soon()
+                    self._moved.extend(moved)
+                    if moved:
+                        self._begin_soon()
                 else:
-                    self._begin()
+                    self._recompute_all(moved)
         finally:
             self.versions.release()
 
@@ -116,9 +116,9 @@ class Recomputation:
     async def _warm(self, old: AnswerTableWriter, new: AnswerTableWriter) -> None:
         end = self._clock() + TURN
         for query in old.recomputed.queries():
-            found = self._compute(new, query)
-            if found is not None and found.store():
-                new.recomputed.add(key_of(decode(query)), query, found.counters)
+            counters = self._compute(new, query, self._clock())
+            if counters is not None:
+                new.recomputed.add(key_of(decode(query)), query, counters)
             if self._clock() >= end:
                 await asyncio.sleep(0)
                 end = self._clock() + TURN
@@ -140,11 +140,17 @@ class Recomputation:
 
     def _begin(self) -> None:
         self._is_due = False
-        moved = set(self._drain())
+        self._recompute_all(())
+
+    def _recompute_all(self, moved: Iterable[int]) -> None:
+        """Recompute for TURN seconds what depends on these counters and those that wait."""
+        if self._moved:
+            moved = {*self._drain(), *moved}
+        waiting = self._waiting
         for writer in self.writers:
             for key in writer.recomputed.invalidated(moved):
-                self._waiting[writer, key] = None
-        if not self._has_next_turn:
+                waiting[writer, key] = None
+        if waiting and not self._has_next_turn:
             self._take_some()
 
     def _drain(self) -> Iterable[int]:
@@ -154,40 +160,36 @@ class Recomputation:
     def _take_some(self) -> None:
         """Recompute waiting replies for TURN seconds; the others in the next iteration of the loop."""
         waiting = self._waiting
-        if not waiting:
-            self._has_next_turn = False
-            return
-        end = self._clock() + TURN
-        found = []
-        while waiting:
+        now = self._clock()
+        end = now + TURN
+        while waiting and now < end:
             writer, key = next(iter(waiting))
             del waiting[writer, key]
             if writer in self.writers:
-                found.append((writer, key, self._recompute(writer, key)))
-            if self._clock() >= end:
-                break
-        # Together and last: a reply for the state after an event replaces a hit, and is a miss until the event ends.
-        for writer, key, (reply, uses) in found:
-            if reply is not None and reply.store():
-                writer.recomputed.note_recomputed(key, reply.counters, uses)
-            else:
-                writer.recomputed.forget(key)
+                self._recompute(writer, key, now)
+            now = self._clock()
         self._has_next_turn = bool(waiting)
         if waiting:
             self._call(self._take_some)
 
-    def _recompute(self, writer: AnswerTableWriter, key: Key) -> tuple[Recomputed | None, int]:
-        """The new reply for a name, with the use count of its entry; no reply if no client has asked for it since."""
+    def _recompute(self, writer: AnswerTableWriter, key: Key, now: float) -> None:
+        """Recompute the reply for a name, unless no client has asked for it since."""
         names = writer.recomputed
-        query = names.query(key)
-        uses = None if query is None else writer.table.uses(query)
-        if query is None or uses is None or not names.was_queried(key, uses):
-            return None, 0
-        return self._compute(writer, query), min(uses, _LARGEST_USES)
+        name = names.find(key)
+        uses = None if name is None else writer.table.uses(name.query)
+        counters = None
+        if name is not None and uses is not None and uses > name.uses:
+            counters = self._compute(writer, name.query, now)
+        if uses is None or counters is None:
+            names.forget(key)
+        else:
+            names.note_recomputed(key, counters, min(uses, _LARGEST_USES))
 
-    def _compute(self, writer: AnswerTableWriter, query: bytes) -> Recomputed | None:
+    def _compute(
+        self, writer: AnswerTableWriter, query: bytes, now: float
+    ) -> tuple[int, ...] | None:
         try:
-            return writer.recompute(query, self._clock())
+            return writer.recompute(query, now)
         except Exception:
             log.exception(
                 "a reply cannot be recomputed in advance; the next query for it computes it"

@@ -10,7 +10,7 @@
 //!         lease.  Replies that depend on counters are misses after the lease has ended.
 //! Rule 5: an index is a hash and represents many things; a collision costs a miss, never a stale answer.
 //! Rule 6: while a thread holds its increments, replies are computed and stored with the new values, and entries with
-//!         the old ones stay valid.  So replies to an event can be stored before any query misses.
+//!         the old ones stay valid as well.  So replies to an event can be stored before any query misses.
 
 use std::mem;
 use std::sync::Mutex;
@@ -33,9 +33,9 @@ pub struct Versions {
 
 #[derive(Default)]
 struct Counter {
-    /// The value of entries that are valid.
+    /// The value of entries that are valid until an increment that is held is made.
     current: AtomicU64,
-    /// The value for replies that are computed now; above `current` while an increment is held.
+    /// The value for replies that are computed now, which are valid too; above `current` while an increment is held.
     next: AtomicU64,
 }
 
@@ -156,11 +156,12 @@ impl Versions {
             .load(Ordering::Acquire)
     }
 
-    /// Return whether a counter has not changed; increments that are held do not count.
+    /// Return whether a counter has not changed, with or without the increments that are held.
     #[must_use]
     pub fn is_unchanged(&self, dependency: Dependency) -> bool {
         let counter = &self.counters[usize::from(dependency.index)];
         counter.current.load(Ordering::Acquire) == dependency.value
+            || counter.next.load(Ordering::Acquire) == dependency.value
     }
 
     /// Let replies that depend on counters be valid until `end`, in nanoseconds of the monotonic clock.
@@ -215,7 +216,7 @@ mod tests {
         versions.hold();
         versions.bump(7);
         assert_eq!((versions.read(7), versions.held()), (1, vec![7]));
-        assert_eq!((valid(), versions.changes()), ([true, false, false], 0));
+        assert_eq!((valid(), versions.changes()), ([true, true, false], 0));
         thread::scope(|scope| {
             scope.spawn(|| versions.bump(8));
         });

@@ -10,7 +10,7 @@ import dns.message
 import pytest
 
 from hsdns.answer_table import recompute
-from hsdns.answer_table.recompute import RecomputedNames, key_of
+from hsdns.answer_table.recompute import ASKED, RecomputedNames, key_of
 from hsdns.cluster.freshness import ANYTHING
 from hsdns.cluster.objects import Deleted, Upserted
 from hsdns.wire.decode import decode
@@ -32,8 +32,7 @@ CHANGES = {
 
 def recomputes(server: MemoryServer, wire: bytes) -> bool:
     """Recompute the reply to a query and store it, if that is possible."""
-    found = server.writer.recompute(wire, server.runtime.now)
-    return found is not None and found.store()
+    return server.writer.recompute(wire, server.runtime.now) is not None
 
 
 @pytest.mark.parametrize(
@@ -191,22 +190,27 @@ def test_names_end_with_any_of_their_counters() -> None:
     names.forget(KEYS[1])
     names.forget(KEYS[1])
     assert names.invalidated([2, 3]) == KEYS[:1]
-    assert names.query(KEYS[1]) is None
+    assert names.find(KEYS[1]) is None
 
 
 def test_asked_or_not() -> None:
     names = named((1,))
-    assert not names.was_queried(KEYS[0], 0), "not taken in yet"
+
+    def found(key: bytes) -> tuple[bytes, tuple[int, ...], int] | None:
+        name = names.find(key)
+        return None if name is None else (name.query, name.counters, name.uses)
+
+    assert found(KEYS[0]) is None, "not taken in yet"
     assert names.invalidated([1]) == KEYS[:1]
-    assert names.was_queried(KEYS[0], 0), "it was made for one who asked"
-    assert not names.was_queried(KEYS[0], None), "it was evicted"
+    assert found(KEYS[0]) == (QUERIES[0], (1,), ASKED)
     names.note_recomputed(KEYS[0], (2,), 1)
     assert (names.invalidated([1]), names.invalidated([2])) == ([], KEYS[:1])
-    assert not names.was_queried(KEYS[0], 1)
-    assert names.was_queried(KEYS[0], 2)
+    assert found(KEYS[0]) == (QUERIES[0], (2,), 1)
+    names.note_recomputed(KEYS[0], (2,), 2)
+    assert found(KEYS[0]) == (QUERIES[0], (2,), 2)
     names.note_recomputed(KEYS[1], (2,), 1)
     assert names.invalidated([2]) == KEYS[:1], "unknown names stay so"
-    assert not names.was_queried(KEYS[1], 3)
+    assert found(KEYS[1]) is None
 
 
 def test_the_newest_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:

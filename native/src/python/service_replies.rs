@@ -1,4 +1,5 @@
-//! Replies about Services, endpoints and their addresses, made from the values of a store (hsdns/cluster/value.py).
+//! Replies about Services, endpoints and their addresses, made from the values of a store (hsdns/cluster/value.py), and
+//! stored in an answer table.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,15 +9,16 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use super::Versions;
+use super::{AnswerTable, ClusterNames, Versions, refuse_payload};
 use super::slices::{ADDRESSES, LABELS, NAME, PORTS, REVERSIBLE, WIDTH, counter};
+use crate::entry::Terms;
 use crate::key::{HEADER_LEN, Query, Reader, u16_at};
 use crate::records::MAX_STORED_LEN;
 use crate::service_reply::{
     A, AAAA, PTR, SRV, Writer, address_of, address_type, is_reverse, name_of, undashed,
 };
 use crate::table::MAX_DEPENDENCIES;
-use crate::versions;
+use crate::versions::{self, Dependency};
 use crate::watch::slice::dashed_label;
 
 const NO_PORT: i64 = -1; // as in hsdns/cluster/value.py
@@ -31,7 +33,9 @@ struct Form {
     ttl: u32,
     /// RDATA of the zone's SOA record, for replies without an answer.
     soa: Vec<u8>,
-    terms: Py<PyAny>,
+    /// All but the dependencies and the size.
+    terms: Terms,
+    note: Py<PyAny>,
 }
 
 /// Zone, type and flags, and whether there is no answer.
@@ -45,14 +49,8 @@ struct Known {
     failures: u8,
 }
 
-/// The key of an entry, a reply, the counters that it depends on, its octets without compression, and the form's terms.
-type Made<'py> = (
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Vec<(u16, u64)>,
-    usize,
-    Py<PyAny>,
-);
+/// The key of an entry, the counters that it depends on, and the form's note.
+type Stored<'py> = (Bound<'py, PyBytes>, Bound<'py, PyTuple>, Py<PyAny>);
 
 /// Makes the replies that need only the values of a store.
 #[pyclass(frozen, module = "hsdns.fastpath._native")]
@@ -108,6 +106,8 @@ impl ServiceReplies {
     }
 
     /// Add the form of a reply; False if another reply would be made.
+    #[pyo3(signature = (query, reply, ttl, soa, note, *, group, rotate, names, mark_ttl, log, max_payload))]
+    #[allow(clippy::too_many_arguments)] // those of AnswerTable.store()
     fn add_form(
         &self,
         py: Python<'_>,
@@ -115,8 +115,15 @@ impl ServiceReplies {
         reply: &[u8],
         ttl: u32,
         soa: Vec<u8>,
-        terms: Py<PyAny>,
+        note: Py<PyAny>,
+        group: u32,
+        rotate: bool,
+        names: Option<&ClusterNames>,
+        mark_ttl: i32,
+        log: bool,
+        max_payload: u16,
     ) -> PyResult<bool> {
+        refuse_payload(max_payload)?;
         let mut reader = Reader::default();
         let Some((query, zone)) = self.read(&mut reader, query) else {
             return Ok(false);
@@ -124,7 +131,24 @@ impl ServiceReplies {
         let Some(found) = self.find(py, &query, zone)? else {
             return Ok(false);
         };
-        let form = Form { ttl, soa, terms };
+        let terms = Terms {
+            dependencies: Box::default(),
+            group,
+            size: 0,
+            rotate,
+            names: names.map(|names| Arc::clone(&names.inner)),
+            mark_ttl,
+            log,
+            max_payload,
+            timing: None,
+            errors: Box::default(),
+        };
+        let form = Form {
+            ttl,
+            soa,
+            terms,
+            note,
+        };
         let is_same = found.is_empty() != form.soa.is_empty()
             && found
                 .write(&query, self.zones[zone].len(), &form)
@@ -141,10 +165,15 @@ impl ServiceReplies {
         Ok(is_same)
     }
 
-    /// Make the reply to a query; None if it is left to Python, which has all rules.
-    fn make<'py>(&self, py: Python<'py>, query: &[u8]) -> PyResult<Option<Made<'py>>> {
-        let mut reader = Reader::default();
-        let Some((query, zone)) = self.read(&mut reader, query) else {
+    /// Make the reply to a query and store it; None if it is left to Python, which has all rules.
+    fn store<'py>(
+        &self,
+        py: Python<'py>,
+        query: &[u8],
+        table: &AnswerTable,
+    ) -> PyResult<Option<Stored<'py>>> {
+        let (wire, mut reader) = (query, Reader::default());
+        let Some((query, zone)) = self.read(&mut reader, wire) else {
             return Ok(None);
         };
         let Some(found) = self.find(py, &query, zone)? else {
@@ -158,12 +187,19 @@ impl ServiceReplies {
         let Some((reply, size)) = found.write(&query, self.zones[zone].len(), form) else {
             return Ok(None);
         };
+        let terms = Terms {
+            dependencies: found.dependencies.as_slice().into(),
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+            ..form.terms.clone()
+        };
+        if !table.inner.renew(wire, &reply, terms) {
+            return Ok(None);
+        }
+        let counters = found.dependencies.iter().map(|each| each.index);
         Ok(Some((
             PyBytes::new(py, query.key()),
-            PyBytes::new(py, &reply),
-            found.dependencies,
-            size,
-            form.terms.clone_ref(py),
+            PyTuple::new(py, counters)?,
+            form.note.clone_ref(py),
         )))
     }
 }
@@ -330,8 +366,9 @@ impl ServiceReplies {
     /// Add a counter to what a reply depends on; before what it counts is read.
     fn depend(&self, found: &mut Found, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let index = counter(key)?;
-        if found.dependencies.iter().all(|&(known, _)| known != index) {
-            found.dependencies.push((index, self.versions.read(index)));
+        if found.dependencies.iter().all(|each| each.index != index) {
+            let value = self.versions.read(index);
+            found.dependencies.push(Dependency { index, value });
         }
         Ok(())
     }
@@ -552,7 +589,7 @@ fn form_key(zone: usize, query: &Query<'_>, is_empty: bool) -> FormKey {
 /// What a store has for a question, and the counters that this depends on.
 #[derive(Default)]
 struct Found {
-    dependencies: Vec<(u16, u64)>,
+    dependencies: Vec<Dependency>,
     records: Records,
 }
 

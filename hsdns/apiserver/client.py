@@ -279,8 +279,9 @@ class _Response:
         with self._limited(read_timeout) as heard:
 
             def hear(chunk: bytes) -> bool:
-                heard()
-                return take(chunk)
+                wanted = take(chunk)
+                heard()  # last, so that no event waits for it
+                return wanted
 
             await self._connection.feed(hear)
 

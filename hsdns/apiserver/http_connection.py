@@ -107,7 +107,8 @@ class HttpConnection(asyncio.Protocol):
         self._head_len = 0
         self._has_head = self._is_complete = self._keeps = False
         self._pieces: deque[bytes] = deque()
-        self._buffered = 0
+        self._buffered = 0  # octets that have arrived since all pieces were read, less those read
+        self.on_body = self._pieces.append  # called by the parser with each part of the body
         self._is_paused = self._is_lost = False
         self._arrived: asyncio.Future[None] | None = None
         self._take: Callable[[bytes], bool] | None = None
@@ -204,6 +205,11 @@ class HttpConnection(asyncio.Protocol):
             if self._head_len > MAX_HEAD_LEN:
                 self._end(NotHttp(f"the head of its response is longer than {MAX_HEAD_LEN} octets"))
             return
+        arrived, take = self._arrived, self._take
+        if take is not None and arrived is not None and not arrived.done():
+            self._pass_on(arrived, take)
+            return
+        self._buffered += len(data)
         self._wake()
         if self._buffered >= self.buffer_len and not self._is_paused and not self._is_complete:
             self._is_paused = True
@@ -249,11 +255,6 @@ class HttpConnection(asyncio.Protocol):
         self._has_head = True
         self._wake()
 
-    def on_body(self, body: bytes) -> None:
-        """Buffer a part of the body."""
-        self._pieces.append(body)
-        self._buffered += len(body)
-
     def on_message_complete(self) -> None:
         """End the body."""
         if self._has_head:
@@ -281,7 +282,7 @@ class HttpConnection(asyncio.Protocol):
                 joined.append(self._pieces.popleft())
                 length += len(joined[-1])
             piece = b"".join(joined)
-        self._buffered -= length
+        self._buffered = max(0, self._buffered - length) if self._pieces else 0
         if self._is_paused and self._buffered < self.buffer_len and not self._is_lost:
             self._is_paused = False
             self.transport.resume_reading()

@@ -7,7 +7,8 @@ Source: Kubernetes API concepts, "Alternate representations of resources"; docs/
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -27,17 +28,15 @@ class ProtobufEvents:
     def __init__(self, resource: Resource, limit: int = MAX_LINE_LEN) -> None:
         assert WatchFrames is not None, "protobuf was not asked for"
         self.skipped = 0
-        self._resource = resource
+        self._event = partial(_event, resource)
         self._frames = WatchFrames(resource.kind, limit)
 
     def feed(self, data: bytes) -> Iterator[Event]:
-        """Add bytes; yield the completed events, then raise MalformedEvent if the next frame is not an event."""
+        """Add bytes; return the completed events, then raise MalformedEvent if the next frame is not an event."""
         events, fault = self._frames.feed(data)
         self.skipped += self._frames.take_skipped()
-        for each in events:
-            yield _event(each, self._resource)
-        if fault:
-            raise MalformedEvent(fault)
+        found = map(self._event, events)
+        return _before_fault(found, fault) if fault else found
 
 
 class ProtobufPage(NamedTuple):
@@ -55,7 +54,7 @@ def read_protobuf_page(body: bytes, resource: Resource) -> ProtobufPage:
         version, following, events = read_page(body, resource.kind)
     except ValueError as error:
         raise MalformedEvent(str(error)) from None
-    return ProtobufPage((_event(each, resource) for each in events), version, following)
+    return ProtobufPage(map(partial(_event, resource), events), version, following)
 
 
 def status_text(body: bytes) -> str:
@@ -66,17 +65,24 @@ def status_text(body: bytes) -> str:
         return ""
 
 
+# As Event(), without the call of a function in Python.
+_read_event: Final[Callable[[tuple[object, ...]], Event]] = partial(tuple.__new__, Event)
 _READ: Final[dict[Any, type[ReadService | ReadSlice]]] = {
     ServiceReading: ReadService,
     SliceReading: ReadSlice,
 }
 
 
-def _event(found: tuple[str, tuple[str, str], str, Any], resource: Resource) -> Event:
+def _before_fault(events: Iterator[Event], fault: str) -> Iterator[Event]:
+    yield from events
+    raise MalformedEvent(fault)
+
+
+def _event(resource: Resource, found: tuple[str, tuple[str, str], str, Any]) -> Event:
     kind, key, version, content = found
     read = _READ.get(type(content))
     if read is not None:
-        return Event(kind, read(key, version, content), version, key)
+        return _read_event((kind, read(key, version, content), version, key, False, None, ""))
     if kind == "BOOKMARK":
         return Event(kind, None, version, ("", ""), content)
     if kind == "ERROR":

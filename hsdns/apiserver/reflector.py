@@ -205,9 +205,11 @@ class Reflector:
             self._body += data
             return True
         batch: list[objects.Event] = []
+        kinds: list[str] = []
         wanted, was_synced = True, self.synced
         try:
             for event in self._events.feed(data):
+                kinds.append(event.type)
                 if not self._handle(event, batch):
                     wanted = False
                     break
@@ -223,6 +225,8 @@ class Reflector:
             self._observer.rejected(("", ""), f"it is longer than {MAX_LINE_LEN} octets")
         if batch or (not was_synced and self.synced):
             self._deliver(batch)
+        for kind in kinds:  # last, so that no event waits for it
+            self._observer.received(kind)
         return wanted
 
     def close(self, now: float, error: str = "") -> None:
@@ -270,7 +274,6 @@ class Reflector:
     def _handle(self, event: Event, batch: list[objects.Event]) -> bool:
         """Add one event to the batch; return False if the connection must end."""
         kind = event.type
-        self._observer.received(kind)
         if event.status is not None:
             self._is_over = True
             self._handle_error(event.status)

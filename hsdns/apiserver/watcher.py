@@ -93,9 +93,11 @@ class Watcher:
 
         def take(chunk: bytes) -> bool:
             nonlocal was_synced, is_established
-            contact.received(scope)
-            if not reflector.receive_data(chunk):
-                return False
+            try:
+                if not reflector.receive_data(chunk):
+                    return False
+            finally:
+                contact.received(scope)  # last, so that no event waits for it
             if not is_established and purpose is not Purpose.LIST:
                 is_established = True
                 contact.established(scope)

@@ -7,7 +7,8 @@ Rule: the whole object is decoded only for other consumers of events, such as re
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any, Final, Protocol, cast
 
 import msgspec
@@ -133,10 +134,15 @@ class UpsertedRead(Upserted):
         return found.whole
 
 
+# As UpsertedRead(), without the call of a function in Python.
+_upserted_read: Final[Callable[[tuple[ReadObject]], UpsertedRead]] = partial(
+    tuple.__new__, UpsertedRead
+)
+
+
 def upserted(found: Object | ReadObject) -> Upserted:
     """The event of an object that was added or changed."""
-    item: Any = found
-    return UpsertedRead(item) if isinstance(found, READ) else Upserted(item)
+    return _upserted_read((found,)) if isinstance(found, READ) else Upserted(found)
 
 
 def as_read(event: Event) -> Object | ReadObject:

@@ -11,6 +11,7 @@ Source: CoreDNS 1.14.7 plugin/kubernetes/controller.go for the events that chang
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from hsdns.cluster.freshness import (
@@ -48,6 +49,17 @@ from hsdns.fastpath import ClusterNames, SliceStore
 
 ADDED, CHANGED, DELETED = "added", "changed", "deleted"
 EXTERNAL_SERIAL = "external"  # its key among the replaced serials
+
+
+# A slice with the time of its change, its Service before and now, its parts before and now.
+_Applied = tuple[
+    EndpointSlice | ReadSlice,
+    str | None,
+    Key | None,
+    Key,
+    tuple[PackedSlice, ...],
+    tuple[PackedSlice, ...],
+]
 
 
 class Services:
@@ -88,6 +100,7 @@ class Services:
         self._pod_names = pod_names
         self._zonal = zonal
         self._counts_not_ready = counts_not_ready
+        self._applied: _Applied | None = None
         # The Service of each slice, by the slice's namespace and name.
         self._slice_owner: dict[tuple[str, str], Key] = {}
         self._compiled = None
@@ -105,7 +118,7 @@ class Services:
                 names,
                 versions,
                 ServiceValue,
-                PackedSlice,
+                partial(tuple.__new__, PackedSlice),  # no call of a function in Python
                 shared_ports,
                 pod_names,
                 counts_not_ready,
@@ -158,7 +171,10 @@ class Services:
         return before.ports != new.ports or before.external_name != new.external_name
 
     def apply_slice(self, found: EndpointSlice | ReadSlice, gone: bool) -> bool:
-        """Apply an event about an EndpointSlice; return whether the serial of the cluster's zones changes."""
+        """Apply an event about an EndpointSlice; return whether the serial of the cluster's zones changes.
+
+        finish() does the rest for one that was added or changed.
+        """
         if isinstance(found, ReadSlice):
             slice_key, changed_at = found.key, found.reading.changed_at
             if self._compiled is not None and not gone and not self._replaced.is_kept:
@@ -168,7 +184,8 @@ class Services:
                     if new is None:
                         return False
                     self.changes += 1
-                    return self._applied(found, changed_at, before, owner, old, new)
+                    self._applied = found, changed_at, before, owner, old, new
+                    return False
         else:
             meta = found.metadata
             slice_key = (meta.namespace, meta.name)
@@ -206,18 +223,18 @@ class Services:
             before is not None and before != owner
         ):  # only now, so that its addresses always lead to a value
             self._replace_slice(before, name, ())
-        return self._applied(found, changed_at, before, owner, old, new)
+        self._applied = found, changed_at, before, owner, old, new
+        return False
 
-    def _applied(
-        self,
-        found: EndpointSlice | ReadSlice,
-        changed_at: str | None,
-        before: Key | None,
-        owner: Key,
-        old: tuple[PackedSlice, ...],
-        new: tuple[PackedSlice, ...],
-    ) -> bool:
-        """Report a slice that was added or changed; return whether the serial of the cluster's zones changes."""
+    def finish(self) -> bool:
+        """Report a slice that was added or changed; return whether the serial of the cluster's zones changes.
+
+        To be called when the event has been shown, which need not wait for it.
+        """
+        if self._applied is None:
+            return False
+        found, changed_at, before, owner, old, new = self._applied
+        self._applied = None
         self._finish("EndpointSlice", found, False)
         if self.history.is_open:
             event = ADDED if before is None else CHANGED

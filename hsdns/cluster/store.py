@@ -176,6 +176,7 @@ class Store:
                 new_serial |= self._apply_event(event)
             finally:
                 counters.release(more=left > 0)
+            new_serial |= self.services.finish()
         self._publish(new_serial, changes)
         self._pass_on(events)
 
@@ -231,6 +232,7 @@ class Store:
             meta = found.metadata
             unversioned = msgspec.structs.replace(meta, resource_version="")
             self._apply(msgspec.structs.replace(found, metadata=unversioned), gone=False)
+            self.services.finish()
             self._unconfirmed.add((type(found), meta.namespace, meta.name))
         self.restored = saved
         self.replaced.open()

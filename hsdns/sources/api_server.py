@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from hsdns import collector
@@ -127,9 +128,7 @@ class ApiServer:
         self.obstacles.open(transport.cut)
         try:
             async with asyncio.TaskGroup() as group:
-
-                def take(events: Sequence[Event]) -> None:
-                    self._deliver(events, deliver)
+                take = partial(self._deliver, deliver=deliver)
 
                 def start(scope: Scope) -> None:
                     observer = ScopeObserver(scope, contact.metrics, report, reject)

@@ -65,9 +65,11 @@ class ClusterState:
 
     def apply(self, events: Sequence[Event]) -> None:
         """Apply a batch of events."""
-        restored = self.store.restored
-        self.store.apply(events)
-        if restored is not None and self.store.restored is None:
+        store = self._store
+        assert store is not None, "begun"
+        restored = store.restored
+        store.apply(events)
+        if restored is not None and store.restored is None:
             self._show_serving()
             log.info(
                 "plugin/kubernetes: the cluster has been read; the snapshot is no longer served"

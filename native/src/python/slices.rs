@@ -300,7 +300,7 @@ impl SliceStore {
         owners.set_item(key, &owner)?;
         let ports = self.make_ports.bind(py).call1((ports,))?;
         let not_ready = if self.counts_not_ready { not_ready } else { 0 };
-        let part = self.make_part.bind(py).call1((
+        let part = self.make_part.bind(py).call1(((
             &name,
             version,
             width,
@@ -312,7 +312,7 @@ impl SliceStore {
             None::<u8>,
             b"",
             not_ready,
-        ))?;
+        ),))?;
         let has = PyTuple::new(py, [&part])?;
         slices.insert(place.unwrap_or(slices.len()), part.clone());
         let slices = PyTuple::new(py, slices)?;

@@ -52,17 +52,20 @@ ASKED: Final = -1  # `uses` of a name whose reply was computed for a client
 
 
 class RecomputedNames:
-    """The names to recompute, found by the counters that their replies depend on; the newest MOST names."""
+    """The names to recompute, found by the counters that their replies depend on; the newest MOST names.
+
+    `by_key` is for reading alone.
+    """
 
     def __init__(self) -> None:
         # A query, its key and the counters of the reply; appended by any thread.
         self._added: deque[tuple[Key, bytes, tuple[int, ...]]] = deque(maxlen=MOST)
-        self._names: dict[Key, RecomputedName] = {}
+        self.by_key: dict[Key, RecomputedName] = {}
         self._by_counter: dict[int, dict[Key, None]] = {}
 
     def __len__(self) -> int:
         self._take_added()
-        return len(self._names)
+        return len(self.by_key)
 
     def add(self, key: Key, wire: bytes, counters: Sequence[int]) -> None:
         """Note a reply that was computed for a client; from any thread."""
@@ -79,18 +82,14 @@ class RecomputedNames:
             found |= self._by_counter.get(counter, {})
         return list(found)
 
-    def find(self, key: Key) -> RecomputedName | None:
-        """A name; None if it was forgotten."""
-        return self._names.get(key)
-
     def queries(self) -> list[bytes]:
         """A query for each name, the newest last."""
         self._take_added()
-        return [each.query for each in self._names.values()]
+        return [each.query for each in self.by_key.values()]
 
     def note_recomputed(self, key: Key, counters: tuple[int, ...], uses: int) -> None:
         """Note a reply that was recomputed before the next query."""
-        found = self._names.get(key)
+        found = self.by_key.get(key)
         if found is not None and found.counters == counters:
             found.uses = uses
         elif found is not None:
@@ -98,7 +97,7 @@ class RecomputedNames:
 
     def forget(self, key: Key) -> None:
         """Stop recomputing a name until it is added again."""
-        found = self._names.pop(key, None)
+        found = self.by_key.pop(key, None)
         for counter in found.counters if found is not None else ():
             keys = self._by_counter[counter]
             keys.pop(key, None)
@@ -113,9 +112,9 @@ class RecomputedNames:
 
     def _put(self, key: Key, name: RecomputedName) -> None:
         self.forget(key)
-        if len(self._names) >= MOST:
-            self.forget(next(iter(self._names)))
-        self._names[key] = name
+        if len(self.by_key) >= MOST:
+            self.forget(next(iter(self.by_key)))
+        self.by_key[key] = name
         for counter in name.counters:
             self._by_counter.setdefault(counter, {})[key] = None
 

@@ -269,38 +269,27 @@ class _Response:
 
     async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
         """Yield the body in chunks as they arrive."""
-        with self._limited(read_timeout) as heard:
+        with self._limited(read_timeout):
             while chunk := await self._connection.read():
                 yield chunk
-                heard()
 
     async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
         """Pass the body to `take` as it arrives."""
-        with self._limited(read_timeout) as heard:
-
-            def hear(chunk: bytes) -> bool:
-                wanted = take(chunk)
-                heard()  # last, so that no event waits for it
-                return wanted
-
-            await self._connection.feed(hear)
+        with self._limited(read_timeout):
+            await self._connection.feed(take)
 
     @contextmanager
-    def _limited(self, read_timeout: Callable[[], float]) -> Iterator[Callable[[], None]]:
-        """Read the body within the timeout; call what this yields when octets arrive."""
+    def _limited(self, read_timeout: Callable[[], float]) -> Iterator[None]:
+        """Read the body within the timeout."""
         # One timer that checks the time of the last chunk is cheaper than a timer for each chunk.
         loop, connection = asyncio.get_running_loop(), self._connection
-        received = loop.time()
+        began = loop.time()
         timer: asyncio.TimerHandle
-
-        def heard() -> None:
-            nonlocal received
-            received = loop.time()
 
         def check() -> None:
             nonlocal timer
             timeout = read_timeout()
-            rest = received + timeout - loop.time()
+            rest = max(began, connection.last_received) + timeout - loop.time()
             if rest > 0:
                 timer = loop.call_later(rest, check)
             else:
@@ -308,7 +297,7 @@ class _Response:
 
         timer = loop.call_later(read_timeout(), check)
         try:
-            yield heard
+            yield
         except _ReadTimeout as error:
             seconds = error.seconds
             raise Unreachable(f"{self._access.server} has sent no data for {seconds:g} s") from None

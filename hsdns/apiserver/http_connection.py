@@ -98,7 +98,9 @@ class HttpConnection(asyncio.Protocol):
         self.headers = Headers()
         self.buffer_len = BUFFER_LEN
         self.is_used = False  # whether it has served a request
+        self.last_received = 0.0  # time of the event loop when octets arrived last
         self.transport: asyncio.Transport
+        self._time: Callable[[], float]
         self.error: BaseException | None = (
             None  # the error that ends the response, or ended the connection
         )
@@ -188,9 +190,11 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport."""
         self.transport = cast("asyncio.Transport", transport)  # uvloop's differs only in its class
+        self._time = asyncio.get_running_loop().time
 
     def data_received(self, data: bytes) -> None:
         """Parse what has arrived."""
+        self.last_received = self._time()
         if self._parser is None or self._is_complete:
             self.fail(NotHttp("it sends what was not asked for"))
             self.close()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Final, Protocol, cast
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -70,13 +71,21 @@ class ServiceReading(Protocol):
         """The fields that DNS needs; None with an ExternalName, external addresses or non-canonical addresses."""
 
 
-class ReadSlice:
-    """A slice; `key` is its namespace and name, `metadata` has the labels and annotations that the store reads."""
+# Named tuples, because these can be made without the call of a function in Python (protobuf.py).
+class _SliceFields(NamedTuple):
+    key: tuple[str, str]
+    resource_version: str
+    reading: SliceReading
 
-    def __init__(self, key: tuple[str, str], resource_version: str, reading: SliceReading) -> None:
-        self.key = key
-        self.resource_version = resource_version
-        self.reading = reading
+
+class _ServiceFields(NamedTuple):
+    key: tuple[str, str]
+    resource_version: str
+    reading: ServiceReading
+
+
+class ReadSlice(_SliceFields):
+    """A slice; `key` is its namespace and name, `metadata` has the labels and annotations that the store reads."""
 
     @cached_property
     def metadata(self) -> ObjectMeta:
@@ -97,15 +106,8 @@ class ReadSlice:
         return msgspec.json.decode(self.reading.json(), type=EndpointSlice)
 
 
-class ReadService:
+class ReadService(_ServiceFields):
     """A Service; `key` is its namespace and name."""
-
-    def __init__(
-        self, key: tuple[str, str], resource_version: str, reading: ServiceReading
-    ) -> None:
-        self.key = key
-        self.resource_version = resource_version
-        self.reading = reading
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -145,6 +147,5 @@ def upserted(found: Object | ReadObject) -> Upserted:
     return _upserted_read((found,)) if isinstance(found, READ) else Upserted(found)
 
 
-def as_read(event: Event) -> Object | ReadObject:
-    """The object of an event as it was read; not for events without an object."""
-    return event[0]  # type: ignore[misc] # Synced has none
+# The object of an event as it was read; not for events without an object.
+as_read: Final[Callable[[Event], Object | ReadObject]] = itemgetter(0)

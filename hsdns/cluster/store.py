@@ -147,6 +147,7 @@ class Store:
         self.serial = 0
         self.shared_serial = 0  # of the zones of `multicluster`
         self._namespace_changes = 0
+        self._published = 0  # the number of changes that the answer table knows of
         self._unconfirmed: set[ObjectKey] = set()  # restored and not yet delivered by the source
         self._followers: list[Follow] = []
 
@@ -167,7 +168,7 @@ class Store:
 
     def apply(self, events: Sequence[Event]) -> None:
         """Apply a batch of events in one step."""
-        changes, new_serial, counters = self.changes, False, self._counters
+        new_serial, counters = False, self._counters
         left = len(events)
         for event in events:
             left -= 1
@@ -177,7 +178,7 @@ class Store:
             finally:
                 counters.release(more=left > 0)
             new_serial |= self.services.finish()
-        self._publish(new_serial, changes)
+        self._publish(new_serial)
         self._pass_on(events)
 
     def _apply_event(self, event: Event) -> bool:
@@ -227,7 +228,6 @@ class Store:
         Selectors are not applied, since they were when it was saved.  If `objects` raises, the objects before are used,
         but `serves` stays False, since names may be missing.
         """
-        changes = self.changes
         for found in objects:
             meta = found.metadata
             unversioned = msgspec.structs.replace(meta, resource_version="")
@@ -237,20 +237,22 @@ class Store:
         self.restored = saved
         self.replaced.open()
         self._counters.bump(STALENESS)
-        self._publish(True, changes)
+        self._publish(True)
 
     def lose(self, since: str) -> None:
         """Record since when the API server cannot be watched; "" if it can be watched again."""
         self.lost = since
         self._counters.bump(STALENESS)
 
-    def _publish(self, new_serial: bool, changes: int) -> None:
-        """Make a batch of events visible to the answer table; `changes` is the number before it."""
+    def _publish(self, new_serial: bool) -> None:
+        """Make a batch of events visible to the answer table."""
         names = self._names
         if new_serial:
             self._note(SERIALS, OWN_SERIAL, self.serial)
             self.serial = names.serial = int(self._wall())
-        if self.changes != changes:
+        changes = self.changes
+        if self._published != changes:
+            self._published = changes
             self._counters.bump(ANYTHING)
         if not names.open and self.serves:
             names.open = True

@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     endpoints: int = 10
     rounds: int = 3
     long_idle: bool = True
-    changes: int = 1000
+    changes: int = 1_000
     rate: float = 100.0  # single writes a second
     churn: Load = Load(10_000, 1_000.0, 20.0, 500.0)
     flood: Load = Load(10_000, 5_000.0, 60.0)

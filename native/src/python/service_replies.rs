@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::MutexExt;
@@ -342,7 +343,7 @@ impl ServiceReplies {
             let Some(value) = self.values.bind(py).get_item(&key)? else {
                 continue; // an event is removing both
             };
-            for part in value.getattr("slices")?.cast::<PyTuple>()? {
+            for part in value.getattr(intern!(value.py(), "slices"))?.cast::<PyTuple>()? {
                 let part = part.cast_into::<PyTuple>()?;
                 if !part.get_item(NAME)?.eq(&slice)? || !part.get_item(REVERSIBLE)?.is_truthy()? {
                     continue;
@@ -428,8 +429,8 @@ impl<'a> Asked<'a> {
     fn entries(&self, value: &Bound<'_, PyAny>, all: bool) -> PyResult<Option<Vec<Entry>>> {
         let mut found = Vec::new();
         if self.endpoint.is_none() && Kind::of(value)? == Some(Kind::ClusterIp) {
-            let addresses = value.getattr("cluster_ips")?.extract::<Vec<Vec<u8>>>()?;
-            for port in self.numbers(&value.getattr("ports")?)? {
+            let addresses = value.getattr(intern!(value.py(), "cluster_ips"))?.extract::<Vec<Vec<u8>>>()?;
+            for port in self.numbers(&value.getattr(intern!(value.py(), "ports"))?)? {
                 for address in &addresses {
                     let address = address.clone();
                     found.push(Entry {
@@ -442,7 +443,7 @@ impl<'a> Asked<'a> {
             return Ok(Some(found));
         }
         let candidate = self.endpoint.and_then(undashed);
-        for part in value.getattr("slices")?.cast::<PyTuple>()? {
+        for part in value.getattr(intern!(value.py(), "slices"))?.cast::<PyTuple>()? {
             let part = part.cast_into::<PyTuple>()?;
             let mut ports = self.numbers(&part.get_item(PORTS)?)?;
             if !all {
@@ -493,7 +494,7 @@ enum Kind {
 
 impl Kind {
     fn of(value: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-        let kind = value.getattr("kind")?;
+        let kind = value.getattr(intern!(value.py(), "kind"))?;
         let Ok(kind) = kind.cast::<PyString>() else {
             return Ok(None);
         };

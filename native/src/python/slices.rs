@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
@@ -273,7 +274,7 @@ impl SliceStore {
         let name = key.get_item(1)?;
         let (mut old, mut slices, mut place) = (Vec::new(), Vec::new(), None);
         if let Some(value) = &value {
-            for part in value.getattr("slices")?.cast::<PyTuple>()? {
+            for part in value.getattr(intern!(value.py(), "slices"))?.cast::<PyTuple>()? {
                 if part.cast::<PyTuple>()?.get_item(NAME)?.eq(&name)? {
                     place.get_or_insert(slices.len());
                     old.push(part);
@@ -317,7 +318,19 @@ impl SliceStore {
         slices.insert(place.unwrap_or(slices.len()), part.clone());
         let slices = PyTuple::new(py, slices)?;
         let new = match &value {
-            Some(value) => value.call_method1("with_slices", (slices,))?,
+            Some(value) => {
+                let field = |name| value.getattr(name);
+                self.make_value.bind(py).call1((
+                    field(intern!(py, "kind"))?,
+                    field(intern!(py, "resource_version"))?,
+                    field(intern!(py, "cluster_ips"))?,
+                    field(intern!(py, "ports"))?,
+                    field(intern!(py, "external_name"))?,
+                    slices,
+                    field(intern!(py, "has_selector"))?,
+                    field(intern!(py, "external"))?,
+                ))?
+            }
             None => self
                 .make_value
                 .bind(py)

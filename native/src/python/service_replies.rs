@@ -10,8 +10,8 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use super::{AnswerTable, ClusterNames, Versions, refuse_payload};
 use super::slices::{ADDRESSES, LABELS, NAME, PORTS, REVERSIBLE, WIDTH, counter};
+use super::{AnswerTable, ClusterNames, Versions, refuse_payload};
 use crate::entry::Terms;
 use crate::key::{HEADER_LEN, Query, Reader, u16_at};
 use crate::records::MAX_STORED_LEN;
@@ -343,7 +343,10 @@ impl ServiceReplies {
             let Some(value) = self.values.bind(py).get_item(&key)? else {
                 continue; // an event is removing both
             };
-            for part in value.getattr(intern!(value.py(), "slices"))?.cast::<PyTuple>()? {
+            for part in value
+                .getattr(intern!(value.py(), "slices"))?
+                .cast::<PyTuple>()?
+            {
                 let part = part.cast_into::<PyTuple>()?;
                 if !part.get_item(NAME)?.eq(&slice)? || !part.get_item(REVERSIBLE)?.is_truthy()? {
                     continue;
@@ -429,7 +432,9 @@ impl<'a> Asked<'a> {
     fn entries(&self, value: &Bound<'_, PyAny>, all: bool) -> PyResult<Option<Vec<Entry>>> {
         let mut found = Vec::new();
         if self.endpoint.is_none() && Kind::of(value)? == Some(Kind::ClusterIp) {
-            let addresses = value.getattr(intern!(value.py(), "cluster_ips"))?.extract::<Vec<Vec<u8>>>()?;
+            let addresses = value
+                .getattr(intern!(value.py(), "cluster_ips"))?
+                .extract::<Vec<Vec<u8>>>()?;
             for port in self.numbers(&value.getattr(intern!(value.py(), "ports"))?)? {
                 for address in &addresses {
                     let address = address.clone();
@@ -443,7 +448,10 @@ impl<'a> Asked<'a> {
             return Ok(Some(found));
         }
         let candidate = self.endpoint.and_then(undashed);
-        for part in value.getattr(intern!(value.py(), "slices"))?.cast::<PyTuple>()? {
+        for part in value
+            .getattr(intern!(value.py(), "slices"))?
+            .cast::<PyTuple>()?
+        {
             let part = part.cast_into::<PyTuple>()?;
             let mut ports = self.numbers(&part.get_item(PORTS)?)?;
             if !all {

@@ -274,7 +274,10 @@ impl SliceStore {
         let name = key.get_item(1)?;
         let (mut old, mut slices, mut place) = (Vec::new(), Vec::new(), None);
         if let Some(value) = &value {
-            for part in value.getattr(intern!(value.py(), "slices"))?.cast::<PyTuple>()? {
+            for part in value
+                .getattr(intern!(value.py(), "slices"))?
+                .cast::<PyTuple>()?
+            {
                 if part.cast::<PyTuple>()?.get_item(NAME)?.eq(&name)? {
                     place.get_or_insert(slices.len());
                     old.push(part);

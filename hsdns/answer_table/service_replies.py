@@ -39,7 +39,7 @@ Stored = tuple[bytes, tuple[int, ...], Note | None]
 
 
 class MadeReplies:
-    """Makes replies for the blocks of one listener, which serve `zones`; `usable` makes them (ServiceReplies)."""
+    """Makes replies for the blocks of one listener, which serve `zones`."""
 
     def __init__(
         self, versions: Versions, blocks: BlockChoice[BlockPolicy], zones: Iterable[Name]
@@ -50,11 +50,11 @@ class MadeReplies:
         # A ServiceReplies for each block with a usable zone, None for others.
         self._makers: dict[BlockPolicy, Any] = {}
         # Replaced, never changed: store() is called in two threads.
-        self.usable: tuple[Any, ...] = ()
+        self._usable: tuple[Any, ...] = ()
 
     def store(self, wire: bytes, table: AnswerTable) -> Stored | None:
         """Make the reply to a query and store it; None if the chain has to."""
-        for maker in self.usable:
+        for maker in self._usable:
             stored: Stored | None = maker.store(wire, table)
             if stored is not None:
                 return stored
@@ -64,7 +64,7 @@ class MadeReplies:
         """Whether it could make the reply to a query if its form were known."""
         if policy not in self._makers:
             maker = self._makers[policy] = self._maker(policy)
-            self.usable += () if maker is None else (maker,)
+            self._usable += () if maker is None else (maker,)
         maker = self._makers[policy]
         return maker is not None and maker.lacks(wire)
 

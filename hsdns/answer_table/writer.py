@@ -122,13 +122,8 @@ class AnswerTableWriter:
 
         None if the next query has to compute it.  With the compiled table, it may be called in the watch thread.
         """
-        table = self.table
-        for made in self._made.usable:  # as store(), which is a call
-            stored = made.store(wire, table)
-            if stored is not None:
-                counters: tuple[int, ...] = stored[1]
-                return counters
-        return self.recompute_by_chain(wire, now)
+        stored = self._made.store(wire, self.table)
+        return stored[1] if stored is not None else self.recompute_by_chain(wire, now)
 
     def recompute_by_chain(self, wire: bytes, now: float) -> tuple[int, ...] | None:
         """The same, but never by compiled code."""

@@ -27,6 +27,7 @@ from loadtest.apiserver.objects import namespace_of
 from loadtest.figures import Spread
 from loadtest.pressure.history import Answer, History
 from loadtest.pressure.priority import raise_priority
+from loadtest.pressure.unseen import Unseen
 from loadtest.process import BenchmarkError
 from loadtest.watch.dns import question, service_name
 from loadtest.watch.fake_api_process import FakeApiProcess
@@ -35,7 +36,6 @@ ASK_EVERY: Final = 0.001  # seconds
 AMONG: Final = 100  # Services that are changed
 TIMED: Final = 40.0  # changes a second whose delays are measured
 _LEAD = 0.005  # seconds before a change from which its Service is queried
-_GIVE_UP = 5.0  # seconds after which a Service is no longer queried for a change
 _POLL = 0.1  # seconds between two requests for the changes
 _SOCKETS = 8
 _STROLL = 10  # one query in this number is for any of the Services
@@ -99,8 +99,7 @@ class Judge(threading.Thread):
         ]
         self._waiting: deque[Answer] = deque()
         self._sent: dict[tuple[int, int], tuple[int, float]] = {}
-        self._pending: dict[int, float] = {}  # Service -> when its change was due
-        self._seen: dict[int, frozenset[str]] = {}  # the latest answer
+        self._unseen = Unseen()
         self._scheduled = 0
         self._step = math.ceil(rate / TIMED)
         if among % self._step:
@@ -150,18 +149,12 @@ class Judge(threading.Thread):
 
     def _schedule(self, now: float) -> None:
         while (due := self._origin + self._scheduled / self._rate) < now + _LEAD:
-            self._pending[(self._index + self._scheduled) % self._among] = due
+            self._unseen.add((self._index + self._scheduled) % self._among, due)
             self._scheduled += self._step
 
     def _ask(self, socks: list[socket.socket], now: float) -> None:
-        strolls = not self._pending or self.asked % _STROLL == 0
-        if strolls:
-            index = random.randrange(self._among)
-        else:
-            index, due = next(iter(self._pending.items()))
-            del self._pending[index]
-            if now < due + _GIVE_UP:
-                self._pending[index] = due  # moved behind the others
+        strolls = not self._unseen or self.asked % _STROLL == 0
+        index = random.randrange(self._among) if strolls else self._unseen.next(now)
         which, number = self.asked % _SOCKETS, self.asked // _SOCKETS & 0xFFFF
         self.asked += 1
         self._sent[which, number] = index, time.monotonic()
@@ -189,13 +182,8 @@ class Judge(threading.Thread):
         index, asked = found
         addresses = addresses_of(reply)
         self._waiting.append(Answer(f"web-{index}", asked, now, addresses))
-        due = self._pending.get(index)
-        if addresses is None:
-            return
-        before = self._seen.get(index)
-        self._seen[index] = addresses
-        if due is not None and before is not None and addresses != before:
-            del self._pending[index]
+        if addresses is not None:
+            self._unseen.take(index, asked, addresses)
 
     def _feed(self) -> None:
         """Fetch the changes, and judge the answers from before the request for them."""

@@ -16,7 +16,7 @@ import msgspec
 from hsdns.apiserver.lines import MAX_LINE_LEN
 from hsdns.apiserver.resource import Resource
 from hsdns.apiserver.watch_event import Event, MalformedEvent, Status
-from hsdns.cluster.read_object import ReadObject, ReadService, ReadSlice
+from hsdns.cluster.read_object import ReadService, ReadSlice
 from hsdns.fastpath import ServiceReading, SliceReading, WatchFrames, read_page, read_status
 
 IS_READ: Final = WatchFrames is not None
@@ -65,11 +65,11 @@ def status_text(body: bytes) -> str:
         return ""
 
 
-# As Event(), ReadService() and ReadSlice(), without the call of a function in Python.
+# As Event(), without the call of a function in Python.
 _read_event: Final[Callable[[tuple[object, ...]], Event]] = partial(tuple.__new__, Event)
-_READ: Final[dict[Any, Callable[[tuple[object, ...]], ReadObject]]] = {
-    ServiceReading: partial(tuple.__new__, ReadService),
-    SliceReading: partial(tuple.__new__, ReadSlice),
+_READ: Final[dict[Any, type[ReadService | ReadSlice]]] = {
+    ServiceReading: ReadService,
+    SliceReading: ReadSlice,
 }
 
 
@@ -82,8 +82,7 @@ def _event(resource: Resource, found: tuple[str, tuple[str, str], str, Any]) -> 
     kind, key, version, content = found
     read = _READ.get(type(content))
     if read is not None:
-        object_read = read((key, version, content))
-        return _read_event((kind, object_read, version, key, False, None, ""))
+        return _read_event((kind, read(key, version, content), version, key, False, None, ""))
     if kind == "BOOKMARK":
         return Event(kind, None, version, ("", ""), content)
     if kind == "ERROR":

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 
@@ -71,21 +71,13 @@ class ServiceReading(Protocol):
         """The fields that DNS needs; None with an ExternalName, external addresses or non-canonical addresses."""
 
 
-# Named tuples, because these can be made without the call of a function in Python (protobuf.py).
-class _SliceFields(NamedTuple):
-    key: tuple[str, str]
-    resource_version: str
-    reading: SliceReading
-
-
-class _ServiceFields(NamedTuple):
-    key: tuple[str, str]
-    resource_version: str
-    reading: ServiceReading
-
-
-class ReadSlice(_SliceFields):
+class ReadSlice:
     """A slice; `key` is its namespace and name, `metadata` has the labels and annotations that the store reads."""
+
+    def __init__(self, key: tuple[str, str], resource_version: str, reading: SliceReading) -> None:
+        self.key = key
+        self.resource_version = resource_version
+        self.reading = reading
 
     @cached_property
     def metadata(self) -> ObjectMeta:
@@ -106,8 +98,15 @@ class ReadSlice(_SliceFields):
         return msgspec.json.decode(self.reading.json(), type=EndpointSlice)
 
 
-class ReadService(_ServiceFields):
+class ReadService:
     """A Service; `key` is its namespace and name."""
+
+    def __init__(
+        self, key: tuple[str, str], resource_version: str, reading: ServiceReading
+    ) -> None:
+        self.key = key
+        self.resource_version = resource_version
+        self.reading = reading
 
     @property
     def metadata(self) -> ObjectMeta:

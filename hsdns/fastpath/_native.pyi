@@ -384,7 +384,7 @@ def move_addresses(
 class SliceStore:
     """Changes of EndpointSlices in the dicts of hsdns/cluster/services.py: values, owners of slices, reverse index.
 
-    `make_value` is ServiceValue, `make_part` PackedSlice, `make_ports` packs ports.
+    `make_value` is ServiceValue, `make_part` makes a PackedSlice of a tuple, `make_ports` packs ports.
     """
 
     def __new__(
@@ -395,7 +395,7 @@ class SliceStore:
         names: ClusterNames,
         versions: Versions,
         make_value: Callable[..., Any],
-        make_part: Callable[..., Any],
+        make_part: Callable[[tuple[Any, ...]], Any],
         make_ports: Callable[[Any], Any],
         pod_names: bool,
         counts_not_ready: bool,

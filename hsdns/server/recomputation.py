@@ -165,21 +165,25 @@ class Recomputation:
         while waiting and now < end:
             writer, key = next(iter(waiting))
             del waiting[writer, key]
-            names = writer.recomputed
-            name = names.by_key.get(key)
-            if name is not None and writer in self.writers:
-                uses = writer.table.uses(name.query)
-                counters = None
-                if uses is not None and uses > name.uses:  # a client has asked for it since
-                    counters = self._compute(writer, name.query, now)
-                if uses is None or counters is None:
-                    names.forget(key)
-                else:
-                    names.note_recomputed(key, counters, min(uses, _LARGEST_USES))
+            if writer in self.writers:
+                self._recompute(writer, key, now)
             now = self._clock()
         self._has_next_turn = bool(waiting)
         if waiting:
             self._call(self._take_some)
+
+    def _recompute(self, writer: AnswerTableWriter, key: Key, now: float) -> None:
+        """Recompute the reply for a name, or forget the name if no client has asked for it since."""
+        names = writer.recomputed
+        name = names.by_key.get(key)
+        uses = None if name is None else writer.table.uses(name.query)
+        counters = None
+        if name is not None and uses is not None and uses > name.uses:
+            counters = self._compute(writer, name.query, now)
+        if uses is None or counters is None:
+            names.forget(key)
+        else:
+            names.note_recomputed(key, counters, min(uses, _LARGEST_USES))
 
     def _compute(
         self, writer: AnswerTableWriter, query: bytes, now: float

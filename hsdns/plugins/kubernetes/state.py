@@ -6,7 +6,7 @@ Path: watch.py -> here -> Store.apply; the kubernetes plugin answers from the st
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hsdns.cluster.objects import Event
 from hsdns.cluster.replaced import Replaced
@@ -30,9 +30,6 @@ class ClusterState:
         self.replaced = Replaced()
         self._store: Store | None = None
         self._metrics: Registry
-        self.apply: Callable[
-            [Sequence[Event]], None
-        ]  # applies a batch of events; only after begin()
 
     @property
     def store(self) -> Store:
@@ -63,12 +60,11 @@ class ClusterState:
             metrics=runtime.metrics,
             replaced=self.replaced,
         )
-        self.apply = self._store.apply
         if self.snapshot is not None:
             self._restore(self.snapshot, report)
-            self.apply = self._apply_to_restored
 
-    def _apply_to_restored(self, events: Sequence[Event]) -> None:
+    def apply(self, events: Sequence[Event]) -> None:
+        """Apply a batch of events."""
         store = self.store
         restored = store.restored
         store.apply(events)

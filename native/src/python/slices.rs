@@ -321,19 +321,7 @@ impl SliceStore {
         slices.insert(place.unwrap_or(slices.len()), part.clone());
         let slices = PyTuple::new(py, slices)?;
         let new = match &value {
-            Some(value) => {
-                let field = |name| value.getattr(name);
-                self.make_value.bind(py).call1((
-                    field(intern!(py, "kind"))?,
-                    field(intern!(py, "resource_version"))?,
-                    field(intern!(py, "cluster_ips"))?,
-                    field(intern!(py, "ports"))?,
-                    field(intern!(py, "external_name"))?,
-                    slices,
-                    field(intern!(py, "has_selector"))?,
-                    field(intern!(py, "external"))?,
-                ))?
-            }
+            Some(value) => value.call_method1(intern!(py, "with_slices"), (slices,))?,
             None => self
                 .make_value
                 .bind(py)

@@ -61,6 +61,9 @@ class NegativeZones:
         self._choice = BlockChoice.by_zone(blocks)
         self._zones: list[NegativeZone] = []
         self._with_template: set[int] = set()
+        self._pod_forms: set[tuple[int, int, bool]] = (
+            set()
+        )  # zone, type, whether there is an answer
         for block, policy in blocks.items():
             if not policy.reason and policy.source is not None:
                 for zone in policy.source.zones:
@@ -72,14 +75,14 @@ class NegativeZones:
         It needs one if its name is in no negative zone of the block, or in one that already has a template but still
         passes the name to the chain.
         """
-        zone = self._find(query, block)
+        zone = self.find(query, block)
         if zone is None or zone.number in self._with_template:
             return False
         if self._table.set_template(zone.number, wire, out, size):
             self._with_template.add(zone.number)
         return True
 
-    def _find(self, query: Query, block: Name) -> NegativeZone | None:
+    def find(self, query: Query, block: Name) -> NegativeZone | None:
         """The longest negative zone that covers the name, of this block only: others may answer differently."""
         if query.qtype not in NEGATIVE_TYPES:
             return None

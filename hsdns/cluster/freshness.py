@@ -179,10 +179,11 @@ class Dependencies:
     `cached` is set if the answer is from an entry of `cache`.
     """
 
-    __slots__ = ("_counters", "_pairs", "cached", "is_cacheable", "mark")
+    __slots__ = ("_counters", "_pairs", "cached", "is_cacheable", "is_numerous", "mark")
 
     def __init__(self, counters: Counters) -> None:
         self.is_cacheable = True
+        self.is_numerous = False
         self.mark: tuple[str, int] | None = None
         self.cached: CachedReply | None = None
         self._counters = counters
@@ -196,6 +197,10 @@ class Dependencies:
     def mark_uncacheable(self) -> None:
         """Record that the answer also depends on something without a counter."""
         self.is_cacheable = False
+
+    def mark_numerous(self) -> None:
+        """Record that any number of names have such an answer, so that most of them will not be queried again."""
+        self.is_numerous = True
 
     @property
     def hold(self) -> bool:

@@ -82,9 +82,6 @@ class NameLookup:
         self.ttl = ttl
         self._namespaces = namespaces
         self.pods = pods
-        self._asked = bytearray(
-            8192
-        )  # for the hash of a Pod's name, a mark of the last name that was queried
         self._ignore_empty = ignore_empty
         self.zonal = zonal
         self._multicluster = multicluster
@@ -229,12 +226,7 @@ class NameLookup:
         if not parsed.name:
             return None
         if self.pods == "insecure" and dependencies is not None:
-            # All addresses exist, and storing a reply costs more than making it: only the second reply is stored.
-            number = hash((parsed.name, parsed.namespace))
-            slot, tag = number % len(self._asked), number >> 16 & 0xFF
-            if self._asked[slot] != tag:
-                self._asked[slot] = tag
-                dependencies.mark_uncacheable()
+            dependencies.mark_numerous()
         if self.pods == "verified":
             address = self.store.pods.address_of(parsed.name, parsed.namespace)
         else:

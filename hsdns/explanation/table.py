@@ -53,6 +53,8 @@ def _use(
         return "stored while `cache` has its entry"
     if policy.reason:
         return f"not stored: {policy.reason}"
+    if dependencies.is_numerous and policy.may_store(query, reply, dependencies):
+        return "stored if it is asked for again, or made like those of all addresses"
     if policy.may_store(query, reply, dependencies):
         return "stored once it was asked for, until an object that it depends on changes"
     if query.qtype not in STORED_TYPES:
@@ -79,7 +81,7 @@ def table_state(peek: Peek, servers: Iterable[str], query: Query, now: float) ->
     expires = [each.expires for each in hits if each.expires is not None]
     return TableState(
         [form for form in FORMS if form in found],
-        bool(hits) and not any(each.is_entry for each in hits),
+        bool(hits) and all(each.is_denial for each in hits),
         round(now - min(stored), 1) if stored else None,
         round(max(expires) - now, 1) if expires else None,
     )

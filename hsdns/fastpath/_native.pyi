@@ -56,7 +56,7 @@ class TapRecord(NamedTuple):
     is_hit: bool
 
 class Peeked(NamedTuple):
-    is_entry: bool
+    is_denial: bool
     stored: float | None
     expires: float | None
 
@@ -172,6 +172,15 @@ class AnswerTable:
         no_edns: bool = False,
     ) -> int: ...
     def set_template(self, negative_zone: int, query: bytes, reply: bytes, size: int) -> bool: ...
+    def set_pod_form(
+        self,
+        negative_zone: int,
+        query: bytes,
+        reply: bytes,
+        size: int,
+        group: int,
+        mark_ttl: int,
+    ) -> bool: ...
     def lookup(
         self, query: bytes, *, client: bytes, limit: int | None, now: float
     ) -> bytes | None: ...

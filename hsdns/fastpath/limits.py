@@ -30,3 +30,9 @@ def refuse_payload(max_payload: int) -> None:
             f"max_payload is {MIN_UDP_LEN} to {MAX_UDP_LEN}, or {MAX_PAYLOAD_SIZE} where none is lowered,"
             f" not {max_payload}"
         )
+
+
+def refuse_mark(mark_ttl: int) -> None:
+    """Raise ValueError for a `mark_ttl` that only an entry can have."""
+    if mark_ttl not in (0, -1):
+        raise ValueError(f"mark_ttl of a negative zone is 0 or -1, not {mark_ttl}")

@@ -6,10 +6,10 @@ Rule 1: it answers only for a name strictly below the zone and not at or below a
         has a group for.  With `no_edns`, queries with an OPT record go to the chain, whose reply gives the reason.
 Rule 2: names have the forms of the Kubernetes DNS specification 1.1.0: SERVICE.NAMESPACE.svc.ZONE and below, and
         ADDRESS.NAMESPACE.pod.ZONE and below.  A query for a name that may exist goes to the chain: empty non-terminals,
-        Services, listed names below these, and every name that looks like an address of a Pod, whatever `pods` says.
-Rule 3: the reply is made from a template, which is one real reply of the chain: the zone's SOA and nothing else.  Its
-        owner points at the zone's labels in the question, pointers within its RDATA move with the question's length,
-        and its serial is the current one.
+        Services, listed names below these, and every name that looks like an address of a Pod, whatever `pods` says;
+        where every address has such a name, pod_names.py answers it.
+Rule 3: the reply is made from a template, which is one real reply of the chain: the zone's SOA and nothing else
+        (soa_template.py).
 Rule 4: a name is walked once, from its first label to the zone, and labels are compared with their lengths.  The walk
         also detects octets that only end like a name, because the query may not have been parsed (key.py, cut_query()).
 """
@@ -17,18 +17,16 @@ Rule 4: a name is walked once, from its first label to the zone, and labels are 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from hsdns.fastpath.hit_counts import CACHE_MISS, SIZE_SHIFT, kind_of
 from hsdns.fastpath.key import KEY_EDNS, PlainQuery
-from hsdns.fastpath.records import BadRecords, read_outline, soa_serial, step_over_name, walk
-from hsdns.fastpath.shared_header import heads_of
+from hsdns.fastpath.pod_names import PodNames, PodReply
+from hsdns.fastpath.soa_template import SoaTemplate
 from hsdns.fastpath.versions import ClusterNames, Hashes, has_label, has_port
-from hsdns.wire.decode import HEADER_LEN
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import Rcode
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
 
-COUNTS: Final = (0, 1, 0)
 NOT_BELOW: Final = -1
 LEFT_TO_CHAIN: Final = -2
 
@@ -41,31 +39,10 @@ _UNLISTED: Final = frozenset({b"\3dns", b"\x0bdns-version"})
 _FIRST_LABELS: Final = frozenset(label[1:] for label in (_SERVICES, _PODS, *_UNLISTED))
 # Names with three or more labels below a Service exist only below this label, if it is listed.
 _TOPOLOGY: Final = b"\5_zone"
-_RCODE: Final = 0x000F
-_CLASS_IN: Final = b"\0\1"
-_POINTER: Final = 0xC000
-# Two names and some numbers; pointers reach offsets up to 16,383.
-_MAX_RECORD_LEN: Final = 600
 # The distance to the next label, by the octet that a label starts with; beyond every name for an invalid length.
 _STEPS: Final = [
     1 + length if 0 < length <= MAX_LABEL_LEN else MAX_NAME_LEN + 1 for length in range(256)
 ]
-
-
-class Template(NamedTuple):
-    """The SOA record of a reply of the chain.
-
-    `body` is the record after its owner.  `serial` and the first number of each of `pointers` are offsets within it;
-    the second is the pointer's target, counted from the end of the question.  `heads` are the header after the ID for
-    each variant of query (key.py).  `size` is the length of the reply without compression and without question.
-    """
-
-    flags: int
-    heads: tuple[bytes, ...]
-    body: bytes
-    serial: int
-    pointers: tuple[tuple[int, int], ...]
-    size: int
 
 
 class NegativeZone:
@@ -85,18 +62,15 @@ class NegativeZone:
         self.zone = zone
         self.max_payload = max_payload
         self._no_edns = no_edns
-        self.template: Template | None = None
+        self.template: SoaTemplate | None = None
+        self.pods = PodNames(len(zone))
+        self._log = log
         self._groups = {
-            qtype.to_bytes(2, "big"): kind_of(
-                group, 0, 0 if log else None, CACHE_MISS if mark_ttl == 0 else 0
-            )
+            qtype.to_bytes(2, "big"): self._kind_of(group, 0, mark_ttl)
             for qtype, group in groups.items()
         }
         self._names = names
         self._exclusions = frozenset(exclusions)
-        self._serial = -1
-        # Where a question ends -> the SOA record for it.
-        self._records: dict[int, bytes] = {}
 
     def find(self, key: bytes) -> int:
         """Return the kind of the hit (without length and DO of the query) if the name certainly does not exist.
@@ -179,71 +153,58 @@ class NegativeZone:
 
     def record(self, end: int) -> bytes:
         """The SOA record for a question that ends at this offset, with the current serial."""
-        if self._names.serial != self._serial:
-            self._serial = self._names.serial
-            self._records.clear()
-        found = self._records.get(end)
-        if found is None:
-            found = self._records[end] = self._make_record(end)
-        return found
+        assert self.template is not None, "a negative zone without template answers nothing"
+        return self.template.record(end, self._names.serial)
 
     def set_template(self, plain: PlainQuery, query: bytes, reply: bytes, size: int) -> bool:
         """Make a template from a reply of the chain; return False if the reply cannot be one."""
         if not self._is_above(plain.qname):
             return False
-        question = query[HEADER_LEN : plain.end]
-        outline = read_outline(question, reply)
-        if (
-            outline is None
-            or outline.flags & _RCODE != Rcode.NXDOMAIN
-            or outline.counts != COUNTS
-            or size < len(question)
-        ):
-            return False
-        end = plain.end
-        soa = next(walk(reply, end, 1))
-        if (
-            soa.rrtype != RRType.SOA
-            or reply[soa.owner_end + 2 : soa.owner_end + 4] != _CLASS_IN
-            or soa.owner_end != end + 2
-            or soa.pointer != end - 4 - len(self.zone)
-        ):
-            return False
-        pointers = []
-        at = soa.rdata
-        try:
-            for _ in range(2):
-                start = at
-                at, target = step_over_name(reply, at)
-                if target is None:
-                    continue
-                if not end <= target < start:
-                    return False
-                pointers.append((at - 2 - soa.owner_end, target - end))
-        except BadRecords:
-            return False
-        serial = soa_serial(reply, soa)
-        if serial is None or soa.end - end > _MAX_RECORD_LEN:
-            return False
-        self.template = Template(
-            outline.flags,
-            heads_of(outline.flags, COUNTS),
-            reply[soa.owner_end : soa.end],
-            serial - soa.owner_end,
-            tuple(pointers),
-            size - len(question),
-        )
-        self._records.clear()
-        return True
+        found = SoaTemplate.of(len(self.zone), plain, query, reply, Rcode.NXDOMAIN, size)
+        self.template = self.template if found is None else found
+        return found is not None
 
-    def _make_record(self, end: int) -> bytes:
-        template = self.template
-        assert template is not None, "a negative zone without template answers nothing"
-        body = bytearray(template.body)
-        body[template.serial : template.serial + 4] = self._serial.to_bytes(4, "big")
-        for at, target in template.pointers:
-            body[at : at + 2] = (_POINTER | end + target).to_bytes(2, "big")
-        return (_POINTER | end - 4 - len(self.zone)).to_bytes(2, "big") + bytes(body)
+    def set_pod_form(
+        self,
+        plain: PlainQuery,
+        query: bytes,
+        reply: bytes,
+        size: int,
+        group: int,
+        mark_ttl: int,
+    ) -> bool:
+        """Take the form of a reply about the name of a Pod, for all of them; False if that is not possible."""
+        if not self._is_above(plain.qname):
+            return False
+        kinds = (self._kind_of(group, 0, mark_ttl), self._kind_of(group, 1, mark_ttl))
+        labels = self._labels_left_of_zone(plain.key)
+        return self.pods.set_form(labels, plain, query, reply, size, kinds)
+
+    def find_pod(self, key: bytes, end: int) -> PodReply | None:
+        """The reply about the name of a Pod, to a question that ends at this offset; None if the chain must answer."""
+        names = self._names
+        if not self.pods or not names.open or not self._is_above(key[:-3]):
+            return None
+        if self._no_edns and key[-1] & KEY_EDNS:
+            return None
+        labels = self._labels_left_of_zone(key)
+        if len(labels) < 3 or labels[-2] not in names.namespaces:
+            return None
+        if self._exclusions and self._is_excluded(key[:-3]):
+            return None
+        return self.pods.find(labels, key, end, names.serial)
+
+    def _labels_left_of_zone(self, key: bytes) -> list[bytes]:
+        end, at = len(key) - 3 - len(self.zone), 0
+        labels = []
+        while at < end:
+            labels.append(key[at + 1 : at + 1 + key[at]])
+            at += 1 + key[at]
+        return labels
+
+    def _kind_of(self, group: int, answers: int, mark_ttl: int) -> int:
+        cache = CACHE_MISS if mark_ttl == 0 else 0
+        return kind_of(group, 0, answers if self._log else None, cache)
 
     def _possible_below(self, parent: bytes) -> Container[bytes]:
         end = len(parent) - len(self.zone)

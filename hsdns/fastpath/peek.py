@@ -15,17 +15,18 @@ from hsdns.fastpath.versions import Versions
 
 
 class Peeked(NamedTuple):
-    """A hit: of an entry, or of a negative zone.
+    """A hit; `is_denial` of a name that does not exist, as others in its negative zone.
 
     For a reply of `cache` it has the times when it was stored and when it expires; in monotonic seconds.
     """
 
-    is_entry: bool
+    is_denial: bool
     stored: float | None
     expires: float | None
 
 
-NEGATIVE: Final = Peeked(False, None, None)
+DENIAL: Final = Peeked(True, None, None)
+UNTIMED: Final = Peeked(False, None, None)
 
 
 def peek_at(entry: Entry, versions: Versions, now: float) -> Peeked | None:
@@ -34,5 +35,5 @@ def peek_at(entry: Entry, versions: Versions, now: float) -> Peeked | None:
         return None
     timing = entry.timing
     if timing is None:
-        return Peeked(True, None, None)
-    return None if timing.left(now) is None else Peeked(True, timing.stored, timing.expires)
+        return UNTIMED
+    return None if timing.left(now) is None else Peeked(False, timing.stored, timing.expires)

@@ -23,10 +23,11 @@ from hsdns.fastpath.entry import ALWAYS, FREQUENCY, NEVER, Entry, octets_of, pac
 from hsdns.fastpath.eviction import Queues
 from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, IPV6, LENGTH_SHIFT, TCP, HitCounter
 from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
-from hsdns.fastpath.limits import MAX_ERRORS_LEN, refuse_numbers, refuse_payload
+from hsdns.fastpath.limits import MAX_ERRORS_LEN, refuse_mark, refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
-from hsdns.fastpath.negative_zone import COUNTS, LEFT_TO_CHAIN, NegativeZone
-from hsdns.fastpath.peek import NEGATIVE, Peeked, peek_at
+from hsdns.fastpath.negative_zone import NegativeZone
+from hsdns.fastpath.negative_zones import NegativeZones
+from hsdns.fastpath.peek import Peeked, peek_at
 from hsdns.fastpath.prepared_negative_reply import PreparedNegativeReplies
 from hsdns.fastpath.prepared_reply import ROOM_TO_PREPARE, SHARE, PreparedReplies, PreparedReply
 from hsdns.fastpath.records import read_outline
@@ -59,8 +60,7 @@ class AnswerTable:
         self._entries = self._queues.entries
         self.negative_replies = PreparedNegativeReplies(self._entries)
         self._shared_headers = SharedHeaders()
-        self._negative_zones: list[NegativeZone] = []
-        self._by_length: list[NegativeZone] = []  # longest zone first
+        self._negative_zones = NegativeZones()
         self._misses = self._stored = self._refused = self._stale = self._evicted = (
             self._not_plain
         ) = 0
@@ -167,17 +167,14 @@ class AnswerTable:
         `mark_ttl` is 0 or -1, as in store(); raise ValueError for others.  `log` and `max_payload` as in store().
         `no_edns`: queries with an OPT record go to the chain.
         """
-        if mark_ttl not in (0, -1):
-            raise ValueError(f"mark_ttl of a negative zone is 0 or -1, not {mark_ttl}")
+        refuse_mark(mark_ttl)
         for group in groups.values():
             refuse_numbers(group, 0)
         refuse_payload(max_payload)
         added = NegativeZone(zone, names, exclusions, groups, mark_ttl, log, max_payload, no_edns)
         self.logs |= log
         self.negative_replies.clear()
-        self._negative_zones.append(added)
-        self._by_length = sorted(self._negative_zones, key=lambda each: -len(each.zone))
-        return len(self._negative_zones) - 1
+        return self._negative_zones.add(added)
 
     def set_template(self, negative_zone: int, query: bytes, reply: bytes, size: int) -> bool:
         """Make a template from an NXDOMAIN reply of the chain to a name in a negative zone; False if it cannot be one.
@@ -185,13 +182,24 @@ class AnswerTable:
         Raise IndexError if there is no such negative zone.
         """
         refuse_numbers(0, size)
-        if not 0 <= negative_zone < len(self._negative_zones):
-            raise IndexError("the table has no such negative zone")
+        zone = self._negative_zones[negative_zone]
         plain = read_query(query)
         self.negative_replies.clear()
-        return plain is not None and self._negative_zones[negative_zone].set_template(
-            plain, query, reply, size
-        )
+        return plain is not None and zone.set_template(plain, query, reply, size)
+
+    def set_pod_form(
+        self, negative_zone: int, query: bytes, reply: bytes, size: int, group: int, mark_ttl: int
+    ) -> bool:
+        """Take the form of a reply of the chain about the name of a Pod; False if that is not possible.
+
+        Such names are answered from then on, as every address has one in each namespace.  `size`, `group` and
+        `mark_ttl` as in store() and add_negative_zone(), with their errors.
+        """
+        refuse_mark(mark_ttl)
+        refuse_numbers(group, size)
+        zone = self._negative_zones[negative_zone]
+        plain = read_query(query)
+        return plain is not None and zone.set_pod_form(plain, query, reply, size, group, mark_ttl)
 
     def lookup(self, query: bytes, *, client: bytes, limit: int | None, now: float) -> bytes | None:
         """Answer a query over TCP, in at most `limit` octets; `now` in monotonic seconds, `client` a socket address.
@@ -234,7 +242,7 @@ class AnswerTable:
     def is_listed(self, query: bytes) -> bool:
         """Whether a query is for the name of an existing Service in a negative zone, or of one of its endpoints."""
         plain = read_query(query)
-        return plain is not None and any(each.is_listed(plain.key) for each in self._by_length)
+        return plain is not None and self._negative_zones.is_listed(plain.key)
 
     def uses(self, query: bytes) -> int | None:
         """The number of recent uses of a query's entry (0 to 3, below 3 when just replaced); None without entry."""
@@ -250,7 +258,7 @@ class AnswerTable:
         entry = self._entries.get(plain.key)
         found = None if entry is None else peek_at(entry, self._versions, now)
         if found is None and now < self._versions.lease_end:
-            return None if self._find_negative_zone(plain.key)[1] is None else NEGATIVE
+            return self._negative_zones.peek(plain.key, plain.end)
         return found
 
     def take_log(self, most: int) -> list[LogRecord]:
@@ -392,33 +400,21 @@ class AnswerTable:
         self, key: bytes, query: bytes, end: int, form: Form, limit: int | None, is_leased: bool
     ) -> tuple[bytes, int] | None:
         changes = CHANGES[0]
-        kind, negative_zone = self._find_negative_zone(key) if is_leased else (0, None)
-        template = negative_zone.template if negative_zone is not None else None
-        if negative_zone is None or template is None:
+        found = self._negative_zones.answer(key, query, end, form, limit) if is_leased else None
+        if found is None:
             # cut_query() does not read the labels, so this may be no valid query.
             is_plain = read_query(query) is not None
             self._misses += is_plain
             self._not_plain += not is_plain
             return None
-        if form.limit > negative_zone.max_payload:
-            form = lower_size(form, negative_zone.max_payload)
-        kind |= len(query) << LENGTH_SHIFT | form.do
-        self.negative_hits += 1
-        self.negative_replies.is_likely = True
-        self.negative_replies.prepare(negative_zone, key, query, end, form, kind, changes)
-        records = negative_zone.record(end)
-        limit = form.limit if limit is None else limit
-        return write(query, end, form, limit, template.flags, COUNTS, records), kind
-
-    def _find_negative_zone(self, key: bytes) -> tuple[int, NegativeZone | None]:
-        """The kind of a hit without the query's length and DO, and the zone in which the name does not exist."""
-        for negative_zone in self._by_length:
-            kind = negative_zone.find(key)
-            if kind >= 0:
-                return kind, negative_zone
-            if kind == LEFT_TO_CHAIN:
-                break
-        return 0, None
+        reply, kind, form, zone = found
+        self.negative_replies.is_likely = zone is not None
+        if zone is None:
+            self.hits += 1
+        else:
+            self.negative_hits += 1
+            self.negative_replies.prepare(zone, key, query, end, form, kind, changes)
+        return reply, kind
 
     def _make_room(self, octets: int) -> None:
         while self._queues.octets + self._shared_headers.octets + octets > self._entry_capacity:

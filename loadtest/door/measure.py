@@ -29,7 +29,7 @@ from loadtest.answering.cluster import Question
 from loadtest.answering.packets import query_of
 from loadtest.answering.programs import ROOT
 from loadtest.ports import free_port
-from loadtest.pressure.clients import Client, Counts, compile_tools
+from loadtest.pressure.clients import A, Client, Counts, compile_tools
 from loadtest.process import BenchmarkError, Process
 
 RATE: Final = 50_000  # queries a second
@@ -202,7 +202,7 @@ def measure(folder: Path, turns: int, seconds: float) -> Figures:
     tools = compile_tools(folder, "")
     numbers = range(100, 1100)
     asked = [f"svc-{number}.ns-{number // 100}.svc.cluster.local" for number in numbers]
-    names = tools.names("names", asked)
+    names = tools.names("names", asked, A)
     costs: tuple[list[float], list[float]] = ([], [])
     p99s: list[Explained] = []
     took: list[float] = []

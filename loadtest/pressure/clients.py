@@ -28,6 +28,7 @@ SILENT_MOST: Final = 12_000  # silent connections that are open at once
 _COMPILE_TIMEOUT = 60.0
 _GRACE = 15.0
 A: Final = 1
+SRV: Final = 33
 BIG: Final = "BIG"  # stands in a name for the Service with BIG_ENDPOINTS
 BIG_ENDPOINTS: Final = 1_000
 
@@ -40,10 +41,10 @@ class Tools(NamedTuple):
     folder: Path
     big: str
 
-    def names(self, key: str, lines: Sequence[str]) -> Path:
-        """Write a file of names, all for A records."""
+    def names(self, key: str, lines: Sequence[str], qtype: int) -> Path:
+        """Write a file of names, all for one type."""
         path = self.folder / f"{key}.names"
-        path.write_text("".join(f"{line.replace(BIG, self.big)} {A}\n" for line in lines))
+        path.write_text("".join(f"{line.replace(BIG, self.big)} {qtype}\n" for line in lines))
         return path
 
 
@@ -102,10 +103,11 @@ class Flood(NamedTuple):
     names: tuple[str, ...]
     rate: float
     source: str = HEAVY
+    qtype: int = A
 
     def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
         """The command."""
-        names = tools.names(self.key, self.names)
+        names = tools.names(self.key, self.names, self.qtype)
         return (
             *(str(tools.asker), str(ports.dns), str(self.rate), str(seconds)),
             *(str(names), self.source),

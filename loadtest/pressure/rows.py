@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from loadtest.pressure.clients import BIG, DohAttack, Flood, OverTcp, Presser, Silent
+from loadtest.pressure.clients import BIG, SRV, DohAttack, Flood, OverTcp, Presser, Silent
 from loadtest.pressure.corefile import Variation
 from loadtest.pressure.hostile_yaml import FILES
 from loadtest.pressure.http2 import ATTACKS
@@ -18,6 +18,7 @@ from loadtest.watch.dns import ZONE
 
 BELOW_SERVICE: Final = Flood("existing", (f"*.web-1.team-0.svc.{ZONE}",), 20_000)
 PODS: Final = Flood("pods", (f"#.team-0.pod.{ZONE}",), 20_000)
+PODS_SRV: Final = PODS._replace(key="misses", qtype=SRV)
 LOGGED: Final = Flood("logged", ("*.new.example",), 1_000)
 UNANSWERED: Final = Flood("silent", ("*.silent.example",), 800)
 ZONAL: Final = Flood("zonal", (f"*.prefer._zone.{BIG}",), 200)
@@ -58,6 +59,11 @@ ROWS: Final = (
         "fair",
         "one client with 20,000 made-up names of Pods a second; an honest one asks for 100 others",
         (PODS,),
+    ),
+    Row(
+        "misses",
+        "the same with SRV queries, which the answer table of hsdns leaves to the chain",
+        (PODS_SRV,),
     ),
     Row(
         "unread",

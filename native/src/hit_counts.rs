@@ -50,11 +50,11 @@ pub struct Hit {
 /// The outcomes of queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Queries answered by an entry.
+    /// Queries answered by an entry, or as the name of a Pod.
     pub hits: u64,
     /// Plain queries that were not answered.
     pub misses: u64,
-    /// Queries answered by a negative zone.
+    /// Queries for names that do not exist, answered by a negative zone.
     pub negative_hits: u64,
     /// Entries found whose versions had changed.
     pub stale: u64,

@@ -5,7 +5,8 @@
 //!     --> batch.rs        recvmmsg: up to 64 datagrams                        (system/: the only unsafe code)
 //!         --> key.rs      is the query plain? its key                         else: a miss
 //!             --> table.rs    key -> entry.rs, all versions unchanged         (index.rs, versions.rs, s3fifo.rs)
-//!             --> negative_zone.rs   no entry: a name that does not exist?    (names.rs)
+//!             --> negative_zone.rs   no entry: a name that does not exist?    (names.rs, soa_template.rs)
+//!                 --> pod_names.rs   or that of an address?
 //!         <-- reply.rs    ID, flags, question, OPT, serial, cut to the client's size
 //!     <-- batch.rs        sendmmsg, with UDP segmentation                     (segmentation.rs)
 //!     --> queue.rs        misses, for the event loop, which may store their replies in the table
@@ -33,6 +34,7 @@ mod lock;
 pub mod log;
 pub mod names;
 pub mod negative_zone;
+pub mod pod_names;
 pub mod queue;
 pub mod records;
 pub mod reply;
@@ -40,6 +42,7 @@ pub mod s3fifo;
 pub mod segmentation;
 pub mod service_reply;
 pub mod slice_change;
+pub mod soa_template;
 pub mod system;
 pub mod table;
 pub mod tap;

@@ -10,24 +10,18 @@
 //!         these, a namespace that is not listed does not exist.  Below `svc`, Services and labels below a Service that
 //!         are not listed do not exist (names.rs); below `pod`, labels that are not addresses do not exist.  A query
 //!         for a name that may exist goes to the chain, and with `no_edns` also a query with an OPT record.
-//! Rule 4: the SOA's owner points at the zone within each question, and pointers within its RDATA move with the
-//!         question's length.
+//! Rule 4: where every address has the name of a Pod, it answers these as well (pod_names.rs).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::key::{HEADER_LEN, Query, u16_at};
+use crate::key::Query;
 use crate::log::ReplySummary;
 use crate::names::{Below, ClusterNames};
-use crate::records::{NXDOMAIN, outline, read_name, read_record};
-use crate::reply::Draft;
+use crate::pod_names::{Counted, PodNames};
+use crate::records::NXDOMAIN;
+use crate::soa_template::SoaTemplate;
 
-const SOA: u16 = 6;
-const RCODE: u16 = 0x000F;
-const POINTER: u16 = 0xC000;
-/// The longest SOA record: owner pointer and fixed part, two names and five numbers.
-const MAX_RECORD_LEN: usize = 600;
-const CLASS_IN: u16 = 1;
 /// Labels directly below the zone whose subtrees are not listed in `ClusterNames`.
 const UNLISTED: [&[u8]; 2] = [b"\x03dns", b"\x0bdns-version"];
 const PODS: &[u8] = b"\x03pod";
@@ -43,28 +37,18 @@ pub struct NegativeZone {
     no_edns: bool,
     /// Larger payload sizes of queries are lowered to this.
     pub max_payload: u16,
-    template: Option<Template>,
-}
-
-/// The SOA record of a reply of the chain, and the offsets of its parts that differ between replies.
-struct Template {
-    flags: u16,
-    record: Box<[u8]>,
-    /// The offset of each pointer in the record, and of its target from the record's start.
-    pointers: Box<[(usize, u16)]>,
-    serial: u16,
-    /// Octets of a reply without compression, without its question.
-    size_beside_question: u32,
+    template: Option<SoaTemplate>,
+    pods: PodNames,
 }
 
 /// The counted properties of a reply of a negative zone.
-pub struct NegativeHit {
-    /// The row of counters for its hits.
-    pub group: u32,
+pub struct ZoneHit {
+    /// How it is counted.
+    pub counted: Counted,
     /// The counted and logged properties of the reply.
     pub summary: ReplySummary,
-    /// Whether it counts as hit or miss of `cache`; None: as neither.
-    pub cache: Option<bool>,
+    /// Whether the name does not exist; else it is that of a Pod.
+    pub is_denial: bool,
 }
 
 impl NegativeZone {
@@ -87,6 +71,7 @@ impl NegativeZone {
             no_edns: false,
             max_payload: u16::MAX,
             template: None,
+            pods: PodNames::default(),
         }
     }
 
@@ -122,7 +107,9 @@ impl NegativeZone {
 
     /// Make a template from a reply of the chain; return whether that is possible.
     pub fn set_template(&mut self, query: &Query<'_>, reply: &[u8], size: usize) -> bool {
-        let template = self.template_of(query, reply, size);
+        let template = query
+            .labels_left_of(&self.zone)
+            .and_then(|left| SoaTemplate::of(query, left, reply, NXDOMAIN, size));
         let is_taken = template.is_some();
         if is_taken {
             self.template = template;
@@ -130,73 +117,55 @@ impl NegativeZone {
         is_taken
     }
 
-    fn template_of(&self, query: &Query<'_>, reply: &[u8], size: usize) -> Option<Template> {
+    /// Take the form of a reply about the name of a Pod, for all of them; return whether that is possible.
+    pub fn set_pod_form(
+        &mut self,
+        query: &Query<'_>,
+        reply: &[u8],
+        size: usize,
+        counted: Counted,
+    ) -> bool {
+        query
+            .labels_left_of(&self.zone)
+            .is_some_and(|left| self.pods.set_form(query, left, reply, size, counted))
+    }
+
+    /// Append the reply to a query whose name is below the zone; None if the chain must answer.
+    pub fn answer(&self, query: &Query<'_>, limit: usize, out: &mut Vec<u8>) -> Option<ZoneHit> {
         let left = query.labels_left_of(&self.zone)?;
-        if left == 0 || left == query.label_count() {
-            return None; // the question has no label to point at for the root
-        }
-        let outline = outline(query, reply)?;
-        let start = outline.start;
-        let record = read_record(reply, start)?;
-        let zone_at = HEADER_LEN + query.label(left).start;
-        if outline.flags & RCODE != NXDOMAIN
-            || outline.counts != [0, 1, 0]
-            || record.rrtype != SOA
-            || u16_at(reply, record.owner.end + 2) != CLASS_IN
-            || record.end - start > MAX_RECORD_LEN
-            || record.owner.end != start + 2
-            || record.owner.pointer != Some(zone_at)
+        if self.no_edns && query.edns.is_some() || !self.names.is_open() || self.is_excluded(query)
         {
             return None;
         }
-        let mut pointers = Vec::new();
-        let mut at = record.rdata;
-        for _ in 0..2 {
-            let name = read_name(reply, at)?;
-            if let Some(target) = name.pointer {
-                if !(start..at).contains(&target) {
-                    return None; // into the question, whose length and labels vary
-                }
-                pointers.push((name.end - 2 - start, u16::try_from(target - start).ok()?));
-            }
-            at = name.end;
+        let serial = self.names.serial();
+        if !self.is_absent(query, left) {
+            let (counted, summary) = self.pods.answer(query, left, serial, limit, out)?;
+            return Some(self.hit(counted, summary, false));
         }
-        let beside = u32::try_from(size.checked_sub(query.question().len())?).ok()?;
-        Some(Template {
-            flags: outline.flags,
-            record: reply[start..record.end].into(),
-            pointers: pointers.into_boxed_slice(),
-            serial: *outline.serials.first()?,
-            size_beside_question: beside,
-        })
+        let template = self.template.as_ref()?;
+        let counted = Counted {
+            group: *self.groups.get(&query.qtype())?,
+            cache: self.cache,
+        };
+        template.write(query, left, serial, limit, out);
+        let summary = ReplySummary {
+            log: false,
+            size: template.size(query),
+            answers: 0,
+        };
+        Some(self.hit(counted, summary, true))
     }
 
-    /// Append the NXDOMAIN reply to a query whose name is below the zone; None if the chain must answer.
-    pub fn answer(
-        &self,
-        query: &Query<'_>,
-        limit: usize,
-        out: &mut Vec<u8>,
-    ) -> Option<NegativeHit> {
-        let template = self.template.as_ref()?;
-        let group = *self.groups.get(&query.qtype())?;
-        let left = query.labels_left_of(&self.zone)?;
-        if self.no_edns && query.edns.is_some() {
-            return None;
+    fn hit(&self, counted: Counted, summary: ReplySummary, is_denial: bool) -> ZoneHit {
+        let summary = ReplySummary {
+            log: self.log,
+            ..summary
+        };
+        ZoneHit {
+            counted,
+            summary,
+            is_denial,
         }
-        if !self.names.is_open() || !self.is_absent(query, left) || self.is_excluded(query) {
-            return None;
-        }
-        template.write(query, left, self.names.serial(), limit, out);
-        Some(NegativeHit {
-            group,
-            summary: ReplySummary {
-                log: self.log,
-                size: template.size_beside_question + query.question().len() as u32, // below 512
-                answers: 0,
-            },
-            cache: self.cache,
-        })
     }
 
     /// Return whether a query is for an existing Service, or for an endpoint of one.
@@ -254,28 +223,6 @@ impl NegativeZone {
     }
 }
 
-impl Template {
-    fn write(&self, query: &Query<'_>, left: usize, serial: u32, limit: usize, out: &mut Vec<u8>) {
-        let mut buffer = [0; MAX_RECORD_LEN];
-        let record = &mut buffer[..self.record.len()];
-        record.copy_from_slice(&self.record);
-        let start = HEADER_LEN + query.question().len();
-        point(record, 0, HEADER_LEN + query.label(left).start);
-        for &(place, distance) in &self.pointers {
-            point(record, place, start + usize::from(distance));
-        }
-        Draft {
-            flags: self.flags,
-            counts: [0, 1, 0],
-            records: [record, &[], &[], &[]],
-            numbers: &[self.serial],
-            number: serial,
-            errors: &[],
-        }
-        .write(query, limit, out);
-    }
-}
-
 /// Return whether a label may be an address, or one with dashes; false for labels that certainly are none.
 fn may_be_address(label: &[u8]) -> bool {
     let dashes = label.iter().filter(|&&octet| octet == b'-').count();
@@ -283,11 +230,4 @@ fn may_be_address(label: &[u8]) -> bool {
         && label
             .iter()
             .all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f' | b'-' | b'.'))
-}
-
-/// Write a pointer; the offsets of a question and a SOA need fewer than 14 bits.
-fn point(record: &mut [u8], place: usize, target: usize) {
-    let target = u16::try_from(target).unwrap_or(0);
-    record[place..place + 2].copy_from_slice(&(POINTER | target).to_be_bytes());
-    debug_assert_eq!(u16_at(record, place) & !POINTER, target);
 }

@@ -22,6 +22,7 @@ use crate::key::{Query, Reader, u16_at};
 use crate::lock::{lock, read, write};
 use crate::log::{Line, Log, ReplySummary};
 use crate::negative_zone::NegativeZone;
+use crate::pod_names::Counted;
 use crate::records::outline;
 use crate::s3fifo::{Entries, Queues};
 use crate::system::{monotonic, prefetch};
@@ -94,11 +95,11 @@ pub struct Statistics {
     pub evicted: u64,
 }
 
-/// A hit found by peek(): an entry, or a negative zone.
+/// A hit found by peek(): of an entry, or of a negative zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Peeked {
-    /// Whether it is an entry.
-    pub is_entry: bool,
+    /// Whether the name does not exist, as others in its negative zone.
+    pub is_denial: bool,
     /// Of a reply of `cache`.
     pub timing: Option<Timing>,
 }
@@ -252,6 +253,23 @@ impl AnswerTable {
         let mut reader = Reader::default();
         let query = reader.read(query);
         Some(query.is_some_and(|query| negative_zone.set_template(&query, reply, size)))
+    }
+
+    /// Take the form of a reply about the name of a Pod; return whether that is possible, None if there is no such
+    /// negative zone.
+    pub fn set_pod_form(
+        &self,
+        negative_zone: usize,
+        query: &[u8],
+        reply: &[u8],
+        size: usize,
+        counted: Counted,
+    ) -> Option<bool> {
+        let mut inner = write(&self.inner);
+        let negative_zone = inner.negative_zones.get_mut(negative_zone)?;
+        let mut reader = Reader::default();
+        let query = reader.read(query);
+        Some(query.is_some_and(|query| negative_zone.set_pod_form(&query, reply, size, counted)))
     }
 
     /// Answer a query over TCP in at most `limit` octets, and log it if wanted; `address` is the client's socket
@@ -446,7 +464,7 @@ impl Reading<'_> {
             }
             counts.totals.stale += 1;
         }
-        let negative = nearest(&self.inner.negative_zones, query)
+        let found = nearest(&self.inner.negative_zones, query)
             .filter(|_| is_leased)
             .map(|negative_zone| &self.inner.negative_zones[negative_zone])
             .and_then(|negative_zone| {
@@ -459,13 +477,18 @@ impl Reading<'_> {
                 );
                 negative_zone.answer(query, limit, out)
             });
-        let Some(negative) = negative else {
+        let Some(found) = found else {
             counts.totals.misses += 1;
             return None;
         };
-        counts.count(&hit(negative.group, negative.summary, negative.cache));
-        counts.totals.negative_hits += 1;
-        Some(negative.summary)
+        let Counted { group, cache } = found.counted;
+        counts.count(&hit(group, found.summary, cache));
+        if found.is_denial {
+            counts.totals.negative_hits += 1;
+        } else {
+            counts.totals.hits += 1;
+        }
+        Some(found.summary)
     }
 
     /// See `AnswerTable::is_listed`.
@@ -484,16 +507,16 @@ impl Reading<'_> {
             .filter(|entry| entry.is_valid(versions) && entry.number(now).is_some());
         if let Some(entry) = entry {
             return Some(Peeked {
-                is_entry: true,
+                is_denial: false,
                 timing: entry.timing(),
             });
         }
         let negative_zones = &self.inner.negative_zones;
         let negative_zone = nearest(negative_zones, query).filter(|_| is_leased)?;
         let mut unsent = Vec::new();
-        negative_zones[negative_zone].answer(query, query.udp_limit(), &mut unsent)?;
+        let found = negative_zones[negative_zone].answer(query, query.udp_limit(), &mut unsent)?;
         Some(Peeked {
-            is_entry: false,
+            is_denial: found.is_denial,
             timing: None,
         })
     }

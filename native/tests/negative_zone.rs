@@ -2,7 +2,11 @@
 
 mod build;
 
-use build::{A, AAAA, ask, cluster_names, name, negative_zone, nxdomain, query, table, with_opt};
+use build::{
+    A, AAAA, SOA, address, ask, cluster_names, name, negative_zone, nxdomain, query, record, reply,
+    soa_rdata, table, with_opt,
+};
+use hsdns_native::pod_names::Counted;
 
 const ZONE: &str = "cluster.local";
 
@@ -174,4 +178,75 @@ fn refusals() {
     );
     assert_eq!(table.set_template(1, &sample, &good, 90), None);
     assert_eq!(table.set_template(number, &sample, &good, 90), Some(true));
+}
+
+#[test]
+fn every_address_has_the_name_of_a_pod() {
+    let (_, table) = table();
+    let names = cluster_names();
+    let number = table.add_negative_zone(negative_zone(ZONE, &names, &["excluded.cluster.local"]));
+    let counted = Counted {
+        group: 9,
+        cache: Some(false),
+    };
+    let pod = |left: &str| format!("{left}.pod.{ZONE}");
+    let set = |left: &str, qtype, reply: fn(&[u8]) -> Vec<u8>, size| {
+        let asked = query(&pod(left), qtype);
+        let reply = reply(&asked);
+        table.set_pod_form(number, &asked, &reply, size, counted)
+    };
+    let with_address = |asked: &[u8]| reply(asked, 0, [&[address(9)], &[], &[]]);
+    let without = |asked: &[u8]| {
+        let soa = record(
+            &[0xC0, u8::try_from(asked.len()).unwrap() - 4 - 15],
+            SOA,
+            &soa_rdata(ZONE, 7),
+        );
+        reply(asked, 0, [&[], &[soa], &[]])
+    };
+    let first = "10-0-0-9.default";
+    let size = 12 + 40 + 36 + 14; // header, question, owner, and the rest of the record
+    for (left, qtype, reply, size, taken) in [
+        (
+            first,
+            A,
+            with_address as fn(&[u8]) -> Vec<u8>,
+            size - 1,
+            false,
+        ),
+        ("10-0-0-8.default", A, with_address, size, false),
+        ("web.default", A, with_address, size, false),
+        (first, AAAA, with_address, size, false),
+        (first, A, without, size, false),
+        (first, A, with_address, size, true),
+        (first, AAAA, without, 130, true),
+    ] {
+        assert_eq!(set(left, qtype, reply, size), Some(taken), "{left} {qtype}");
+    }
+    let asked = query(&pod(first), A);
+    assert_eq!(table.set_pod_form(1, &asked, &[], 0, counted), None);
+    for (left, qtype, answer) in [
+        (first, A, Some(9)),
+        ("10-0-0-77.default", A, Some(77)),
+        ("a.b.10-0-0-77.default", A, Some(77)),
+        ("a.b.c.10-0-0-77.default", A, None),
+        ("10-0-0-077.default", A, None),
+        ("10-0-0-77.nope", A, None),
+        ("fd00--1.default", AAAA, None), // no form yet
+    ] {
+        let asked = query(&pod(left), qtype);
+        let expected = answer.map(|last| reply(&asked, 0, [&[address(last)], &[], &[]]));
+        assert_eq!(ask(&table, &asked), expected, "{left} {qtype}");
+    }
+    let asked = query(&pod("10-0-0-88.default"), AAAA);
+    assert_eq!(ask(&table, &asked), Some(without(&asked)));
+    let rows = table.take_counts();
+    assert_eq!((rows[0].0, rows[0].1, rows.len()), (9, false, 1));
+    assert_eq!(
+        (rows[0].2[0], rows[0].2[54]),
+        (4, 4),
+        "hits, misses of `cache`"
+    );
+    names.set_open(false);
+    assert!(ask(&table, &asked).is_none(), "not open");
 }

@@ -110,7 +110,7 @@ NAMES = (
     "pod-0.db.default.svc.cluster.local.", "x.web.default.svc.cluster.local.", "a.b.web.default.svc.cluster.local.",
     "_a._b.db.default.svc.cluster.local.", "c.a.b.db.default.svc.cluster.local.", "gone.default.svc.cluster.local.", "a.other.svc.cluster.local.",
     "x.org.svc.cluster.local.", "www.example.org.cluster.local.", "svc.cluster.local.", "cluster.local.",
-    "a.pod.cluster.local.", "excluded.cluster.local.", "x.excluded.cluster.local.", "x.sub.cluster.local.", "example.org.",
+    "a.pod.cluster.local.", "1-2-3-4.default.pod.cluster.local.", "x.1-2-3-4.default.pod.cluster.local.", "fd00--1.default.pod.cluster.local.", "excluded.cluster.local.", "x.excluded.cluster.local.", "x.sub.cluster.local.", "example.org.",
 )  # fmt: skip
 EDNS = (
     None, None, Edns(512), Edns(1232), Edns(1232, do=True), Edns(600, options=((10, b"12345678"),)),
@@ -143,7 +143,11 @@ def draw_reply(chance: Random, query: bytes) -> Reply | bytes:
 def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
     """Do one thing; draws the same numbers whatever the under_test returns."""
     what = chance.choice(
-        ("store " * 5 + "lookup " * 10 + "bump serial names set_template clear counts").split()
+        (
+            "store " * 5
+            + "lookup " * 10
+            + "bump serial names set_template set_pod_form clear counts"
+        ).split()
     )
     if what == "store":
         query = draw_query(chance)
@@ -182,6 +186,11 @@ def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
         return len(under_test.names)
     elif what == "set_template":
         return under_test.set_template(chance.randrange(2), chance.choice(NAMES))
+    elif what == "set_pod_form":
+        return under_test.set_pod_form(
+            chance.choice(NAMES[-8:] + ("10-0-0-9.default.pod.cluster.local.",) * 4), chance.choice([1, 28]),
+            has_answer=chance.random() < 0.5, number=chance.randrange(2), mark_ttl=chance.choice([-1, 0]),
+        )  # fmt: skip
     elif what == "clear":
         if chance.random() < 0.2:
             under_test.table.clear()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hsdns.fastpath.limits import refuse_numbers, refuse_payload
+from hsdns.fastpath.limits import refuse_mark, refuse_numbers, refuse_payload
 
 
 @pytest.mark.parametrize("numbers", [(0,), (1, (1 << 32) - 1), ()])
@@ -34,3 +34,11 @@ def test_payload(payload: int, error: type[Exception] | None) -> None:
         return
     with pytest.raises(error):
         refuse_payload(payload)
+
+
+@pytest.mark.parametrize("mark_ttl", [-2, 1, 30])
+def test_mark(mark_ttl: int) -> None:
+    refuse_mark(0)
+    refuse_mark(-1)
+    with pytest.raises(ValueError, match=f"0 or -1, not {mark_ttl}"):
+        refuse_mark(mark_ttl)

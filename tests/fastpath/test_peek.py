@@ -12,7 +12,7 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.message import Reply
 from tests.fastpath.twins import CAPACITY, TableUnderTest, addresses, ask
 
-ENTRY, NEGATIVE = Peeked(True, None, None), Peeked(False, None, None)
+ENTRY, DENIAL = Peeked(False, None, None), Peeked(True, None, None)
 
 
 def peek(under_test: TableUnderTest, query: bytes, now: float = 0.0) -> Peeked | None:
@@ -39,7 +39,7 @@ def test_what_needs_the_lease(twin: ModuleType) -> None:
     under_test.set_template()
     missing = ask("nope.cluster.local.")
     under_test.versions.renew_lease(100.0)
-    assert [peek(under_test, each, 99.0) for each in (free, bound, missing)] == [ENTRY, ENTRY, NEGATIVE]  # fmt: skip
+    assert [peek(under_test, each, 99.0) for each in (free, bound, missing)] == [ENTRY, ENTRY, DENIAL]  # fmt: skip
     assert [peek(under_test, each, 101.0) for each in (free, bound, missing)] == [ENTRY, None, None]
 
 
@@ -49,7 +49,7 @@ def test_a_negative_zone_with_a_template(twin: ModuleType) -> None:
     query = ask("x.web.default.svc.cluster.local.")
     assert peek(under_test, query) is None
     under_test.set_template()
-    assert peek(under_test, query) == NEGATIVE
+    assert peek(under_test, query) == DENIAL
     assert peek(under_test, ask("x.cluster.local.", edns=Edns(1232))) is None
     assert peek(under_test, ask("example.org.")) is None
 
@@ -60,7 +60,7 @@ def test_a_reply_of_cache_until_it_expires(twin: ModuleType) -> None:
     under_test.store(query, addresses(query), timed=(began, 30, began + 30))
     found = peek(under_test, query, began + 12)
     assert found is not None
-    assert found.is_entry
+    assert not found.is_denial
     assert (found.stored, found.expires) == pytest.approx((began, began + 30), abs=1e-6)
     assert peek(under_test, query, began + 30.5) is None
 

@@ -128,7 +128,7 @@ def test_an_entry_takes_precedence() -> None:
 def test_a_name_that_comes_while_it_is_denied() -> None:
     """The store may be changed in another thread: what was found absent before is not prepared as absent after."""
     under_test = a_cluster()
-    zone = under_test.table._by_length[-1]
+    zone = under_test.table._negative_zones[0]
     query, find = ask("new.web.default.svc.cluster.local."), zone.find
 
     def find_and_change(key: bytes) -> int:

@@ -21,7 +21,7 @@ from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_query
 from hsdns.wire.iana import RRType
-from hsdns.wire.message import RD, RR, Query, Reply, nxdomain
+from hsdns.wire.message import RD, RR, Query, Reply, nodata, nxdomain
 from hsdns.wire.name import Name
 from hsdns.wire.size import reply_size
 
@@ -156,6 +156,28 @@ class TableUnderTest:
         )
         assert isinstance(is_template, bool)
         return is_template
+
+    def set_pod_form(
+        self,
+        text: str = "10-0-0-9.default.pod.cluster.local.",
+        qtype: int = RRType.A,
+        *,
+        has_answer: bool = True,
+        number: int = 0,
+        group: int = 7,
+        mark_ttl: int = -1,
+        **options: Any,
+    ) -> bool:
+        """Take the form of a reply about the name of a Pod with the address 10.0.0.9."""
+        query = ask(text, qtype, **options)
+        answer = RR(decode(query).qname, qtype, 30, bytes((10, 0, 0, 9)))
+        reply = Reply(answer=(answer,), aa=True) if has_answer else nodata(soa())
+        size = reply_size(decode(query), reply)
+        is_form = self.table.set_pod_form(
+            number, query, to_wire(query, reply), size, group, mark_ttl
+        )
+        assert isinstance(is_form, bool)
+        return is_form
 
     def cells(self) -> dict[tuple[int, bool], list[int]]:
         """What was counted since the last time."""

@@ -155,6 +155,7 @@ class Kubernetes(Plugin):
         self._uses_watch = False
         self._options = options
         self.explains: bool = options["explain"]
+        self.has_all_pod_names = options["pods"] == "insecure" and not options["namespaces"]
         self._max_silence: float | None = options["max_silence"]
         self.may_relapse = self._max_silence is not None
         self._fallthrough: tuple[Name, ...] = options["fallthrough"]

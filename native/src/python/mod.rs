@@ -24,6 +24,7 @@ use crate::batch::is_ipv6;
 use crate::entry::Terms;
 use crate::key::{MAX_UDP_LEN, MIN_UDP_LEN};
 use crate::negative_zone::NegativeZone;
+use crate::pod_names::Counted;
 use crate::system::slice;
 use crate::table::Client;
 use crate::timing::Timing;
@@ -116,7 +117,7 @@ static TABLE_STATISTICS: NamedTuple = NamedTuple::new(
     ],
 );
 static MISS: NamedTuple = NamedTuple::new("Miss", &["query", "address", "control"]);
-static PEEKED: NamedTuple = NamedTuple::new("Peeked", &["is_entry", "stored", "expires"]);
+static PEEKED: NamedTuple = NamedTuple::new("Peeked", &["is_denial", "stored", "expires"]);
 static LOG_RECORD: NamedTuple = NamedTuple::new(
     "LogRecord",
     &[
@@ -323,6 +324,20 @@ fn refuse_payload(max_payload: u16) -> PyResult<()> {
     Ok(())
 }
 
+/// Whether the replies of a negative zone count as misses of `cache`; raise ValueError for a `mark_ttl` of an entry.
+fn counts_as_miss(mark_ttl: i32) -> PyResult<bool> {
+    match mark_ttl {
+        -1..=0 => Ok(mark_ttl == 0),
+        _ => Err(PyValueError::new_err(format!(
+            "mark_ttl of a negative zone is 0 or -1, not {mark_ttl}"
+        ))),
+    }
+}
+
+fn no_negative_zone() -> PyErr {
+    PyIndexError::new_err("the table has no such negative zone")
+}
+
 /// Seconds of the monotonic clock in nanoseconds; saturates.
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
@@ -507,11 +522,7 @@ impl AnswerTable {
         no_edns: bool,
     ) -> PyResult<usize> {
         refuse_payload(max_payload)?;
-        if !(-1..=0).contains(&mark_ttl) {
-            return Err(PyValueError::new_err(
-                "mark_ttl of a negative zone is 0 or -1",
-            ));
-        }
+        let is_miss = counts_as_miss(mark_ttl)?;
         let mut by_type = HashMap::new();
         for item in groups.items()? {
             let (qtype, group) = item.extract::<(u16, u32)>()?;
@@ -519,7 +530,7 @@ impl AnswerTable {
         }
         let exclusions = exclusions.iter().map(|excluded| Box::from(&excluded[..]));
         let names = Arc::clone(&names.inner);
-        let negative_zone = NegativeZone::new(zone, names, exclusions, by_type, mark_ttl == 0);
+        let negative_zone = NegativeZone::new(zone, names, exclusions, by_type, is_miss);
         let negative_zone = negative_zone
             .logged(log)
             .with_max_payload(max_payload)
@@ -537,7 +548,29 @@ impl AnswerTable {
     ) -> PyResult<bool> {
         self.inner
             .set_template(negative_zone, query, reply, size as usize)
-            .ok_or_else(|| PyIndexError::new_err("the table has no such negative zone"))
+            .ok_or_else(no_negative_zone)
+    }
+
+    /// Take the form of a reply about the name of a Pod, for all of them; False if that is not possible.
+    fn set_pod_form(
+        &self,
+        negative_zone: usize,
+        query: &[u8],
+        reply: &[u8],
+        size: u32,
+        group: u32,
+        mark_ttl: i32,
+    ) -> PyResult<bool> {
+        let cache = counts_as_miss(mark_ttl)?.then_some(false);
+        self.inner
+            .set_pod_form(
+                negative_zone,
+                query,
+                reply,
+                size as usize,
+                Counted { group, cache },
+            )
+            .ok_or_else(no_negative_zone)
     }
 
     /// Answer a query over TCP, or, without a limit, one over UDP that was a miss before it waited.
@@ -577,7 +610,7 @@ impl AnswerTable {
         ]
         .map(|time| time.map(|time| time as f64 / 1e9));
         let class = PEEKED.class(py)?;
-        Ok(Some(class.call1((found.is_entry, stored, expires))?))
+        Ok(Some(class.call1((found.is_denial, stored, expires))?))
     }
 
     /// Limit the octets of entries, beginning with the next one that is stored.

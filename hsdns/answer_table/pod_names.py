@@ -1,0 +1,80 @@
+"""Names of Pods, of which there is one for each address: their replies are made, or stored when they are queried again.
+
+Path: beside step 2; writer.py asks here before it stores a reply whose like is without number.
+Rule 1: the table makes these replies in a negative zone whose source has all names of Pods, each type from one reply of
+        the chain, unless `cache` would store them: it counts each of them by itself.
+Rule 2: elsewhere the first reply to a name is not stored, because that costs more than making another one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hsdns.answer_table.hits import HitGroups
+from hsdns.answer_table.negative_zones import NegativeZones
+from hsdns.answer_table.policy import BlockPolicy
+from hsdns.cluster.freshness import Dependencies
+from hsdns.fastpath import AnswerTable
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import Query, Reply
+from hsdns.wire.name import Name
+from hsdns.wire.size import reply_size
+
+_SLOTS: Final = 8192
+
+
+class PodNames:
+    """The names of one answer table, in memory that does not grow."""
+
+    def __init__(self, table: AnswerTable, groups: HitGroups, zones: NegativeZones) -> None:
+        self._table = table
+        self._groups = groups
+        self._zones = zones
+        self._forms: set[tuple[int, int, bool]] = set()  # zone, type, whether there is an answer
+        # The last name of each slot, as one octet of its hash: one in 256 others is taken for it.
+        self._last = bytearray(_SLOTS)
+
+    def is_worth_storing(
+        self,
+        query: Query,
+        reply: Reply,
+        policy: BlockPolicy,
+        block: Name,
+        wire: bytes,
+        out: bytes,
+        dependencies: Dependencies,
+    ) -> bool:
+        """Whether a reply of a block needs its own entry; if not, the table may have learned to make its like."""
+        if reply.rcode == Rcode.NOERROR and self._make(
+            query, reply, policy, block, wire, out, dependencies.mark
+        ):
+            return False
+        number = hash(query.qname.lower)
+        slot, tag = number % _SLOTS, number >> 16 & 0xFF
+        is_known = self._last[slot] == tag
+        self._last[slot] = tag
+        return is_known
+
+    def _make(
+        self,
+        query: Query,
+        reply: Reply,
+        policy: BlockPolicy,
+        block: Name,
+        wire: bytes,
+        out: bytes,
+        mark: tuple[str, int] | None,
+    ) -> bool:
+        """Let the table make replies like this one; return whether it does so, now or already."""
+        kind, mark_ttl = mark or (None, -1)
+        source, zone = policy.source, self._zones.find(query, block)
+        if zone is None or source is None or not source.has_all_pod_names or mark_ttl > 0:
+            return False
+        form = (zone.number, query.qtype, bool(reply.answer))
+        if form not in self._forms:
+            group = self._groups.number(block, policy, query.qtype, Rcode.NOERROR, kind)
+            size = reply_size(query, reply)
+            if not self._table.set_pod_form(zone.number, wire, out, size, group, mark_ttl):
+                return False
+            self._forms.add(form)
+        return True

@@ -1,0 +1,198 @@
+"""Names of Pods, each of an address: those that the table answers after the chain has answered one of their type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hsdns.cluster.objects import Deleted, Upserted
+from hsdns.wire.edns import Edns
+from tests.answer_table.corefiles import CACHED, OBJECTS, block, kubernetes
+from tests.support.cluster.objects import namespace
+from tests.support.effort import tries
+from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
+
+V4, V6 = "9-9-9-9.default.pod.cluster.local.", "fd00--9.default.pod.cluster.local."
+STOCK = "cache 30 {\ndisable success cluster.local\ndisable denial cluster.local\n}\n" + KUBERNETES
+
+
+def taught(text: str, twin: ModuleType) -> MemoryServer:
+    """A server whose chain has answered all forms once."""
+    memory_server = MemoryServer(block(text), twin, OBJECTS)
+    for name in (V4, V6):
+        for qtype in ("A", "AAAA"):
+            memory_server.from_chain(ask(f"{name} {qtype}"))
+    return memory_server
+
+
+def assert_same(
+    memory_server: MemoryServer, question: str, *, is_fast: bool, edns: Edns | None = None
+) -> None:
+    wire = ask(question, edns=edns)
+    found = memory_server.from_table(wire)
+    assert (found is not None) is is_fast, question
+    if found is not None:
+        assert found == memory_server.from_chain(wire, stores=False), question
+
+
+@pytest.mark.parametrize("qtype", ["A", "AAAA"])
+@pytest.mark.parametrize(
+    ("left", "is_fast"),
+    [
+        ("1-2-3-4.default", True),
+        ("255-255-255-255.kube-system", True),
+        ("1-2-3-4.DEFAULT", True),
+        ("2001-db8--1.default", True),
+        ("2001-DB8--1.default", True),
+        ("2001-db8-1-2-3-4-5-6.default", True),
+        ("fd00--0.default", True),
+        ("x.1-2-3-4.default", True),
+        ("x.y.1-2-3-4.default", True),
+        ("x.y.z.1-2-3-4.default", False),
+        ("1-2-3-999.default", False),
+        ("1-2-3.default", False),
+        ("1\\.2\\.3\\.4.default", False),
+        ("2001-0db8--1.default", False),
+        ("fd00--.default", False),
+        ("--1.default", False),
+        ("--ffff-a00-1.default", False),
+        ("default", False),
+    ],
+)
+def test_name(twin: ModuleType, left: str, qtype: str, is_fast: bool) -> None:
+    memory_server = taught(KUBERNETES, twin)
+    for edns in (None, Edns(1232), Edns(512, do=True, options=((10, b"12345678"),))):
+        assert_same(memory_server, f"{left}.pod.cluster.local. {qtype}", is_fast=is_fast, edns=edns)
+    assert memory_server.writer.table.statistics().entries == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "is_fast"),
+    [
+        pytest.param(KUBERNETES, True, id="plain"),
+        pytest.param(STOCK, True, id="stock"),
+        pytest.param(f"cache 30 example.org\n{KUBERNETES}", True, id="cache-of-another-zone"),
+        pytest.param(f"cache\n{KUBERNETES}", False, id="cache-of-all"),
+        pytest.param(kubernetes("cluster.local", "pods insecure", "ttl 0"), True, id="no-ttl"),
+        pytest.param(kubernetes("cluster.local", "pods insecure", "zonal"), True, id="zonal"),
+        pytest.param(kubernetes("cluster.local", "pods insecure", "explain"), True, id="explain"),
+        pytest.param(
+            kubernetes("cluster.local", "pods insecure", "namespaces default kube-system"),
+            False,
+            id="some-namespaces",
+        ),
+        pytest.param(kubernetes("cluster.local", "pods insecure", "fallthrough"), False, id="fallthrough"),
+        pytest.param(kubernetes("cluster.local", "pods insecure", "multicluster cluster.local"), False, id="multicluster"),
+        pytest.param(kubernetes("cluster.local", "pods verified"), False, id="verified"),
+        pytest.param(kubernetes("cluster.local"), False, id="disabled"),
+        pytest.param(f"rewrite ttl suffix .default.pod.cluster.local 9\n{KUBERNETES}", False, id="rewrite-of-ttls"),
+        pytest.param(f"rewrite ttl suffix .example.org 9\n{KUBERNETES}", True, id="rewrite-elsewhere"),
+        pytest.param(f"loadbalance\nbufsize 600\nminimal\n{KUBERNETES}", True, id="more-handlers"),
+    ],
+)  # fmt: skip
+def test_block(twin: ModuleType, text: str, is_fast: bool) -> None:
+    memory_server = taught(text, twin)
+    for qtype in ("A", "AAAA"):
+        assert_same(memory_server, f"1-2-3-4.default.pod.cluster.local. {qtype}", is_fast=is_fast)
+
+
+@pytest.mark.parametrize(
+    ("qtype", "is_fast"),
+    [("MX", True), ("TXT", True), ("PTR", True), ("CNAME", True), ("SRV", False), ("ANY", False)],
+)
+def test_other_types(twin: ModuleType, qtype: str, is_fast: bool) -> None:
+    memory_server = taught(KUBERNETES, twin)
+    for _ in range(2):
+        memory_server.from_chain(ask(f"{V4} {qtype}"))
+    for name in ("1-2-3-4", "fd00--7"):
+        question = f"{name}.default.pod.cluster.local. {qtype}"
+        assert_same(memory_server, question, is_fast=is_fast)
+
+
+def test_what_cache_stores_is_not_made(twin: ModuleType) -> None:
+    """It counts each answer by itself, but no denial."""
+    memory_server = taught(CACHED + KUBERNETES, twin)
+    for name, qtype, is_fast in (
+        ("1-2-3-4", "A", False),
+        ("1-2-3-4", "AAAA", True),
+        ("fd00--7", "A", True),
+        ("fd00--7", "AAAA", False),
+    ):
+        question = f"{name}.default.pod.cluster.local. {qtype}"
+        assert_same(memory_server, question, is_fast=is_fast)
+
+
+def test_explained_replies_are_for_those_without_edns(twin: ModuleType) -> None:
+    memory_server = taught(kubernetes("cluster.local", "pods insecure", "explain"), twin)
+    assert_same(memory_server, V4, is_fast=True)
+    assert_same(memory_server, V4, is_fast=False, edns=Edns(1232))
+
+
+def test_namespaces_come_and_go(twin: ModuleType) -> None:
+    memory_server = taught(KUBERNETES, twin)
+    question = "1-2-3-4.new.pod.cluster.local."
+    assert_same(memory_server, question, is_fast=False)
+    memory_server.apply(Upserted(namespace("new")))
+    assert_same(memory_server, question, is_fast=True)
+    assert_same(memory_server, f"{question} AAAA", is_fast=True)
+    memory_server.apply(Deleted(namespace("new")))
+    assert_same(memory_server, question, is_fast=False)
+    memory_server.from_chain(ask("x.cluster.local."))
+    assert_same(memory_server, question, is_fast=True)  # denied
+
+
+def test_nothing_is_answered_before_the_cluster_was_read(twin: ModuleType) -> None:
+    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS, synced=False)
+    memory_server.from_chain(ask(V4))
+    assert_same(memory_server, V4, is_fast=False)
+
+
+@pytest.mark.parametrize("text", [KUBERNETES, STOCK])
+def test_they_count_as_in_the_chain(twin: ModuleType, text: str) -> None:
+    made, chain = (taught(f"prometheus\n{text}", twin) for _ in range(2))
+    for name in ("1-2-3-4", "2001-db8--1"):
+        for qtype in ("A", "AAAA"):
+            wire = ask(f"{name}.default.pod.cluster.local. {qtype}", edns=Edns(1232, do=True))
+            assert made.from_table(wire) == chain.from_chain(wire)
+    counters = ("coredns_dns_responses_total", "coredns_cache_misses_total", "coredns_cache_requests_total")  # fmt: skip
+    for each in (made, chain):
+        each.writer.hits.count()
+    for counter in counters:
+        found = [each.runtime.metrics.counter(counter, "", ("",)).values for each in (made, chain)]
+        assert {key: value for key, value in found[0].items() if "tcp" not in key} == found[1]
+    assert made.writer.table.statistics().hits == 4
+    assert made.writer.table.statistics().negative_hits == 0
+
+
+LABELS = st.one_of(
+    st.sampled_from(["10-0-0-1", "2001-db8--1", "--1", "1--", "fd00--0", "---", "10\\.0\\.0\\.1", "--ffff-1-2"]),
+    st.from_regex(r"[0-9]{1,3}(-[0-9]{1,3}){3}", fullmatch=True),
+    st.from_regex(r"[0-9a-f]{0,4}(-[0-9a-f]{0,4}){1,8}", fullmatch=True),
+    st.sampled_from(["x", "pod", "svc", "default"]),
+).filter(bool)  # fmt: skip
+
+
+@settings(max_examples=tries(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(
+        st.tuples(
+            st.lists(LABELS, min_size=1, max_size=4),
+            st.sampled_from(["default", "gone"]),
+            st.sampled_from(["A", "AAAA"]),
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_any_names_are_answered_as_by_the_chain(
+    twin: ModuleType, names: Sequence[tuple[Sequence[str], str, str]]
+) -> None:
+    memory_server = taught(KUBERNETES, twin)
+    for labels, within, qtype in names:
+        wire = ask(f"{'.'.join(labels)}.{within}.pod.cluster.local. {qtype}")
+        found = memory_server.from_table(wire)
+        assert found in (None, memory_server.from_chain(wire, stores=False))

@@ -67,7 +67,7 @@ class UpstreamSettings(NamedTuple):
 
 
 class Upstream:
-    """An upstream with its connections, health and metrics.
+    """An upstream with its connections, health and metrics; none of them leads back to it (hsdns/collector.py, rule 3).
 
     `loops` means that queries sent there come back to this server, so it must not be used.
     """
@@ -89,7 +89,7 @@ class Upstream:
             settings.expire, clock, max_age=settings.max_age, max_idle=settings.max_idle
         )
         self.https: HttpsPool | None = None
-        self.health = Health(settings.check.interval, self._probe)
+        self.health = Health(settings.check.interval)
         self.udp = Multiplexer(
             UdpSockets(target, settings.source).open,
             clock,
@@ -98,7 +98,6 @@ class Upstream:
             max_age=settings.max_age,
             max_ports=min(settings.max_idle or MAX_PORTS, MAX_PORTS),
         )
-        self._count_udp = partial(self._count, UDP)
         self._last = b"", Reply()  # the last datagram and its decoded reply
         self._spawn = waiting.spawn
         self._name = str(target)
@@ -133,7 +132,10 @@ class Upstream:
             from hsdns.upstream.https import HttpsPool  # noqa: PLC0415 - as said
 
             self.https = HttpsPool(
-                self._open_https, clock, expire=settings.expire, max_age=settings.max_age
+                partial(_open_https, target, tls, settings),
+                clock,
+                expire=settings.expire,
+                max_age=settings.max_age,
             )
 
     def __str__(self) -> str:
@@ -188,6 +190,10 @@ class Upstream:
         if self.https is not None:
             self.https.close()
 
+    async def probe_until_healthy(self) -> None:
+        """Probe it until a reply comes."""
+        await self.health.probe_until_healthy(self._probe)
+
     def _proto(self, protocol: str) -> str:
         return {"tls": TLS, "https": HTTPS}.get(self.target.transport, protocol)
 
@@ -207,6 +213,9 @@ class Upstream:
     def _count(self, proto: str, was_open: bool) -> None:
         """Count a connection that was used, open before or opened for it."""
         (self._reused if was_open else self._opened).inc((PROXY_NAME, self._name, proto))
+
+    def _count_udp(self, was_open: bool) -> None:
+        self._count(UDP, was_open)
 
     def _read_datagram(self, wire: bytes, query: Query, limit: int) -> Reply:
         """Decode a reply over UDP, once for all queries that share it."""
@@ -252,23 +261,6 @@ class Upstream:
                 self.pool.give(proto, connection)
                 return reply
 
-    def _open_https(self) -> asyncio.Future[HttpsConnection]:
-        """Open a connection in its own task, which all waiting queries share."""
-
-        async def opened() -> HttpsConnection:
-            try:
-                async with asyncio.timeout(OPEN_TIMEOUT):
-                    return await self._connect_https(self.settings.doh_method)
-            except TimeoutError:
-                raise OSError(0, f"no connection within {OPEN_TIMEOUT:g}s") from None
-
-        return asyncio.get_running_loop().create_task(opened(), name=f"connection to {self}")
-
-    async def _connect_https(self, method: str) -> HttpsConnection:
-        from hsdns.upstream.https import connect_https  # noqa: PLC0415 - as in __init__
-
-        return await connect_https(self.target, self._tls, method, self.settings.source)
-
     async def _probe(self) -> bool:
         """Query over a new connection; return whether there was any reply."""
         check = self.settings.check
@@ -280,7 +272,7 @@ class Upstream:
         try:
             async with asyncio.timeout(PROBE_TIMEOUT):
                 if proto == HTTPS:
-                    connection = await self._connect_https("POST")
+                    connection = await _connect_https(self.target, self._tls, self.settings, "POST")
                 else:
                     connection = await connect(proto, self.target, self._tls, self.settings.source)
                 await connection.ask(message)
@@ -291,6 +283,29 @@ class Upstream:
             if connection is not None:
                 connection.close()
         return True
+
+
+def _open_https(
+    target: Target, tls: ssl.SSLContext | None, settings: UpstreamSettings
+) -> asyncio.Future[HttpsConnection]:
+    """Open a connection in its own task, which all waiting queries share."""
+
+    async def opened() -> HttpsConnection:
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT):
+                return await _connect_https(target, tls, settings, settings.doh_method)
+        except TimeoutError:
+            raise OSError(0, f"no connection within {OPEN_TIMEOUT:g}s") from None
+
+    return asyncio.get_running_loop().create_task(opened(), name=f"connection to {target}")
+
+
+async def _connect_https(
+    target: Target, tls: ssl.SSLContext | None, settings: UpstreamSettings, method: str
+) -> HttpsConnection:
+    from hsdns.upstream.https import connect_https  # noqa: PLC0415 - as in Upstream
+
+    return await connect_https(target, tls, method, settings.source)
 
 
 async def _outcome(exchange: Coroutine[Any, Any, Reply]) -> Reply | Exception:

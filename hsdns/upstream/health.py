@@ -26,12 +26,11 @@ class HealthCheck(NamedTuple):
 
 
 class Health:
-    """The failures of one upstream; `probe` returns whether a probe got a reply."""
+    """The failures of one upstream."""
 
-    def __init__(self, interval: float, probe: Callable[[], Awaitable[bool]]) -> None:
+    def __init__(self, interval: float) -> None:
         self.failures = 0
         self._interval = interval
-        self._probe = probe
         self._is_probing = False
 
     def is_down(self, max_fails: int) -> bool:
@@ -43,11 +42,11 @@ class Health:
         """Whether probes are running; a second run would count failures twice."""
         return self._is_probing
 
-    async def probe_until_healthy(self) -> None:
-        """Probe until a reply comes."""
+    async def probe_until_healthy(self, probe: Callable[[], Awaitable[bool]]) -> None:
+        """Probe until a reply comes; `probe` returns whether one did."""
         self._is_probing = True
         try:
-            while not await self._probe():
+            while not await probe():
                 self.failures += 1
                 await asyncio.sleep(self._interval)
             self.failures = 0

@@ -23,10 +23,13 @@ from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.errors import Errors
+from hsdns.plugins.forward import Forward
 from hsdns.plugins.health import Health
 from hsdns.plugins.whoami import Whoami
+from hsdns.server.instance import Instance
 from hsdns.server.lifecycle import StartError
 from hsdns.server.phases import Phase
+from hsdns.upstream.exchange import Upstream
 from loadtest.ports import free_port
 from tests.server.loopback import (
     NOERROR,
@@ -575,6 +578,7 @@ MANY_PLUGINS = """.:PORT {
         fallthrough
     }
     forward fwd.example 127.0.0.1:1
+    forward doh.example https://127.0.0.1:1
     template IN A example {
         answer "{{ .Name }} 60 IN A 192.0.2.2"
         fallthrough
@@ -589,6 +593,11 @@ MANY_PLUGINS = """.:PORT {
 """
 
 
+def _upstreams(instance: Instance) -> list[Upstream]:
+    plugins = [each for each in instance.configuration.plugins if isinstance(each, Forward)]
+    return [upstream for each in plugins for route in each.routes for upstream in route.upstreams]
+
+
 def test_what_reloads_replace_is_freed_without_a_collection(tmp_path: Path) -> None:
     """hsdns/collector.py exempts configurations from collections, so none may end in a circle."""
 
@@ -599,11 +608,13 @@ def test_what_reloads_replace_is_freed_without_a_collection(tmp_path: Path) -> N
                 instance = serving(reloadable.server)
                 old += [weakref.ref(each) for each in instance.configuration.plugins]
                 old += [weakref.ref(each) for each in (instance, instance.configuration)]
+                old += [weakref.ref(each) for each in _upstreams(instance)]
                 del instance
                 more = f"example{port}.org:PORT {{\nbind 127.0.0.1\nwhoami\n}}\n"
                 reloadable.write(MANY_PLUGINS + more)
                 assert await reloadable.server.reload()
-                await reloadable.ask("one.example")
+                for name in ("one.example", "fwd.example", "doh.example"):
+                    await reloadable.ask(name)
             await until(lambda: len(reloadable.server.instances) == 1, "the end of the old ones")
             # The last one is taken apart a block a turn.
             with contextlib.suppress(AssertionError):  # what is left says more

@@ -390,11 +390,11 @@ def test_tls(name: str, is_trusted: bool, sentence: str | None, tmp_path: Path) 
                 for _ in range(2):
                     assert section((await upstream.ask(QUERY, "udp", LONG)).answer) == [A]
                 assert reuse_counts(runtime, "tcp-tls") == (1, 1)
-                assert await upstream.health._probe()
+                assert await upstream._probe()
             else:
                 with pytest.raises(UpstreamError, match=f"invalid certificate: {sentence}"):
                     await upstream.ask(QUERY, "udp", LONG)
-                assert not await upstream.health._probe()
+                assert not await upstream._probe()
             upstream.close()
 
     asyncio.run(run())
@@ -421,7 +421,7 @@ def test_probe(check: HealthCheck, force_tcp: bool, name: str, rd: bool) -> None
     async def run() -> None:
         async with serve(script, script) as server:
             upstream = upstream_of(FakeRuntime(), server.port, check=check, force_tcp=force_tcp)
-            assert await upstream.health._probe()
+            assert await upstream._probe()
             (wire,) = server.tcp if force_tcp else server.udp
         message = dns.message.from_wire(wire)
         assert message.question[0].to_text() == f"{name} IN NS"
@@ -436,7 +436,7 @@ def test_probe_without_reply() -> None:
         async with serve() as server:
             port = server.port
         upstream = upstream_of(runtime, port)
-        assert not await upstream.health._probe()
+        assert not await upstream._probe()
         failures = runtime.metrics.counter("coredns_proxy_healthcheck_failures_total", "")
         assert failures.values == {("forward", f"127.0.0.1:{port}"): 1}
 
@@ -507,7 +507,7 @@ def test_queries_and_probes_come_from_the_source_address() -> None:
                 FakeRuntime(), server.port, source=OTHER_LOOPBACK, force_tcp=True
             )
             await upstream.ask(QUERY, "tcp", LONG)
-            assert await upstream.health._probe()
+            assert await upstream._probe()
             peers = [made.get_extra_info("peername")[0] for made in server.connections]
             assert peers == [OTHER_LOOPBACK] * 2
             upstream.close()
@@ -545,7 +545,7 @@ def test_https(method: str, tmp_path: Path) -> None:
             assert reuse_counts(runtime, "https") == (1, 1)
             assert [asked.method for asked in server.asked] == [method] * 2
             assert {asked.message[:2] for asked in server.asked} == {b"\0\0"}
-            assert await upstream.health._probe()
+            assert await upstream._probe()
             assert (len(server.connections), server.asked[-1].method) == (2, "POST")
             upstream.close()
 

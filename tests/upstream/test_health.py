@@ -17,10 +17,7 @@ def test_defaults() -> None:
     [(0, 2, False), (2, 2, False), (3, 2, True), (99, 0, False), (1, 1, False), (2, 1, True)],
 )
 def test_is_down(failures: int, max_fails: int, is_down: bool) -> None:
-    async def probe() -> bool:
-        return True
-
-    found = Health(0.5, probe)
+    found = Health(0.5)
     found.failures = failures
     assert found.is_down(max_fails) == is_down
 
@@ -36,8 +33,8 @@ def test_probes_until_a_reply_comes(monkeypatch: pytest.MonkeyPatch) -> None:
         slept.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    found = Health(0.25, probe)
-    asyncio.run(found.probe_until_healthy())
+    found = Health(0.25)
+    asyncio.run(found.probe_until_healthy(probe))
     assert seen == [(0, True), (1, True), (2, True), (3, True)]
     assert slept == [0.25] * 3
     assert (found.failures, found.is_probing) == (0, False)
@@ -49,8 +46,8 @@ def test_a_cancelled_run_may_begin_again() -> None:
         return True
 
     async def run() -> None:
-        found = Health(0.5, never)
-        task = asyncio.create_task(found.probe_until_healthy())
+        found = Health(0.5)
+        task = asyncio.create_task(found.probe_until_healthy(never))
         await asyncio.sleep(0)
         assert found.is_probing
         task.cancel()

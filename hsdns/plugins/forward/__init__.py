@@ -160,7 +160,7 @@ class Forward(Plugin):
                 return reply
             if route.max_fails and not upstream.health.is_probing:
                 self._runtime.spawn(
-                    upstream.health.probe_until_healthy(), f"forward: probes of {upstream}"
+                    upstream.probe_until_healthy(), f"forward: probes of {upstream}"
                 )
             attempts_left -= 1
             if down >= len(upstreams):

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.answer_table.hits import HitGroups, HitLog
 from hsdns.answer_table.negative_zones import NegativeZones
-from hsdns.answer_table.pod_names import PodNames
+from hsdns.answer_table.numerous_names import NumerousNames
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.answer_table.recompute import RecomputedNames, compute, key_of
 from hsdns.answer_table.service_replies import Form, MadeReplies
@@ -83,7 +83,7 @@ class AnswerTableWriter:
         self._capacity = CAPACITY
         self.recomputed = RecomputedNames()
         self._made = MadeReplies(versions, self._blocks, blocks)
-        self._pods = PodNames(self.table, self.hits, self._negative_zones)
+        self._numerous = NumerousNames(self.table, self.hits, self._negative_zones)
         self._queue: list[tuple[bytes, Query, Reply, bytes, Dependencies]] = []
 
     def dependencies(self) -> Dependencies:
@@ -166,7 +166,7 @@ class AnswerTableWriter:
         policy = found.block if found is not None else None
         if found is None or policy is None or not policy.may_store(query, reply, dependencies):
             return
-        if dependencies.is_numerous and not self._pods.is_worth_storing(
+        if dependencies.is_numerous and not self._numerous.is_worth_storing(
             query, reply, policy, found.zone, wire, out, dependencies
         ):
             return

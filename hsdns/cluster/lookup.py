@@ -161,6 +161,8 @@ class NameLookup:
         node = schema.find(value, parsed, qname, self.ttl)
         if node is None:
             raise NoSuchName(partial(reason.absence, value, parsed, counted=counted))
+        if dependencies is not None and qname.lower not in value.nodes:
+            dependencies.mark_numerous()  # a topology zone without endpoints, which may be any text
         return node, parsed
 
     def pod_entries(self, address: bytes, namespace: bytes) -> int:

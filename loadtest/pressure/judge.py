@@ -115,11 +115,16 @@ class Judge(threading.Thread):
         except BaseException as error:  # spread() raises it in the thread that joins
             self.failure = error
 
-    def spread(self) -> Spread | None:
-        """The delays; None if there were none."""
+    def spread(self, first: int = 0) -> Spread | None:
+        """The delays from this number on; None if there were none.
+
+        To sort all of them stops this thread, which counts as a delay of the server: while it judges, only the last
+        ones.
+        """
         if self.failure is not None:
             raise BenchmarkError(f"the judge stopped: {self.failure!r}") from self.failure
-        return Spread.of(self.delays) if self.delays else None
+        delays = self.delays[first:]
+        return Spread.of(delays) if delays else None
 
     def _run(self) -> None:
         before = self._api.start_changes(self._rate, self._seconds, self._among)

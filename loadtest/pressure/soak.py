@@ -107,13 +107,16 @@ def _soak(
         judge = Judge(server.ports.dns, bench.api, CHANGES, seconds, among=CHANGED)
         judge.start()
         began = said = time.monotonic()
+        judged = 0  # delays that were said
         while (now := time.monotonic()) < began + seconds and judge.failure is None:
             memory.append((now - began, server.memory().now))
             if memory[-1][1] > MOST_MEMORY:
-                raise BenchmarkError(f"ended for its memory: {_line(program, judge, memory)}")
+                line = _line(program, judge, judged, memory)
+                raise BenchmarkError(f"ended for its memory: {line}")
             if now >= said + _SAY_EVERY:
                 said = now
-                say(_line(program, judge, memory))
+                say(_line(program, judge, judged, memory))
+                judged = len(judge.delays)
             time.sleep(max(0.0, min(_SAMPLE_EVERY, began + seconds - time.monotonic())))
         for client in clients:
             client.counts()
@@ -146,12 +149,13 @@ def _honest(bench: Bench, server: ServerUnderPressure) -> Any:
         return start(stack, bench.tools, server, flood, _QUIET_SECONDS, is_honest=True).counts()
 
 
-def _line(program: Program, judge: Judge, memory: Sequence[tuple[float, int]]) -> str:
-    counts, spread = judge.history.counts, judge.spread()
+def _line(program: Program, judge: Judge, judged: int, memory: Sequence[tuple[float, int]]) -> str:
+    """The progress; of the delays, those since the last line."""
+    counts, spread = judge.history.counts, judge.spread(judged)
     late = (
         f"event p99 {spread.p99 * 1e3:,.0f} ms, worst {spread.worst * 1e3:,.0f} ms"
         if spread
-        else "no event yet"
+        else "no event since the last line"
     )
     return (
         f"{program.title}: {judge.taken:,} changes, {sum(counts.values()):,} answers judged, "

@@ -104,7 +104,7 @@ def test_not_stored(twin: ModuleType, question: str, options: dict[str, Any]) ->
 
 
 def test_addresses_of_pods_are_stored_when_asked_for_again(twin: ModuleType) -> None:
-    """Where only some namespaces have them; else the table makes them (test_pod_names.py)."""
+    """Where only some namespaces have them; else the table makes them (test_numerous_names.py)."""
     text = kubernetes("cluster.local", "pods insecure", "namespaces default")
     memory_server = MemoryServer(block(text), twin, OBJECTS)
     wire = ask("1-2-3-4.default.pod.cluster.local.")

@@ -154,6 +154,22 @@ def test_names_of_verified_pods_are_not_cacheable() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "is_numerous"),
+    [
+        ("web.ns.svc", False),
+        ("10-5-0-1.ns.pod", True),
+        ("any.prefer._zone.db.ns.svc", True),
+        ("any.pin._zone.db.ns.svc", True),
+    ],
+)
+def test_names_without_number(name: str, is_numerous: bool) -> None:
+    lookup = make_lookup(pods="insecure", zonal=True)
+    dependencies = Dependencies(NoCounters())
+    lookup.find(Name.from_text(f"{name}.cluster.local"), ZONE, dependencies)
+    assert (dependencies.is_numerous, dependencies.is_cacheable) == (is_numerous, True)
+
+
+@pytest.mark.parametrize(
     ("address", "namespaces", "expected"),
     [
         pytest.param(TEN, frozenset(), ["web.ns"], id="one of two Services"),

@@ -1,8 +1,9 @@
-"""Names of Pods, of which there is one for each address: their replies are made, or stored when they are queried again.
+"""Names without number, above all those of Pods: their replies are made, or stored when they are queried again.
 
-Path: beside step 2; writer.py asks here before it stores a reply whose like is without number.
-Rule 1: the table makes these replies in a negative zone whose source has all names of Pods, each type from one reply of
-        the chain, unless `cache` would store them: it counts each of them by itself.
+Path: beside step 2; writer.py asks here before it stores a reply whose like is without number: about an address of a
+Pod, or a topology zone that no endpoint is in.
+Rule 1: the table makes the replies about Pods in a negative zone whose source has all names of Pods, each type from one
+        reply of the chain, unless `cache` would store them: it counts each of them by itself.
 Rule 2: elsewhere the first reply to a name is not stored, because that costs more than making another one.
 """
 
@@ -14,6 +15,7 @@ from hsdns.answer_table.hits import HitGroups
 from hsdns.answer_table.negative_zones import NegativeZones
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.cluster.freshness import Dependencies
+from hsdns.cluster.question import POD
 from hsdns.fastpath import AnswerTable
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Query, Reply
@@ -23,7 +25,7 @@ from hsdns.wire.size import reply_size
 _SLOTS: Final = 8192
 
 
-class PodNames:
+class NumerousNames:
     """The names of one answer table, in memory that does not grow."""
 
     def __init__(self, table: AnswerTable, groups: HitGroups, zones: NegativeZones) -> None:
@@ -69,6 +71,8 @@ class PodNames:
         kind, mark_ttl = mark or (None, -1)
         source, zone = policy.source, self._zones.find(query, block)
         if zone is None or source is None or not source.has_all_pod_names or mark_ttl > 0:
+            return False
+        if query.qname.below(zone.zone)[-1] != POD:
             return False
         form = (zone.number, query.qtype, bool(reply.answer))
         if form not in self._forms:

@@ -1,10 +1,11 @@
-"""Names of Pods, each of an address: those that the table answers after the chain has answered one of their type."""
+"""Names of which there are any number: which the table makes after the chain has made one, and which it stores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from hsdns.cluster.objects import Deleted, Upserted
 from hsdns.wire.edns import Edns
 from tests.answer_table.corefiles import CACHED, OBJECTS, block, kubernetes
-from tests.support.cluster.objects import namespace
+from tests.support.cluster.objects import endpoint_slice, namespace, service
 from tests.support.effort import tries
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 
@@ -166,6 +167,33 @@ def test_they_count_as_in_the_chain(twin: ModuleType, text: str) -> None:
         assert {key: value for key, value in found[0].items() if "tcp" not in key} == found[1]
     assert made.writer.table.statistics().hits == 4
     assert made.writer.table.statistics().negative_hits == 0
+
+
+@pytest.mark.parametrize(
+    ("left", "entries"),
+    [
+        ("zone-a.prefer", [1, 1]),
+        ("any-text.prefer", [0, 1]),
+        ("any-text.pin", [0, 1]),
+    ],
+)
+def test_topology_zones_without_endpoints_are_stored_when_asked_for_again(
+    twin: ModuleType, left: str, entries: list[int]
+) -> None:
+    text = kubernetes("cluster.local", "pods insecure", "zonal")
+    zonal = endpoint_slice("default/zonal-1", "zonal", "10.0.0.1", "10.0.0.2")
+    assert zonal.endpoints is not None
+    zonal.endpoints[0] = msgspec.structs.replace(zonal.endpoints[0], zone="zone-a")
+    memory_server = MemoryServer(block(text), twin, [*OBJECTS, service("default/zonal"), zonal])
+    for qtype in ("A", "AAAA"):
+        memory_server.from_chain(ask(f"{V4} {qtype}"))
+    wire = ask(f"{left}._zone.zonal.default.svc.cluster.local.")
+    found = []
+    for _ in range(2):
+        memory_server.from_chain(wire)
+        found.append(memory_server.writer.table.statistics().entries)
+    assert found == entries
+    assert memory_server.from_table(wire) == memory_server.from_chain(wire, stores=False)
 
 
 LABELS = st.one_of(

@@ -1,7 +1,7 @@
 """How soon a server applies changes: from the write of an EndpointSlice to the answer table, as its own metric says.
 
 Path: soak.py -> here <- /metrics of the server, hsdns or CoreDNS (coredns_kubernetes_dns_programming_duration_seconds).
-Rule 1: the metric has buckets, so a time is known as the upper bound of its bucket: never less than it was.
+Rule 1: the metric has buckets, so of a time the bounds of its bucket are known.
 Rule 2: slices that exist when a server starts, or lists again, are in it with their age; those that were last changed
         longer than OLDEST ago are left out.
 Rule 3: what is not known is None, with a sentence that says why.
@@ -30,12 +30,19 @@ class Scraped(NamedTuple):
     failure: str = ""
 
 
+class Bounds(NamedTuple):
+    """Of a time: it is above `above` and at most `most`, in seconds."""
+
+    above: float
+    most: float
+
+
 class Applied(NamedTuple):
-    """The number of changes, and bounds in seconds; `unknown` says why there are none."""
+    """The number of changes, and their times; `unknown` says why there are none."""
 
     changes: int
-    p99: float | None
-    worst: float | None
+    p99: Bounds | None
+    worst: Bounds | None
     unknown: str = ""
 
 
@@ -72,8 +79,13 @@ def between(before: Scraped, after: Scraped) -> Applied:
     changes = max(counts.values(), default=0.0)
     if failure or not changes:
         return Applied(0, None, None, failure or f"{METRIC} counts no event that was applied")
-    return Applied(int(changes), _bound(counts, 0.99 * changes), _bound(counts, changes))
+    return Applied(int(changes), _bounds(counts, 0.99 * changes), _bounds(counts, changes))
 
 
-def _bound(counts: Buckets, least: float) -> float:
-    return next(bound for bound, count in counts.items() if count >= least)
+def _bounds(counts: Buckets, least: float) -> Bounds:
+    above = 0.0
+    for bound, count in counts.items():
+        if count >= least:
+            return Bounds(above, bound)
+        above = bound
+    raise AssertionError("the last bucket has all changes")

@@ -8,8 +8,9 @@ from hsdns.cluster.programming import programming_in
 from hsdns.metrics import Registry
 from loadtest.apiserver.objects import trigger_time
 from loadtest.ports import free_port
-from loadtest.pressure.applied import METRIC, Applied, Scraped, between, read, scrape
+from loadtest.pressure.applied import METRIC, Applied, Bounds, Scraped, between, read, scrape
 
+FAST = Bounds(0.002, 0.004)
 NO_EVENT = Applied(0, None, None, f"{METRIC} counts no event that was applied")
 
 
@@ -32,10 +33,17 @@ def scraped() -> Callable[[dict[str, list[float]]], Scraped]:
 @pytest.mark.parametrize(
     ("durations", "applied"),
     [
-        ({"headless": [0.003] * 99 + [0.05]}, Applied(100, 0.004, 0.064)),
-        ({"headless": [0.003] * 98 + [0.05] * 2}, Applied(100, 0.064, 0.064)),
-        ({"headless": [0.003] * 99, "cluster_ip": [0.017]}, Applied(100, 0.004, 0.032)),
-        ({"headless": [0.003, 86_400.0]}, Applied(1, 0.004, 0.004)),
+        ({"headless": [0.003] * 99 + [0.05]}, Applied(100, FAST, Bounds(0.032, 0.064))),
+        (
+            {"headless": [0.003] * 98 + [0.05] * 2},
+            Applied(100, Bounds(0.032, 0.064), Bounds(0.032, 0.064)),
+        ),
+        (
+            {"headless": [0.003] * 99, "cluster_ip": [0.017]},
+            Applied(100, FAST, Bounds(0.016, 0.032)),
+        ),
+        ({"headless": [0.003, 86_400.0]}, Applied(1, FAST, FAST)),
+        ({"headless": [0.0005]}, Applied(1, Bounds(0.0, 0.001), Bounds(0.0, 0.001))),
         ({}, NO_EVENT),
     ],
 )

@@ -61,9 +61,6 @@ class NegativeZones:
         self._choice = BlockChoice.by_zone(blocks)
         self._zones: list[NegativeZone] = []
         self._with_template: set[int] = set()
-        self._pod_forms: set[tuple[int, int, bool]] = (
-            set()
-        )  # zone, type, whether there is an answer
         for block, policy in blocks.items():
             if not policy.reason and policy.source is not None:
                 for zone in policy.source.zones:

@@ -4,6 +4,7 @@
 //! Rule 2: only Worker.run(), LoadSender (run() and feed(), which wait) and the parsers of many events of an API server
 //!         release the GIL: everything else takes less time than acquiring it again might.
 
+mod asked;
 mod labels;
 mod load;
 mod service_replies;

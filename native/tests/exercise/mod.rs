@@ -17,6 +17,7 @@ use hsdns_native::batch::{ReplyControl, is_ipv6};
 use hsdns_native::entry::Terms;
 use hsdns_native::key::{Query, Reader};
 use hsdns_native::names::ClusterNames;
+use hsdns_native::pod_names::Counted;
 use hsdns_native::records::read_record;
 use hsdns_native::table::AnswerTable;
 use hsdns_native::timing::Timing;
@@ -25,6 +26,10 @@ use hsdns_native::versions::Versions;
 const ZONE: &str = "cluster.local";
 const SMALL: usize = 300;
 const MAX_PAYLOAD: u16 = 600;
+const COUNTED: Counted = Counted {
+    group: 3,
+    cache: None,
+};
 
 /// A table with some contents, for any number of inputs.
 pub struct Harness {
@@ -63,6 +68,7 @@ impl Harness {
         self.store_reply_to(octets);
         self.store(octets);
         self.set_template(octets);
+        self.set_pod_form(octets);
         assert!(ReplyControl::new(octets).octets().len() <= 40);
         let _ = is_ipv6(octets);
     }
@@ -146,6 +152,27 @@ impl Harness {
         ));
         self.ask(&query("x.org", A));
         self.ask(&self.sample);
+    }
+
+    /// The octets are a reply about the name of a Pod, or the address in one.
+    fn set_pod_form(&self, octets: &[u8]) {
+        let asked = query("10-0-0-1.default.pod.org", A);
+        let found = record(&[0xC0, 12], A, &octets[..octets.len().min(16)]);
+        let made = reply(&asked, 0, [&[found], &[], &[]]);
+        let right = reply(&asked, 0, [&[address(1)], &[], &[]]);
+        let size = right.len() - 2 + name("10-0-0-1.default.pod.org").len();
+        for (asked, answer, size) in [
+            (&asked[..], octets, octets.len()),
+            (&asked, &made, made.len()),
+            (octets, &made, size),
+            (&asked, &right, size),
+        ] {
+            self.table
+                .set_pod_form(self.negative_zone, asked, answer, size, COUNTED);
+        }
+        let another = ask(&self.table, &query("x.10-0-0-2.default.pod.org", A));
+        assert!(another.is_some(), "the form of the right reply");
+        self.ask(octets);
     }
 
     fn terms(&self) -> Terms {

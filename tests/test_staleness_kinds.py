@@ -119,7 +119,8 @@ def test_next_answer_of_every_kind_is_new(
 ) -> None:
     memory_server = MemoryServer(EVERYTHING, twin, cluster_objects(*objects))
     wire = ask(question)
-    before = memory_server.from_chain(wire)
+    memory_server.from_chain(wire)
+    before = memory_server.from_chain(wire)  # a topology zone without endpoints is stored now
     known = memory_server.from_table(wire)
     assert before is not None
     # What has a SOA record of these zones is not kept: its serial is another than the one that is written.

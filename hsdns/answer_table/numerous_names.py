@@ -14,7 +14,6 @@ from typing import Final
 from hsdns.answer_table.hits import HitGroups
 from hsdns.answer_table.negative_zones import NegativeZones
 from hsdns.answer_table.policy import BlockPolicy
-from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.question import POD
 from hsdns.fastpath import AnswerTable
 from hsdns.wire.iana import Rcode
@@ -36,28 +35,7 @@ class NumerousNames:
         # The last name of each slot, as one octet of its hash: one in 256 others is taken for it.
         self._last = bytearray(_SLOTS)
 
-    def is_worth_storing(
-        self,
-        query: Query,
-        reply: Reply,
-        policy: BlockPolicy,
-        block: Name,
-        wire: bytes,
-        out: bytes,
-        dependencies: Dependencies,
-    ) -> bool:
-        """Whether a reply of a block needs its own entry; if not, the table may have learned to make its like."""
-        if reply.rcode == Rcode.NOERROR and self._make(
-            query, reply, policy, block, wire, out, dependencies.mark
-        ):
-            return False
-        number = hash(query.qname.lower)
-        slot, tag = number % _SLOTS, number >> 16 & 0xFF
-        is_known = self._last[slot] == tag
-        self._last[slot] = tag
-        return is_known
-
-    def _make(
+    def makes(
         self,
         query: Query,
         reply: Reply,
@@ -67,7 +45,12 @@ class NumerousNames:
         out: bytes,
         mark: tuple[str, int] | None,
     ) -> bool:
-        """Let the table make replies like this one; return whether it does so, now or already."""
+        """Let the table make replies of a block like this one; return whether it does so, now or already.
+
+        `mark` is that of the reply's dependencies.
+        """
+        if reply.rcode != Rcode.NOERROR:
+            return False
         kind, mark_ttl = mark or (None, -1)
         source, zone = policy.source, self._zones.find(query, block)
         if zone is None or source is None or not source.has_all_pod_names or mark_ttl > 0:
@@ -82,3 +65,11 @@ class NumerousNames:
                 return False
             self._forms.add(form)
         return True
+
+    def is_repeated(self, qname: Name) -> bool:
+        """Note that a name was queried; return whether it was before."""
+        number = hash(qname.lower)
+        slot, tag = number % _SLOTS, number >> 16 & 0xFF
+        is_known = self._last[slot] == tag
+        self._last[slot] = tag
+        return is_known

@@ -166,8 +166,9 @@ class AnswerTableWriter:
         policy = found.block if found is not None else None
         if found is None or policy is None or not policy.may_store(query, reply, dependencies):
             return
-        if dependencies.is_numerous and not self._numerous.is_worth_storing(
-            query, reply, policy, found.zone, wire, out, dependencies
+        if dependencies.is_numerous and (
+            self._numerous.makes(query, reply, policy, found.zone, wire, out, dependencies.mark)
+            or not self._numerous.is_repeated(query.qname)
         ):
             return
         cached = dependencies.cached

@@ -18,13 +18,12 @@ use std::sync::Arc;
 use crate::key::Query;
 use crate::log::ReplySummary;
 use crate::names::{Below, ClusterNames};
-use crate::pod_names::{Counted, PodNames};
+use crate::pod_names::{Counted, PODS, PodNames};
 use crate::records::NXDOMAIN;
 use crate::soa_template::SoaTemplate;
 
 /// Labels directly below the zone whose subtrees are not listed in `ClusterNames`.
 const UNLISTED: [&[u8]; 2] = [b"\x03dns", b"\x0bdns-version"];
-const PODS: &[u8] = b"\x03pod";
 
 /// One negative zone; it answers nothing before it has a template.
 pub struct NegativeZone {
@@ -139,8 +138,8 @@ impl NegativeZone {
         }
         let serial = self.names.serial();
         if !self.is_absent(query, left) {
-            let (counted, summary) = self.pods.answer(query, left, serial, limit, out)?;
-            return Some(self.hit(counted, summary, false));
+            let (counted, size, is_answer) = self.pods.answer(query, left, serial, limit, out)?;
+            return Some(self.hit(counted, size, is_answer, false));
         }
         let template = self.template.as_ref()?;
         let counted = Counted {
@@ -148,22 +147,17 @@ impl NegativeZone {
             cache: self.cache,
         };
         template.write(query, left, serial, limit, out);
-        let summary = ReplySummary {
-            log: false,
-            size: template.size(query),
-            answers: 0,
-        };
-        Some(self.hit(counted, summary, true))
+        Some(self.hit(counted, template.size(query), false, true))
     }
 
-    fn hit(&self, counted: Counted, summary: ReplySummary, is_denial: bool) -> ZoneHit {
-        let summary = ReplySummary {
-            log: self.log,
-            ..summary
-        };
+    fn hit(&self, counted: Counted, size: u32, is_answer: bool, is_denial: bool) -> ZoneHit {
         ZoneHit {
             counted,
-            summary,
+            summary: ReplySummary {
+                log: self.log,
+                size,
+                answers: u16::from(is_answer),
+            },
             is_denial,
         }
     }

@@ -9,14 +9,14 @@
 use std::collections::HashMap;
 
 use crate::key::{HEADER_LEN, Query, u16_at};
-use crate::log::ReplySummary;
 use crate::records::{outline, read_record};
 use crate::reply::Draft;
 use crate::service_reply::{address_type, undashed};
 use crate::soa_template::{CLASS_IN, RCODE, SoaTemplate};
 
 const NOERROR: u16 = 0;
-const PODS: &[u8] = b"\x03pod";
+/// The label directly below the zone, in wire form.
+pub const PODS: &[u8] = b"\x03pod";
 const FIXED_LEN: usize = 10; // type, class, TTL and length of the RDATA
 const OWNER: [u8; 2] = [0xC0, HEADER_LEN as u8]; // the question's name
 
@@ -67,7 +67,8 @@ impl PodNames {
         is_taken
     }
 
-    /// Append the reply to a query for a name in a namespace that exists; None if the chain must answer.
+    /// Append the reply to a query for a name in a namespace that exists; None if the chain must answer.  Return how it
+    /// is counted, its octets without compression, and whether it has an answer.
     pub fn answer(
         &self,
         query: &Query<'_>,
@@ -75,7 +76,7 @@ impl PodNames {
         serial: u32,
         limit: usize,
         out: &mut Vec<u8>,
-    ) -> Option<(Counted, ReplySummary)> {
+    ) -> Option<(Counted, u32, bool)> {
         if self.forms.is_empty() {
             return None;
         }
@@ -92,12 +93,7 @@ impl PodNames {
                 template.size(query)
             }
         };
-        let summary = ReplySummary {
-            log: false,
-            size,
-            answers: u16::from(is_answer),
-        };
-        Some((*counted, summary))
+        Some((*counted, size, is_answer))
     }
 }
 

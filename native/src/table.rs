@@ -248,11 +248,9 @@ impl AnswerTable {
         reply: &[u8],
         size: usize,
     ) -> Option<bool> {
-        let mut inner = write(&self.inner);
-        let negative_zone = inner.negative_zones.get_mut(negative_zone)?;
-        let mut reader = Reader::default();
-        let query = reader.read(query);
-        Some(query.is_some_and(|query| negative_zone.set_template(&query, reply, size)))
+        self.teach(negative_zone, query, |zone, query| {
+            zone.set_template(query, reply, size)
+        })
     }
 
     /// Take the form of a reply about the name of a Pod; return whether that is possible, None if there is no such
@@ -265,11 +263,23 @@ impl AnswerTable {
         size: usize,
         counted: Counted,
     ) -> Option<bool> {
+        self.teach(negative_zone, query, |zone, query| {
+            zone.set_pod_form(query, reply, size, counted)
+        })
+    }
+
+    /// Let a negative zone take something from the reply to a query; None if there is no such zone.
+    fn teach(
+        &self,
+        negative_zone: usize,
+        query: &[u8],
+        take: impl FnOnce(&mut NegativeZone, &Query<'_>) -> bool,
+    ) -> Option<bool> {
         let mut inner = write(&self.inner);
         let negative_zone = inner.negative_zones.get_mut(negative_zone)?;
         let mut reader = Reader::default();
         let query = reader.read(query);
-        Some(query.is_some_and(|query| negative_zone.set_pod_form(&query, reply, size, counted)))
+        Some(query.is_some_and(|query| take(negative_zone, &query)))
     }
 
     /// Answer a query over TCP in at most `limit` octets, and log it if wanted; `address` is the client's socket

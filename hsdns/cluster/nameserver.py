@@ -13,14 +13,13 @@ from typing import Final
 from hsdns.cluster import schema
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.question import SVC, ParsedName
-from hsdns.cluster.value import CLUSTER_IP, HEADLESS, ServiceValue
+from hsdns.cluster.value import CLUSTER_IP, HEADLESS, ServiceValue, SliceKey
 from hsdns.cluster.view import ClusterView
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 
 _DEFAULT: Final = b"\2ns\3dns"
-_GONE: Final = ServiceValue(None)  # for a value that an event has removed before its addresses
 
 
 class Nameserver:
@@ -64,10 +63,9 @@ class Nameserver:
         With `headless`, the endpoints of a headless Service count as external.  A server that is not an endpoint of any
         Service has the addresses of its host.
         """
-        services, found = self._services, dict[bytes, None]()
-        owners = [owner for local in self._local for owner in services.endpoint_ips.lookup(local)]
-        for owner in owners:
-            value = services.values.get((owner[0], owner[1]), _GONE)
+        found, is_endpoint = dict[bytes, None](), False
+        for owner, value in self._endpoints():
+            is_endpoint = True
             if headless and value.kind == HEADLESS:
                 for part in value.slices:
                     if part.name == owner[2] and part.width:
@@ -75,28 +73,40 @@ class Nameserver:
                         found.update((host, None) for host in hosts if isinstance(host, bytes))
             elif value.kind is not None:
                 found.update((each, None) for each in value.external if isinstance(each, bytes))
-        return list(found) if owners else list(dict.fromkeys(self._local))
+        return list(found) if is_endpoint else list(dict.fromkeys(self._local))
 
-    def _found(self, zone: Name) -> Iterator[tuple[Name, bytes]]:
-        services, is_endpoint = self._services, False
+    def _endpoints(self) -> Iterator[tuple[SliceKey, ServiceValue]]:
+        """The slices that have an address of this host, and the values of their Services.
+
+        In the middle of an event the index has an address that its slice has no longer.
+        """
+        services = self._services
         for local in self._local:
             for owner in services.endpoint_ips.lookup(local):
-                is_endpoint = True
-                value = services.values.get((owner[0], owner[1]), _GONE)
-                parsed = ParsedName(SVC, owner[0], owner[1])
-                if value.kind == HEADLESS:
-                    for part in value.slices:
-                        if part.name == owner[2] and part.width:
-                            for index in range(part.host_count):
-                                host = part.host(index)
-                                name = schema.target_name(part.label(index), parsed, zone)
-                                if name is not None and isinstance(host, bytes):
-                                    yield name, host
-                elif value.kind == CLUSTER_IP:
-                    name = schema.target_name(None, parsed, zone)
-                    if name is not None:
-                        for address in value.cluster_ips:
-                            yield name, address
+                value = services.values.get((owner[0], owner[1]))
+                if value is not None and any(
+                    part.name == owner[2] and local in part.separate for part in value.slices
+                ):
+                    yield owner, value
+
+    def _found(self, zone: Name) -> Iterator[tuple[Name, bytes]]:
+        is_endpoint = False
+        for owner, value in self._endpoints():
+            is_endpoint = True
+            parsed = ParsedName(SVC, owner[0], owner[1])
+            if value.kind == HEADLESS:
+                for part in value.slices:
+                    if part.name == owner[2] and part.width:
+                        for index in range(part.host_count):
+                            host = part.host(index)
+                            name = schema.target_name(part.label(index), parsed, zone)
+                            if name is not None and isinstance(host, bytes):
+                                yield name, host
+            elif value.kind == CLUSTER_IP:
+                name = schema.target_name(None, parsed, zone)
+                if name is not None:
+                    for address in value.cluster_ips:
+                        yield name, address
         if not is_endpoint:
             default = Name(_DEFAULT + zone.lower)
             for address in self._local:

@@ -65,7 +65,7 @@ ADDRESSES: Final = (
 )  # fmt: skip
 CLUSTER_IPS: Final = ("10.96.0.1", "10.96.0.2", "fd96::1", "10.0.0.2")
 EXTERNAL_IPS: Final = ("192.0.2.1", "192.0.2.2", "2001:db8::7", "nonsense..")
-TOPOLOGY_ZONES: Final = (None, None, "a", "B", "eu.1")
+TOPOLOGY_ZONES: Final = (None, None, None, "a", "a", "B", "eu.1", "", "Ümlaut", "x" * 64)
 HOSTNAMES: Final = (
     "pod-0", "pod-1", "Pod-0", "10-0-0-1", "x" * 63, "x" * 64, "a.b", "*", "_tcp", "any", "nul\0", "ümlaut", "",
 )  # fmt: skip

@@ -184,9 +184,9 @@ def pack_slice(
     If endpoints that are not ready are counted, and there are no others, the result is one part without addresses.
     """
     if isinstance(found, ReadSlice):
-        usual = None if zonal else found.reading.pack(pod_names)
+        usual = found.reading.pack(pod_names, zonal)
         if usual is not None:
-            width, octets, labels, texts, unready = usual
+            width, octets, labels, texts, topology_zones, unready = usual
             return (
                 PackedSlice(
                     found.key[1],
@@ -195,6 +195,7 @@ def pack_slice(
                     octets,
                     labels,
                     shared_ports(texts),
+                    topology_zones=topology_zones,
                     cluster=cluster,
                     not_ready=unready if counts_not_ready else 0,
                 ),

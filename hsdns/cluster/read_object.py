@@ -28,8 +28,15 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.programming import CHANGE_TIME
 
 PortTexts = tuple[str | None, str | None, int | None]  # name, protocol and number
-# Octets per address, the addresses, their labels below the Service, the ports, how many endpoints are not ready.
-PackedEndpoints = tuple[int, bytes, tuple[bytes | None, ...] | None, tuple[PortTexts, ...], int]
+# Octets per address, the addresses, their labels below the Service, the ports, topology zones, the number not ready.
+PackedEndpoints = tuple[
+    int,
+    bytes,
+    tuple[bytes | None, ...] | None,
+    tuple[PortTexts, ...],
+    tuple[bytes, ...] | None,
+    int,
+]
 # Whether it is headless, its ClusterIPs and ports, whether it has a selector.
 PackedSpec = tuple[bool, tuple[bytes, ...], tuple[PortTexts, ...], bool]
 _LABELS: Final = (SERVICE_NAME_LABEL, IMPORT_NAME_LABEL, SOURCE_CLUSTER_LABEL)
@@ -53,8 +60,11 @@ class SliceReading(Protocol):
     def json(self) -> bytes:
         """The object, with the fields of objects.py."""
 
-    def pack(self, pod_names: bool, /) -> PackedEndpoints | None:
-        """Its endpoints; None if they are not IP addresses of one width in canonical form, or none is ready."""
+    def pack(self, pod_names: bool, zonal: bool, /) -> PackedEndpoints | None:
+        """Its endpoints; None if they are not IP addresses of one width in canonical form, or none is ready.
+
+        Their topology zones are left out unless `zonal`; None if one of them is not a label in ASCII.
+        """
 
 
 class ServiceReading(Protocol):

@@ -105,12 +105,7 @@ class Services:
         self._slice_owner: dict[tuple[str, str], Key] = {}
         self._compiled = None
         versions = versions_of(counters)
-        if (
-            SliceStore is not None
-            and isinstance(names, ClusterNames)
-            and versions is not None
-            and not zonal
-        ):
+        if SliceStore is not None and isinstance(names, ClusterNames) and versions is not None:
             self._compiled = SliceStore(
                 self.values,
                 self._slice_owner,
@@ -121,6 +116,7 @@ class Services:
                 partial(tuple.__new__, PackedSlice),  # no call of a function in Python
                 shared_ports,
                 pod_names,
+                zonal,
                 counts_not_ready,
             )
 

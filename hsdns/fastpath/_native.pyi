@@ -334,18 +334,22 @@ class SliceReading:
         """The fields that are read of it, as JSON."""
 
     def pack(
-        self, pod_names: bool
+        self, pod_names: bool, zonal: bool
     ) -> (
         tuple[
             int,
             bytes,
             tuple[bytes | None, ...] | None,
             tuple[tuple[str | None, str | None, int | None], ...],
+            tuple[bytes, ...] | None,
             int,
         ]
         | None
     ):
-        """Width, addresses, labels, ports and the number of endpoints that are not ready; None for an unusual slice."""
+        """Width, addresses, labels, ports, topology zones if wanted, the number of addresses that are not ready.
+
+        None for an unusual slice.
+        """
 
 # Type, namespace and name, resourceVersion, and by the type: whether a bookmark ends the initial state, the JSON of a
 # Status or object, a Service, a slice, or (a string) why the object is malformed.
@@ -407,6 +411,7 @@ class SliceStore:
         make_part: Callable[[tuple[Any, ...]], Any],
         make_ports: Callable[[Any], Any],
         pod_names: bool,
+        zonal: bool,
         counts_not_ready: bool,
     ) -> SliceStore: ...
     def apply(

@@ -158,12 +158,12 @@ def test_a_service_keeps_its_selector_when_its_slices_change() -> None:
 
 @pytest.mark.skipif(IMPLEMENTATION != "rust", reason="the compiled part is not built")
 @settings(suppress_health_check=list(HealthCheck), max_examples=tries(60))
-@given(strategies.histories(), st.booleans(), st.booleans())
+@given(strategies.histories(), st.booleans(), st.booleans(), st.booleans())
 def test_compiled_code_applies_slices_as_python_does(
-    history: list[Event], pod_names: bool, not_ready: bool
+    history: list[Event], pod_names: bool, zonal: bool, not_ready: bool
 ) -> None:
     """After each event of any history over protobuf, all that a store has is equal, and the same counters have moved."""
-    found = StoreSettings(pod_names=pod_names, not_ready=not_ready)
+    found = StoreSettings(pod_names=pod_names, zonal=zonal, not_ready=not_ready)
     stores = [Whole(found), Whole(found, in_python=True)]
     for event in history:
         for each in stores:

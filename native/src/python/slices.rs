@@ -210,6 +210,7 @@ pub(super) struct SliceStore {
     make_part: Py<PyAny>,
     make_ports: Py<PyAny>,
     pod_names: bool,
+    zonal: bool,
     counts_not_ready: bool,
 }
 
@@ -235,6 +236,7 @@ impl SliceStore {
         make_part: Py<PyAny>,
         make_ports: Py<PyAny>,
         pod_names: bool,
+        zonal: bool,
         counts_not_ready: bool,
     ) -> Self {
         Self {
@@ -247,6 +249,7 @@ impl SliceStore {
             make_part,
             make_ports,
             pod_names,
+            zonal,
             counts_not_ready,
         }
     }
@@ -296,8 +299,8 @@ impl SliceStore {
         if is_same {
             return Ok(Some((owner, before, had, None)));
         }
-        let Some((width, addresses, labels, ports, not_ready)) =
-            reading.endpoints(py, self.pod_names)?
+        let Some((width, addresses, labels, ports, zones, not_ready)) =
+            reading.endpoints(py, self.pod_names, self.zonal)?
         else {
             return Ok(None);
         };
@@ -313,7 +316,7 @@ impl SliceStore {
             ports,
             (),
             true,
-            None::<u8>,
+            zones,
             b"",
             not_ready,
         ),))?;

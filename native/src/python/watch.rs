@@ -1,5 +1,6 @@
 //! What an API server sends as protobuf, for Python.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyValueError;
@@ -7,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use super::labels::label;
-use crate::watch::slice::{Port, dashed_label};
+use crate::watch::slice::{Packed, Port, dashed_label};
 use crate::watch::wire::Malformed;
 use crate::watch::{self, Content, Event, Frames, Service, Slice};
 
@@ -145,20 +146,51 @@ impl SliceReading {
         PyBytes::new(py, &self.inner.json())
     }
 
-    /// Return width, addresses, labels, ports and the number of addresses that are not ready; None for an unusual slice.
-    fn pack<'py>(&self, py: Python<'py>, pod_names: bool) -> PyResult<Option<Endpoints<'py>>> {
-        self.endpoints(py, pod_names)
+    /// Return width, addresses, labels, ports, topology zones if they are wanted, and the number of addresses that are
+    /// not ready; None for an unusual slice.
+    fn pack<'py>(
+        &self,
+        py: Python<'py>,
+        pod_names: bool,
+        zonal: bool,
+    ) -> PyResult<Option<Endpoints<'py>>> {
+        self.endpoints(py, pod_names, zonal)
     }
 }
 
-/// Width, addresses, labels, ports and the number of addresses that are not ready.
+/// Width, addresses, labels, ports, topology zones and the number of addresses that are not ready.
 pub(super) type Endpoints<'py> = (
     usize,
     Bound<'py, PyBytes>,
     Option<Bound<'py, PyTuple>>,
     Bound<'py, PyTuple>,
+    Option<Bound<'py, PyTuple>>,
     usize,
 );
+
+/// The topology zone of each address, of an address that occurs several times the last one; None if there is none.
+fn topology_zones<'py>(
+    py: Python<'py>,
+    packed: &Packed,
+    octets: &[u8],
+) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    let addresses = packed.addresses.chunks_exact(packed.width);
+    let mut known: HashMap<&[u8], &str> = HashMap::new();
+    for (address, names) in addresses.clone().zip(&packed.names) {
+        if let Some(zone) = names.zone {
+            known.insert(address, zone.text(octets).unwrap_or_default());
+        }
+    }
+    if known.values().all(|zone| zone.is_empty()) {
+        return Ok(None);
+    }
+    let none = PyBytes::new(py, b"");
+    let zones = addresses.map(|address| {
+        let zone = known.get(address).and_then(|zone| label(py, zone));
+        zone.unwrap_or_else(|| none.clone())
+    });
+    PyTuple::new(py, zones.collect::<Vec<_>>()).map(Some)
+}
 
 impl SliceReading {
     /// Namespace and name of the Service that it names, as labels.
@@ -175,6 +207,7 @@ impl SliceReading {
         &self,
         py: Python<'py>,
         pod_names: bool,
+        zonal: bool,
     ) -> PyResult<Option<Endpoints<'py>>> {
         let Slice {
             packed: Some(packed),
@@ -184,10 +217,13 @@ impl SliceReading {
         else {
             return Ok(None);
         };
+        if zonal && !packed.has_usual_zones(octets) {
+            return Ok(None);
+        }
         let mut labels: Vec<Option<Bound<'py, PyBytes>>> = Vec::new();
-        for (at, (hostname, pod)) in packed.names.iter().enumerate() {
-            let name = match hostname.text(octets) {
-                None if pod_names => pod.text(octets),
+        for (at, names) in packed.names.iter().enumerate() {
+            let name = match names.hostname.text(octets) {
+                None if pod_names => names.pod.text(octets),
                 found => found,
             };
             if let Some(found) = name.and_then(|name| label(py, name)) {
@@ -200,13 +236,17 @@ impl SliceReading {
         } else {
             Some(PyTuple::new(py, labels)?)
         };
-        let ports = ports(py, &packed.ports)?;
-        let addresses = PyBytes::new(py, &packed.addresses);
+        let zones = if zonal {
+            topology_zones(py, packed, octets)?
+        } else {
+            None
+        };
         Ok(Some((
             packed.width,
-            addresses,
+            PyBytes::new(py, &packed.addresses),
             labels,
-            ports,
+            ports(py, &packed.ports)?,
+            zones,
             packed.not_ready,
         )))
     }

@@ -18,6 +18,9 @@ pub struct Place {
 
 impl Place {
     fn of(text: &[u8], whole: &[u8]) -> Self {
+        if text.is_empty() {
+            return Self::default();
+        }
         let start = text.as_ptr().addr() - whole.as_ptr().addr();
         Self {
             start: start as u32, // a frame has 64 MiB at most
@@ -35,6 +38,17 @@ impl Place {
     }
 }
 
+/// What names an endpoint; each may be empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Its hostname.
+    pub hostname: Place,
+    /// The name of its pod.
+    pub pod: Place,
+    /// Its topology zone; None if it has none, which is not the same as an empty one.
+    pub zone: Option<Place>,
+}
+
 /// A port: name, protocol and number, as far as they are set.
 pub type Port = (Option<String>, Option<String>, Option<i32>);
 
@@ -45,12 +59,23 @@ pub struct Packed {
     pub width: usize,
     /// The addresses of ready endpoints, in order.
     pub addresses: Vec<u8>,
-    /// The hostname of each address, and the name of its pod.
-    pub names: Vec<(Place, Place)>,
+    /// What the endpoint of each address is named by.
+    pub names: Vec<Names>,
     /// The ports.
     pub ports: Vec<Port>,
     /// The number of addresses of other endpoints.
     pub not_ready: usize,
+}
+
+impl Packed {
+    /// Whether each topology zone has the form of a label in ASCII, or is empty.
+    #[must_use]
+    pub fn has_usual_zones(&self, whole: &[u8]) -> bool {
+        self.names
+            .iter()
+            .filter_map(|names| names.zone?.text(whole))
+            .all(|zone| zone.len() <= MAX_LABEL_LEN && zone.is_ascii())
+    }
 }
 
 /// Pack the endpoints of a slice; None if they are of another kind.
@@ -76,7 +101,8 @@ pub fn pack(message: &[u8]) -> Result<Option<Packed>, Malformed> {
 
 /// Add an endpoint; return false if it is of another kind.
 fn add_endpoint(message: &[u8], whole: &[u8], found: &mut Packed) -> Result<bool, Malformed> {
-    let (mut is_ready, mut hostname, mut pod, mut count) = (true, &b""[..], &b""[..], 0);
+    let (mut is_ready, mut hostname, mut pod, mut zone, mut count) =
+        (true, &b""[..], &b""[..], None, 0);
     let before = (found.addresses.len(), found.width);
     let mut is_plain = true;
     for field in Fields::of(message) {
@@ -102,6 +128,7 @@ fn add_endpoint(message: &[u8], whole: &[u8], found: &mut Packed) -> Result<bool
                     }
                 }
             }
+            (7, value) => zone = Some(value.octets()?),
             _ => (),
         }
     }
@@ -112,7 +139,7 @@ fn add_endpoint(message: &[u8], whole: &[u8], found: &mut Packed) -> Result<bool
         return Ok(true);
     }
     if hostname.len() > MAX_LABEL_LEN
-        || [hostname, pod]
+        || [hostname, pod, zone.unwrap_or_default()]
             .iter()
             .any(|each| std::str::from_utf8(each).is_err())
     {
@@ -121,16 +148,12 @@ fn add_endpoint(message: &[u8], whole: &[u8], found: &mut Packed) -> Result<bool
     if pod.len() > MAX_LABEL_LEN {
         pod = b"";
     }
-    let names = [hostname, pod].map(|each| {
-        if each.is_empty() {
-            Place::default()
-        } else {
-            Place::of(each, whole)
-        }
-    });
-    found
-        .names
-        .extend(std::iter::repeat_n((names[0], names[1]), count));
+    let names = Names {
+        hostname: Place::of(hostname, whole),
+        pod: Place::of(pod, whole),
+        zone: zone.map(|zone| Place::of(zone, whole)),
+    };
+    found.names.extend(std::iter::repeat_n(names, count));
     Ok(is_plain)
 }
 

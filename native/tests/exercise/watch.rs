@@ -36,8 +36,10 @@ fn check(event: &Event) {
             assert!(slice.json().ends_with(b"}"));
             if let Some(packed) = &slice.packed {
                 assert_eq!(packed.addresses.len(), packed.width * packed.names.len());
-                for (hostname, pod) in &packed.names {
-                    for place in [hostname, pod] {
+                let is_usual = packed.has_usual_zones(&slice.octets);
+                for names in &packed.names {
+                    let zone = names.zone.filter(|_| is_usual).unwrap_or_default();
+                    for place in [names.hostname, names.pod, zone] {
                         assert!(place.text(&slice.octets).is_none_or(|text| text.len() < 64));
                     }
                 }

@@ -24,7 +24,7 @@ from hsdns.cluster.value import (
     SliceKey,
 )
 from hsdns.wire.iana import RRClass, RRType
-from hsdns.wire.message import RR, make_record
+from hsdns.wire.message import RR, make_records
 from hsdns.wire.name import MAX_NAME_LEN, Name, labels_to_wire
 from hsdns.wire.rdata import srv
 
@@ -89,7 +89,7 @@ def _records(owner: Name, rrtype: int, ttl: int, rdata: Sequence[bytes]) -> tupl
     if len(rdata) <= 1:  # most have one address, and none of the other family
         return (RR(owner, rrtype, ttl, rdata[0]),) if rdata else ()
     columns = (repeat(owner), repeat(rrtype), repeat(ttl), rdata, repeat(RRClass.IN))
-    return tuple(map(make_record, zip(*columns, strict=False)))
+    return tuple(make_records(*columns))
 
 
 def _entries(value: ServiceValue, parsed: ParsedName) -> Iterator[Entry]:

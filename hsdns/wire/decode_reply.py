@@ -17,7 +17,7 @@ from typing import Final
 
 from hsdns.wire.edns import read_options
 from hsdns.wire.iana import RRType
-from hsdns.wire.message import AA, AD, QR, RA, RR, TC, Query, Reply, make_record
+from hsdns.wire.message import AA, AD, QR, RA, RR, TC, Query, Reply, make_record, make_records
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, Name
 
 HEADER_LEN: Final = 12
@@ -202,7 +202,7 @@ class _Reader:
             end = min(end, start + alike * size)
         rdata = [wire[at + head : at + size] for at in range(start, end, size)]
         columns = (repeat(owner), repeat(rrtype), repeat(ttl), rdata, repeat(rrclass))
-        return [*map(make_record, zip(*columns, strict=False))], end
+        return make_records(*columns), end
 
     def _owner(self, at: int) -> tuple[Name, int]:
         """Return the owner of a record and the offset after it; equal pointers give one object."""

@@ -17,7 +17,7 @@ from typing import Final
 
 from hsdns.wire.edns import OPT_FIXED_LEN, Edns, with_options
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import AA, AD, CD, QR, RA, RD, RR, TC, Query, Reply, copied_flags
+from hsdns.wire.message import AA, AD, CD, QR, RA, RD, RR, TC, Query, Reply, copied_flags, pieces
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import COMPRESSIBLE
 
@@ -151,21 +151,30 @@ class _Writer:
         return count
 
     def _write_alike(self, records: tuple[RR, ...]) -> int | None:
-        """Write a section as write() does, but in one step; None if its records do not differ in their RDATA only."""
-        # No more than may fit are looked at; none is shorter than a pointer and the fixed fields.
-        possible = records[: max(self._room - self.at, 0) // _LEAST_RECORD + 1]
-        owners, types, ttls, rdata, classes = zip(*possible, strict=True)
-        owner, rrtype, length = owners[0], types[0], len(rdata[0])
+        """Write a section as write() does, but in columns; None if its records do not differ in their RDATA only."""
+        owner, rrtype, ttl, first, rrclass = records[0]
         if (
             rrtype in COMPRESSIBLE
             or rrtype == RRType.SRV
             or owner.lower != self._qname.lower
             or len(owner.lower) <= 2
-            or len(set(map(id, owners))) + len(set(types)) + len(set(ttls)) + len(set(classes)) > 4
-            or set(map(len, rdata)) != {length}
         ):
             return None
-        head = b"\xc0\x0c" + _FIXED.pack(rrtype, classes[0], ttls[0], length)
+        length = len(first)
+        rdata: list[bytes] = []
+        # No more than may fit are looked at; none is shorter than a pointer and the fixed fields.
+        for piece in pieces(records[: max(self._room - self.at, 0) // _LEAST_RECORD + 1]):
+            owners, types, ttls, of_piece, classes = zip(*piece, strict=True)
+            if (
+                {*map(id, owners)} != {id(owner)}
+                or {*types} != {rrtype}
+                or {*ttls} != {ttl}
+                or {*classes} != {rrclass}
+                or {*map(len, of_piece)} != {length}
+            ):
+                return None
+            rdata += of_piece
+        head = b"\xc0\x0c" + _FIXED.pack(rrtype, rrclass, ttl, length)
         size = len(head) + length
         count = min(len(records), (self._room - self.at) // size)
         self.full = count < len(records)

@@ -13,7 +13,7 @@ from typing import Final
 
 from hsdns.wire.edns import OPT_FIXED_LEN
 from hsdns.wire.encode import MAX_TCP_LEN, encode, udp_limit
-from hsdns.wire.message import TC, Query, Reply
+from hsdns.wire.message import TC, Query, Reply, pieces
 
 MANY_RECORDS: Final = 1000
 _HEADER_LEN: Final = 12
@@ -26,9 +26,9 @@ def reply_size(query: Query, reply: Reply) -> int:
     """Return the length of the uncompressed reply in octets."""
     size = _HEADER_LEN + len(query.question_wire)
     for section in (reply.answer, reply.authority, reply.additional):
-        if section:
-            owners, _, _, rdata, _ = zip(*section, strict=True)
-            size += _RR_FIXED_LEN * len(section) + sum(map(len, rdata))
+        for piece in pieces(section):
+            owners, _, _, rdata, _ = zip(*piece, strict=True)
+            size += _RR_FIXED_LEN * len(piece) + sum(map(len, rdata))
             size += sum(map(len, map(_wire, owners)))
     if reply.edns_options is not None:
         size += OPT_FIXED_LEN

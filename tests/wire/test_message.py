@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from itertools import repeat
+
 import pytest
 
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRClass, RRType
 from hsdns.wire.message import (
     AA,
+    AT_ONCE,
     CD,
     QR,
     RD,
@@ -14,8 +17,10 @@ from hsdns.wire.message import (
     Reply,
     copied_flags,
     is_notify,
+    make_records,
     nodata,
     nxdomain,
+    pieces,
     unwritten,
 )
 from hsdns.wire.name import Name
@@ -92,3 +97,14 @@ def test_both_are_frozen_and_replaced() -> None:
     assert query.qtype == 1
     assert reply.replace(rcode=3) == Reply(rcode=3, aa=True)
     assert QR | AA == 0x8400
+
+
+@pytest.mark.parametrize("count", [0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE, 1000])
+def test_many_records_are_made_and_taken_some_at_a_time(count: int) -> None:
+    rdata = [number.to_bytes(4, "big") for number in range(count)]
+    made = make_records(repeat(QNAME), repeat(1), repeat(30), rdata, repeat(1))
+    assert made == [RR(QNAME, 1, 30, each) for each in rdata]
+    assert all(type(each) is RR for each in made)
+    taken = [*pieces(made)]
+    assert [record for piece in taken for record in piece] == made
+    assert all(0 < len(piece) <= AT_ONCE for piece in taken)

@@ -289,7 +289,9 @@ async def serve(options: argparse.Namespace) -> None:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(options.certificate, options.key)
     words: dict[str, bool | str] = {"yes": True, "no": False, "ignored": "ignored"}
-    cluster = FakeCluster(streaming=words[options.streaming], history=options.history)
+    cluster = FakeCluster(
+        streaming=words[options.streaming], history=options.history, protobuf=options.protobuf
+    )
     api, loaded = FakeApi(cluster, tls=tls, port=options.port), LoadedCluster(cluster)
     control = Control(api, loaded)
     loaded.add(options.services, options.endpoints)
@@ -315,6 +317,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--endpoints", type=int, default=10)
     parser.add_argument("--streaming", choices=("yes", "no", "ignored"), default="yes")
     parser.add_argument("--history", type=int, default=20_000)
+    parser.add_argument("--protobuf", action="store_true")
     parser.add_argument("--certificate", default="")
     parser.add_argument("--key", default="")
     uvloop.run(serve(parser.parse_args(args)))

@@ -10,13 +10,16 @@ Source: generated.proto of k8s.io/api core/v1 and discovery/v1, and of k8s.io/ap
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import marshal
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from hsdns.apiserver.media_type import PROTOBUF
 
 MAGIC: Final = b"k8s\0"
+_WITHOUT_REFERENCES: Final = 2  # the version of marshal in which equal values are written alike
 
 # Fields by number: "name" of text, a number or a truth value; "name{}" a map; "name[]" texts; "name=TYPE" a message,
 # "name[]=TYPE" several; "name!" is also written if it is missing.
@@ -89,24 +92,40 @@ def write_frame(line: bytes) -> bytes:
     return len(frame).to_bytes(4, "big") + frame
 
 
+class _Field(NamedTuple):
+    """A field of _TABLE; `head` is written before a string or message, `empty` if it is missing."""
+
+    number: int
+    name: str
+    is_map: bool
+    is_list: bool
+    kind: str
+    head: bytes
+    empty: bytes
+
+
 def _message(kind: str, found: Mapping[str, Any]) -> bytes:
-    return b"".join(
-        octets for number, text in _TABLE[kind].items() for octets in _fields(number, text, found)
-    )
+    written: list[bytes] = []
+    for field in _FIELDS[kind]:
+        value = found.get(field.name)
+        if value is None:
+            written.append(field.empty)
+        elif field.is_map:
+            pairs = (_field(1, _text(key)) + _field(2, _text(value[key])) for key in sorted(value))
+            written += [field.head + _varint(len(pair)) + pair for pair in pairs]
+        else:
+            for each in value if field.is_list else (value,):
+                octets = _value(field.kind, each)
+                if isinstance(octets, int):
+                    written.append(_field(field.number, octets))
+                else:
+                    written += (field.head, _varint(len(octets)), octets)
+    return b"".join(written)
 
 
-def _fields(number: int, text: str, found: Mapping[str, Any]) -> Iterator[bytes]:
-    name, _, kind = text.partition("=")
-    value = found.get(name.rstrip("!{}[]"))
-    if value is None:
-        if name.endswith("!"):
-            yield _field(number, b"")
-    elif name.endswith("{}"):
-        for key in sorted(value):
-            yield _field(number, _field(1, _text(key)) + _field(2, _text(value[key])))
-    else:
-        for each in value if name.endswith("[]") else (value,):
-            yield _field(number, _value(kind, each))
+@lru_cache(maxsize=1 << 17)
+def _known_message(kind: str, marshalled: bytes) -> bytes:
+    return _message(kind, marshal.loads(marshalled))
 
 
 def _value(kind: str, value: Any) -> bytes | int:
@@ -119,6 +138,8 @@ def _value(kind: str, value: Any) -> bytes | int:
             + _field(2, 0 if is_text else value)
             + _field(3, _text(value) if is_text else b"")
         )
+    if kind == "Endpoint":  # of a slice that has changed, nearly all are as they were
+        return _known_message(kind, marshal.dumps(value, _WITHOUT_REFERENCES))
     if kind:
         return _message(kind, value)
     return int(value) if isinstance(value, int) else _text(value)
@@ -135,9 +156,33 @@ def _field(number: int, value: bytes | int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return _ONE_OCTET[value]
     octets = bytearray()
     while value > 0x7F:
         octets.append(value & 0x7F | 0x80)
         value >>= 7
     octets.append(value)
     return bytes(octets)
+
+
+_ONE_OCTET: Final = tuple(bytes((value,)) for value in range(0x80))
+
+
+def _read_field(number: int, text: str) -> _Field:
+    name, _, kind = text.partition("=")
+    return _Field(
+        number,
+        name.rstrip("!{}[]"),
+        name.endswith("{}"),
+        name.endswith("[]"),
+        kind,
+        _varint(number << 3 | 2),
+        _field(number, b"") if name.endswith("!") else b"",
+    )
+
+
+_FIELDS: Final = {
+    kind: [_read_field(number, text) for number, text in fields.items()]
+    for kind, fields in _TABLE.items()
+}

@@ -71,7 +71,7 @@ def _run(asked: argparse.Namespace, words: Sequence[str]) -> int:
         raise BenchmarkError("none of the servers is installed")
     with (
         tempfile.TemporaryDirectory(prefix="bench-pressure-") as name,
-        FakeApiProcess(ENDPOINTS) as api,
+        FakeApiProcess(ENDPOINTS, protobuf=True) as api,
     ):
         folder = Path(name)
         raise_priority(api.pid)

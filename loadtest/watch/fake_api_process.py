@@ -36,13 +36,13 @@ class Change(NamedTuple):
 
 
 class FakeApiProcess:
-    """The API server; a context manager."""
+    """The API server; a context manager.  With `protobuf`, it gives that to those who accept it."""
 
-    title = "in-test API server (JSON alone)"
-
-    def __init__(self, endpoints: int) -> None:
+    def __init__(self, endpoints: int, *, protobuf: bool = False) -> None:
+        self.title = f"in-test API server ({'JSON and protobuf' if protobuf else 'JSON alone'})"
         self.access = Access(free_port())
         self._endpoints = endpoints
+        self._protobuf = protobuf
         self.services = 0  # so many are there
         self._seen = 0  # changes of the stream that have been read already
         self._stack = ExitStack()
@@ -55,6 +55,7 @@ class FakeApiProcess:
             words = (
                 *(sys.executable, "-m", "loadtest.apiserver"),
                 *("--port", str(self.access.port), "--endpoints", str(self._endpoints)),
+                *(("--protobuf",) if self._protobuf else ()),
             )
             self._process = self._stack.enter_context(
                 Process("in-test-api", words, folder, cwd=ROOT)

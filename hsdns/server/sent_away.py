@@ -11,7 +11,8 @@ Rule 3: a client has a credit of CREDIT points, which grows by CREDIT_A_SECOND u
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address
+from socket import AF_INET, inet_pton
 from typing import Final
 
 REFUSED_SECONDS: Final = 10.0
@@ -69,8 +70,8 @@ class SentAway:
 
 def client_of(address: str) -> bytes:
     """The key of an address: the client that it belongs to."""
-    found = ip_address(address)  # a link-local address has a scope, which `packed` leaves out
-    if isinstance(found, IPv6Address):
-        mapped = found.ipv4_mapped
-        return mapped.packed if mapped is not None else found.packed[:8]
-    return found.packed
+    if ":" not in address:
+        return inet_pton(AF_INET, address)
+    found = IPv6Address(address)  # a link-local address has a scope, which `packed` leaves out
+    mapped = found.ipv4_mapped
+    return mapped.packed if mapped is not None else found.packed[:8]

@@ -77,6 +77,7 @@ class Hosts(Plugin):
         self._inline = HostsTable(inline, self.zones, reverse=self._reverse)
         self._tables: tuple[HostsTable, ...] = (self._inline,)
         self._version: Version | None = None
+        self._gauges: tuple[Gauge, Gauge] | None = None  # once it has started
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -93,13 +94,17 @@ class Hosts(Plugin):
             raise directive.error(
                 'property "fallthrough_unsupported" of hosts has no effect without "fallthrough"; add it'
             )
-        return cls(path, zones, inline, options)
+        made = cls(path, zones, inline, options)
+        # Not in start(), which runs on the loop: a reloaded Corefile is read in a thread.
+        made.read()
+        return made
 
     async def start(self, runtime: Runtime) -> None:
-        """Read the file and start to watch it."""
+        """Start to watch the file."""
         self._runtime = runtime
-        self._entries, self._loaded = gauges(runtime.metrics)
-        self.read()
+        self._gauges = gauges(runtime.metrics)
+        if self._version is not None:
+            self._report(self._version)
         if self._reload:
             runtime.look_every(self._reload, self._look)
 
@@ -122,11 +127,13 @@ class Hosts(Plugin):
     def _parse(self) -> tuple[HostsTable, Version] | None:
         """Return the content of the file, None if it has not changed.  Runs in a thread and changes no state."""
         try:
+            status = os.stat(
+                self.path
+            )  # before it is read: if it changes meanwhile, it is read again
+            version = Version(status.st_mtime_ns, status.st_size)
+            if version == self._version:
+                return None
             with open(self.path, encoding="utf-8", errors="replace") as file:
-                status = os.fstat(file.fileno())
-                version = Version(status.st_mtime_ns, status.st_size)
-                if version == self._version:
-                    return None
                 return HostsTable(file, self.zones, reverse=self._reverse), version
         except OSError as error:
             _log.debug("plugin/hosts: cannot read %s: %s", self.path, error.strerror)
@@ -135,9 +142,15 @@ class Hosts(Plugin):
     def _use(self, table: HostsTable, version: Version) -> None:
         """Answer from a new table, beginning with the next query."""
         self._tables, self._version = (table, self._inline), version
-        entries = len(table) + len(self._inline)
-        self._entries.set(entries, (self.path,))
-        self._loaded.set(version.mtime_ns / 1e9)
+        if self._gauges is not None:
+            self._report(version)
+
+    def _report(self, version: Version) -> None:
+        assert self._gauges is not None, "it has started"
+        of_entries, loaded = self._gauges
+        entries = sum(map(len, self._tables))
+        of_entries.set(entries, (self.path,))
+        loaded.set(version.mtime_ns / 1e9)
         _log.debug("plugin/hosts: Parsed hosts file into %d entries", entries)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:

@@ -274,6 +274,15 @@ def test_an_unchanged_file_is_not_read_again(hosts_file: Path) -> None:
     assert section(ask(plugin, "a.example.org.").answer)[0] == "a.example.org. 3600 IN A 10.1.1.1"
 
 
+def test_the_file_is_read_with_the_corefile(hosts_file: Path) -> None:
+    """A Corefile that is loaded again is read in a thread; plugins start on the event loop."""
+    plugin, runtime = set_up(Hosts, f"hosts {hosts_file}"), FakeRuntime()
+    hosts_file.unlink()
+    finish(plugin.start(runtime))
+    assert section(ask(plugin, "b.example.org.").answer) == ["b.example.org. 3600 IN A 10.1.1.2"]
+    assert samples(runtime)[0].startswith(f'coredns_hosts_entries{{hostsfile="{hosts_file}"}}')
+
+
 def test_a_file_that_goes_away_leaves_its_answers(hosts_file: Path) -> None:
     plugin = started(hosts_file)
     hosts_file.unlink()

@@ -127,9 +127,8 @@ class Hosts(Plugin):
     def _parse(self) -> tuple[HostsTable, Version] | None:
         """Return the content of the file, None if it has not changed.  Runs in a thread and changes no state."""
         try:
-            status = os.stat(
-                self.path
-            )  # before it is read: if it changes meanwhile, it is read again
+            # Before it is read: if it changes meanwhile, it is read again.
+            status = os.stat(self.path)
             version = Version(status.st_mtime_ns, status.st_size)
             if version == self._version:
                 return None

@@ -151,6 +151,16 @@ def cut_query(query: bytes) -> tuple[int, Form] | None:
     return None if form is None else (cut, form)
 
 
+def key_of(query: bytes) -> bytes | None:
+    """The key of a query, whose name need not be valid; None if it is certainly not plain."""
+    found = cut_query(query)
+    if found is None:
+        plain = read_query(query)
+        return None if plain is None else plain.key
+    cut, form = found
+    return query[HEADER_LEN : cut - _CLASS_LEN].lower() + query[cut - _CLASS_LEN : cut] + form.tail
+
+
 def lower_size(form: Form, max_payload: int) -> Form:
     """The same form with a smaller payload size; its `limit` must be above that, so it has an OPT."""
     tail, variant, opt, _, do = form

@@ -183,7 +183,7 @@ class NegativeZone:
     def find_pod(self, key: bytes, end: int) -> PodReply | None:
         """The reply about the name of a Pod, to a question that ends at this offset; None if the chain must answer."""
         names = self._names
-        if not self.pods or not names.open or not self._is_above(key[:-3]):
+        if not self.pods.has_form(key[-3:-1]) or not names.open or not self._is_above(key[:-3]):
             return None
         if self._no_edns and key[-1] & KEY_EDNS:
             return None

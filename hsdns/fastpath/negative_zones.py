@@ -50,22 +50,38 @@ class NegativeZones:
         """Whether a key is that of the name of an existing Service, or of one of its endpoints."""
         return any(each.is_listed(key) for each in self._by_length)
 
+    def find(self, key: bytes) -> tuple[int, NegativeZone] | None:
+        """What NegativeZone.find() returns for the longest zone above a name, and the zone; None without a zone."""
+        for zone in self._by_length:
+            kind = zone.find(key)
+            if kind != NOT_BELOW:
+                return kind, zone
+        return None
+
     def peek(self, key: bytes, end: int) -> Peeked | None:
         """The hit of answer(), None for a miss."""
-        kind, zone = self._find(key)
-        if zone is None:
+        found = self.find(key)
+        if found is None:
             return None
+        kind, zone = found
         if kind >= 0:
             return DENIAL
         return None if zone.find_pod(key, end) is None else UNTIMED
 
     def answer(
-        self, key: bytes, query: bytes, end: int, form: Form, limit: int | None
+        self,
+        found: tuple[int, NegativeZone],
+        key: bytes,
+        query: bytes,
+        end: int,
+        form: Form,
+        limit: int | None,
     ) -> ZoneHit | None:
-        """The reply to a query whose question ends at `end`; `limit` None: the limit is the query's over UDP."""
-        kind, zone = self._find(key)
-        if zone is None:
-            return None
+        """The reply of the zone that find() has found to a query whose question ends at `end`.
+
+        `limit` None: the limit is the query's over UDP.
+        """
+        kind, zone = found
         pod = zone.find_pod(key, end) if kind == LEFT_TO_CHAIN else None
         if kind == LEFT_TO_CHAIN and pod is None:
             return None
@@ -80,11 +96,3 @@ class NegativeZones:
         assert template is not None, "negative_zone.py found a name absent"
         reply = write(query, end, form, limit, template.flags, COUNTS, zone.record(end))
         return ZoneHit(reply, kind | more, form, zone)
-
-    def _find(self, key: bytes) -> tuple[int, NegativeZone | None]:
-        """What NegativeZone.find() returns for the longest zone above a name, and the zone."""
-        for zone in self._by_length:
-            kind = zone.find(key)
-            if kind != NOT_BELOW:
-                return kind, zone
-        return NOT_BELOW, None

@@ -48,8 +48,9 @@ class PodNames:
         # With an answer: the flags of the reply and its TTL.
         self._forms: dict[tuple[bytes, bool], tuple[int, SoaTemplate | tuple[int, bytes]]] = {}
 
-    def __len__(self) -> int:
-        return len(self._forms)
+    def has_form(self, qtype: bytes) -> bool:
+        """Whether there is any form for this type."""
+        return (qtype, False) in self._forms or (qtype, True) in self._forms
 
     def set_form(
         self,

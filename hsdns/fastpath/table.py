@@ -22,7 +22,7 @@ from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
 from hsdns.fastpath.entry import ALWAYS, FREQUENCY, NEVER, Entry, octets_of, pack_indexes, write
 from hsdns.fastpath.eviction import Queues
 from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, IPV6, LENGTH_SHIFT, TCP, HitCounter
-from hsdns.fastpath.key import Form, cut_query, lower_size, read_query
+from hsdns.fastpath.key import Form, cut_query, key_of, lower_size, read_query
 from hsdns.fastpath.limits import MAX_ERRORS_LEN, refuse_mark, refuse_numbers, refuse_payload
 from hsdns.fastpath.log import LogRecord, LogRing
 from hsdns.fastpath.negative_zone import NegativeZone
@@ -241,8 +241,8 @@ class AnswerTable:
 
     def is_listed(self, query: bytes) -> bool:
         """Whether a query is for the name of an existing Service in a negative zone, or of one of its endpoints."""
-        plain = read_query(query)
-        return plain is not None and self._negative_zones.is_listed(plain.key)
+        key = key_of(query)
+        return key is not None and self._negative_zones.is_listed(key)
 
     def uses(self, query: bytes) -> int | None:
         """The number of recent uses of a query's entry (0 to 3, below 3 when just replaced); None without entry."""
@@ -400,14 +400,16 @@ class AnswerTable:
         self, key: bytes, query: bytes, end: int, form: Form, limit: int | None, is_leased: bool
     ) -> tuple[bytes, int] | None:
         changes = CHANGES[0]
-        found = self._negative_zones.answer(key, query, end, form, limit) if is_leased else None
-        if found is None:
-            # cut_query() does not read the labels, so this may be no valid query.
-            is_plain = read_query(query) is not None
+        zones = self._negative_zones
+        found = zones.find(key) if is_leased else None
+        hit = None if found is None else zones.answer(found, key, query, end, form, limit)
+        if hit is None:
+            # cut_query() does not read the labels, so this may be no valid query.  find() has read them.
+            is_plain = found is not None or read_query(query) is not None
             self._misses += is_plain
             self._not_plain += not is_plain
             return None
-        reply, kind, form, zone = found
+        reply, kind, form, zone = hit
         self.negative_replies.is_likely = zone is not None
         if zone is None:
             self.hits += 1

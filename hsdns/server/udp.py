@@ -1,10 +1,10 @@
 """UDP on the event loop: receives a batch of queries, answers it, and sends the replies.
 
 Path: steps 1, 2 and 7 for UDP without a compiled fast path; workers.py does them in threads with one.
-Rule 1: each iteration of the loop reads datagrams for READING seconds, and answers at once those that the answer table
-        can answer.  The others wait in a queue like that of the workers, from which later iterations answer them
-        (udp_listener.py). It reads more than one batch because the kernel's buffer is not fair: a query in it waits
-        behind those of all other clients.
+Rule 1: each iteration of the loop reads datagrams, for READING seconds at most, and answers at once those that the
+        answer table can answer.  The others wait in a queue like that of the workers, from which later iterations
+        answer them (udp_listener.py).  It reads until the kernel's buffer is empty, because that is not fair: a query
+        in it waits behind those of all other clients.
 Rule 2: the processor can be replaced between two batches (a reload); the socket stays.
 Rule 3: a datagram that cannot be sent is dropped and counted, as if the network had dropped it.
 """
@@ -21,7 +21,9 @@ from hsdns.fastpath import Batch, MissQueue
 from hsdns.query import QueryProcessor
 from hsdns.server.udp_listener import BATCH_LEN, TURN, UdpListener, batches_in
 
-READING: Final = 2 * TURN  # seconds; reading a miss takes much less time than answering it
+READING: Final = (
+    8 * TURN
+)  # seconds; what is not read waits in the kernel's buffer, behind whoever sends most
 
 
 class UdpServer(UdpListener):

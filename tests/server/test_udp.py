@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from hsdns.assemble import ListenAddress
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
 from hsdns.server.udp import UdpServer
+from hsdns.server.udp_listener import BATCH_LEN, TURN
 from tests.support.coroutines.event_loops import LOOPS, run
 from tests.support.servers.function_processor import asked_address, processor
 from tests.support.servers.udp_listeners import listen_udp
@@ -35,6 +37,35 @@ def test_it_has_one_socket(loop: str) -> None:
         sockets[1].close()
 
     run(test(), loop)
+
+
+def test_the_buffer_is_read_for_most_of_an_iteration_under_a_flood() -> None:
+    """The kernel's buffer is one queue for all clients: while it is full, each of them waits for the others' queries."""
+    now = 0.0
+    read = 0
+    answered: list[int] = []  # how many batches had been read
+
+    class Flood:
+        """A buffer that is never empty, of which a batch is read in an eighth of a turn."""
+
+        def serve(self, table: object) -> list[tuple[bytes, bytes, bytes]]:
+            nonlocal now, read
+            now += TURN / 8
+            read += 1
+            return [(b"", b"", b"")] * BATCH_LEN
+
+    async def test() -> None:
+        sock = open_udp(ListenAddress("127.0.0.1", 0))
+        server: Any = listen_udp(
+            "loop", [sock], processor(asked_address), Tasks().spawn, lambda: now
+        )
+        server._batch = Flood()
+        server._take = lambda: answered.append(read)
+        server._read_batch()
+        server.close()
+
+    run(test())
+    assert answered[0] == 64
 
 
 def test_closed_socket_is_not_read() -> None:

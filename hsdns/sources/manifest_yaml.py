@@ -23,6 +23,7 @@ MAX_NODES: Final = 100_000
 NODE_LEN: Final = 5  # octets; Services with one-word names, written in lines, have 7 for each node
 MAX_NUMBER_LEN: Final = 100
 MAX_SHOWN_LEN: Final = 60
+MAX_TAGS: Final = 4096  # scalars whose tags are remembered
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _TEXT: Final = "tag:yaml.org,2002:str"
 _WORDS: Final = (_TEXT, "tag:yaml.org,2002:value")  # the second is the tag of a single "="
@@ -71,6 +72,7 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
         self._left = self._limit = max(MAX_NODES, len(content) // NODE_LEN)
         self._depth = 0
         self._has_aliases = b"*" in content
+        self._tags: dict[str, str] = {}  # of plain scalars
         self._merged: set[Any] = set()  # mappings whose merge keys have been replaced
         self._duplicates: list[DuplicateKey] = []
         self._foreign: list[ForeignTag] = []
@@ -94,6 +96,17 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
     def ascend_resolver(self) -> None:
         """Leave a node."""
         self._depth -= 1
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        """The tag of a node without one; most scalars of manifests have been seen before."""
+        if kind is not yaml.ScalarNode or not implicit[0]:
+            return super().resolve(kind, value, implicit)
+        tag = self._tags.get(value)
+        if tag is None:
+            tag = super().resolve(kind, value, implicit)
+            if len(self._tags) < MAX_TAGS and len(value) <= MAX_SHOWN_LEN:
+                self._tags[value] = tag
+        return tag
 
     def check_aliases(self, document: Any) -> None:
         """Count the nodes that the aliases of a document stand for; raise TooLarge."""
@@ -203,7 +216,9 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
             self.flatten_mapping(node)
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            found[self._key(key_node)] = self.construct_object(value_node, deep=deep)
+            is_text = value_node.tag == _TEXT and isinstance(value_node, yaml.ScalarNode)
+            value = value_node.value if is_text else self.construct_object(value_node, deep=deep)
+            found[self._key(key_node)] = value
         return found
 
     def construct_number(self, node: Any) -> Any:

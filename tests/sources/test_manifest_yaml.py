@@ -106,6 +106,16 @@ def test_what_is_within_the_limits_is_unchanged(value: object) -> None:
     assert yaml.load(yaml.safe_dump(value).encode(), ManifestLoader) == value  # noqa: S506, RUF100 - as above
 
 
+def test_quotes_make_text_of_a_word_that_was_no_text_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = b"[1, '1', 1, yes, \"yes\", yes, ~, '~', ~, a, 'a', a]"
+    expected = [1, "1", 1, True, "yes", True, None, "~", None, "a", "a", "a"]
+    for remembered in (manifest_yaml.MAX_TAGS, 1):
+        monkeypatch.setattr(manifest_yaml, "MAX_TAGS", remembered)
+        assert yaml.load(text, ManifestLoader) == expected
+
+
 def test_an_equals_sign_is_text() -> None:
     """PyYAML has a type of its own for it, and no constructor: it is in the enumerations of some definitions."""
     content = (

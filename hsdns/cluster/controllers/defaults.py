@@ -4,12 +4,13 @@ Path: document.py (a decoded object) -> here -> validation.py; everything after 
 Source: k8s.io/kubernetes 1.36 pkg/apis/{core,discovery,apps,batch}/v1/defaults.go, and for Services
         pkg/registry/core/service/storage/{storage,alloc}.go.
 Rule 1: DEFAULTS is the only place; docs/sources.md has the same rows, which a test compares.
-Rule 2: an object that has all fields, such as one from a dump, is returned as it is.
+Rule 2: no default depends on another one: they are all taken from the object as it was written.
+Rule 3: an object that has all fields, such as one from a dump, is returned as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -127,48 +128,58 @@ DEFAULTS: Final = (
     Default(("Job",), "spec.suspend", "`false`", False),
 )
 
-_Step = tuple[str, bool]  # the name in the API, and whether it is a list
+
+class _Fields(NamedTuple):
+    """The defaults of the fields of a struct, and those of the structs in its fields; by the names in the API."""
+
+    own: dict[str, Default]
+    below: dict[str, _Fields]  # of each item, if the field is a list
 
 
-def _steps(field: str) -> tuple[_Step, ...]:
-    return tuple((word.removesuffix("[]"), word.endswith("[]")) for word in field.split("."))
+def _fields_of(kind: str) -> _Fields:
+    found = _Fields({}, {})
+    for row in DEFAULTS:
+        if kind in row.kinds:
+            *above, name = row.field.replace("[]", "").split(".")
+            fields = found
+            for step in above:
+                fields = fields.below.setdefault(step, _Fields({}, {}))
+            fields.own[name] = row
+    return found
 
 
 _BY_KIND: Final = {
-    kind: [(row, _steps(row.field)) for row in DEFAULTS if kind in row.kinds]
-    for kind in sorted({kind for row in DEFAULTS for kind in row.kinds})
+    kind: _fields_of(kind) for kind in sorted({kind for row in DEFAULTS for kind in row.kinds})
 }
 
 
 def with_defaults(kind: str, found: T) -> T:
     """The object with all defaults of its kind filled in."""
-    for row, path in _BY_KIND.get(kind, ()):
-        found = _filled(found, path, row)
-    return found
+    fields = _BY_KIND.get(kind)
+    return found if fields is None else _filled(found, fields)
 
 
-def _filled(found: T, path: Sequence[_Step], row: Default) -> T:
-    (step, is_list), *below = path
-    name = _attributes(type(found))[step]
-    value = getattr(found, name)
+def _filled(found: T, fields: _Fields) -> T:
+    attributes = _attributes(type(found))
+    changed: dict[str, object] = {}
     filled: object
-    if not below:
-        if row.unset is not None and value not in row.unset:
-            return found
-        filled = row.value(found) if callable(row.value) else row.value
-        if filled is None or filled == value:
-            return found
-    elif value is None:
-        return found
-    elif is_list:
-        filled = [_filled(each, below, row) for each in value]
-        if all(new is old for new, old in zip(filled, value, strict=True)):
-            return found
-    else:
-        filled = _filled(value, below, row)
-        if filled is value:
-            return found
-    return msgspec.structs.replace(found, **{name: filled})
+    for step, row in fields.own.items():
+        name = attributes[step]
+        value = getattr(found, name)
+        if row.unset is None or value in row.unset:
+            filled = row.value(found) if callable(row.value) else row.value
+            if filled is not None and filled != value:
+                changed[name] = filled
+    for step, inner in fields.below.items():
+        name = attributes[step]
+        value = getattr(found, name)
+        if isinstance(value, list):
+            items = [_filled(each, inner) for each in value]
+            if any(new is not old for new, old in zip(items, value, strict=True)):
+                changed[name] = items
+        elif value is not None and (filled := _filled(value, inner)) is not value:
+            changed[name] = filled
+    return msgspec.structs.replace(found, **changed) if changed else found
 
 
 @cache

@@ -91,7 +91,7 @@ class Upstream:
         self.https: HttpsPool | None = None
         self.health = Health(settings.check.interval)
         self.udp = Multiplexer(
-            UdpSockets(target, settings.source).open,
+            UdpSockets(target, settings.source, clock).open,
             clock,
             waiting.waits,
             expire=settings.expire,

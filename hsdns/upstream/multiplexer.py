@@ -10,7 +10,9 @@ Rule 3: identical questions that wait share one query; each asker has its own ti
         one is over, the query is lost: it is sent again for the others, with another ID.
 Rule 4: no more than MAX_WAITING askers wait.  One more displaces the one that has waited longest: it is the least
         likely to get a reply, and a flood of names without one leaves new queries the time that a reply takes.
-Rule 5: ask() resumes no other asker, to avoid recursion: errors of others are reported in the next iteration of the
+Rule 5: after TURN seconds of expired queries, the others wait for the next iteration of the loop: each goes on through
+        the chain at once.
+Rule 6: ask() resumes no other asker, to avoid recursion: errors of others are reported in the next iteration of the
         loop.
 """
 
@@ -25,6 +27,7 @@ from hsdns.eager import Wait
 from hsdns.upstream.deadlines import Deadlines
 from hsdns.upstream.entropy import Entropy
 from hsdns.upstream.faults import Displaced
+from hsdns.upstream.udp_socket import TURN
 from hsdns.wire.decode_reply import HEADER_LEN, answers_question
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query
@@ -169,9 +172,15 @@ class Multiplexer:
     def expire(self) -> None:
         """End expired queries and idle sockets; called by a timer while there are any."""
         now = self._clock()
-        for exchange in self._deadlines.take_due(now):
+        due = self._deadlines.take_due(now)
+        for count, exchange in enumerate(due, start=1):
             if exchange.is_outstanding:  # one before it may have displaced it
                 self._expire_exchange(exchange, now)
+            if count < len(due) and self._clock() >= now + TURN:
+                for each in due[count:]:
+                    self._deadlines.add(each.due, each)
+                self._set_timer(0.0)
+                return
         for port in tuple(self._ports):
             if not port.outstanding and now - port.used >= self._expire:
                 self._retire(port)
@@ -346,15 +355,15 @@ class Multiplexer:
         if port.is_retired and not port.outstanding:
             port.socket.close()
 
-    def _set_timer(self) -> None:
-        """Wake up at the next tick if any query waits, else when an idle socket is to be closed."""
+    def _set_timer(self, tick: float = TICK) -> None:
+        """Wake up after a tick if any query waits, else when an idle socket is to be closed."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._ticks = bool(self._deadlines)
         if self._ticks or self._ports:
             # At least a second, so that `expire 0s` does not busy the loop.
-            delay = TICK if self._ticks else max(self._expire, 1.0)
+            delay = tick if self._ticks else max(self._expire, 1.0)
             self._timer = asyncio.get_running_loop().call_later(delay, self.expire)
 
 

@@ -5,7 +5,8 @@ Rule 1: the kernel chooses the source port at random, and drops datagrams from o
 Rule 2: the loop watches one selector for all sockets of an upstream.  This costs less than watching each socket, and
         uvloop would stop watching a socket for good when the kernel reports an error of a datagram (ICMP), which must
         be passed on.
-Rule 3: one iteration of the loop receives no more than BATCH_LEN datagrams of a socket, so that other tasks run.
+Rule 3: one iteration of the loop receives no more than BATCH_LEN datagrams of a socket, and after TURN seconds no more
+        from any: a reply goes through the whole chain at once.  The sockets that have waited longest come first.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from hsdns.upstream.connection import connect_udp, local_address
 from hsdns.upstream.target import Target
 
 BATCH_LEN: Final = 16
+TURN: Final = 0.002  # seconds; four times those for the queries, as a query that was sent must not be lost after that
 _MAX_LEN: Final = 65535  # octets
 _RECEIVE_BUFFER_SIZE: Final = 1024 * 1024  # octets; the default, 212,992, holds 256 small replies
 
@@ -28,9 +30,10 @@ _RECEIVE_BUFFER_SIZE: Final = 1024 * 1024  # octets; the default, 212,992, holds
 class UdpSockets:
     """The sockets to one upstream, from the local address `source`, or any."""
 
-    def __init__(self, target: Target, source: str | None) -> None:
+    def __init__(self, target: Target, source: str | None, clock: Callable[[], float]) -> None:
         self._target = target
         self._source = source
+        self._clock = clock
         self._selector: selectors.DefaultSelector | None = None  # while any socket is open
 
     def open(self, receive: Callable[[bytes], None], fail: Callable[[OSError], None]) -> UdpSocket:
@@ -45,7 +48,7 @@ class UdpSockets:
             if self._selector is None:
                 self._selector = selectors.DefaultSelector()
                 asyncio.get_running_loop().add_reader(self._selector, self._read)
-            opened = UdpSocket(sock, receive, fail, self._close)
+            opened = UdpSocket(sock, receive, fail, self._close, self._clock)
             self._selector.register(sock, selectors.EVENT_READ, opened)
         except BaseException:
             sock.close()
@@ -54,8 +57,10 @@ class UdpSockets:
 
     def _read(self) -> None:
         if self._selector is not None:
+            end = self._clock() + TURN
             for key, _ in self._selector.select(0):
-                key.data.read()
+                if key.data.read(end):
+                    break
 
     def _close(self, sock: socket.socket) -> None:
         if sock.fileno() >= 0 and self._selector is not None:
@@ -80,29 +85,34 @@ class UdpSocket:
         receive: Callable[[bytes], None],
         fail: Callable[[OSError], None],
         close: Callable[[socket.socket], None],
+        clock: Callable[[], float],
     ) -> None:
         self.send: Callable[[bytes], object] = sock.send
         self._sock = sock
         self._receive = receive
         self._fail = fail
         self._close = close
+        self._clock = clock
 
     def close(self) -> None:
         """Close it; what it was opened with is free then (hsdns/collector.py, rule 3)."""
         self._close(self._sock)
         self._receive = self._fail = _ignore
 
-    def read(self) -> None:
-        """Receive what has arrived."""
+    def read(self, end: float) -> bool:
+        """Receive what has arrived, until this time of the clock; return whether it has come."""
         sock = self._sock
         for _ in range(BATCH_LEN):
             if sock.fileno() < 0:  # the last reply may have closed it, or another socket's
-                return
+                return False
             try:
                 datagram = sock.recv(_MAX_LEN)
             except (BlockingIOError, InterruptedError):
-                return
+                return False
             except OSError as error:
                 self._fail(error)
-                return
+                return False
             self._receive(datagram)
+            if self._clock() >= end:
+                return True
+        return False

@@ -12,6 +12,7 @@ from hsdns.upstream import multiplexer
 from hsdns.upstream.entropy import Entropy
 from hsdns.upstream.faults import Displaced
 from hsdns.upstream.multiplexer import MAX_PORTS, TICK, Multiplexer
+from hsdns.upstream.udp_socket import TURN
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Query
@@ -290,6 +291,30 @@ def test_a_silent_upstream_uses_few_sockets() -> None:
         assert all(isinstance(result, TimeoutError) for result in setup.results.values())
         setup.under_test.close()
         assert setup.open == 0
+
+    in_loop(scenario)
+
+
+def test_many_expired_queries_are_divided() -> None:
+    """Each of them costs what a query costs; they are all due at once if an upstream stops answering."""
+
+    def scenario() -> None:
+        setup = Setup()
+        failed: list[float] = []
+
+        class Results(dict[int, bytes | BaseException | None]):
+            def update(self, result: Any) -> None:
+                setup.now += TURN / 2
+                failed.append(setup.now)
+                super().update(result)
+
+        setup.results = Results()
+        numbers = [setup.ask(query(k)) for k in range(5)]
+        setup.now += 2.0 + TICK
+        for count in (2, 4, 5, 5):
+            setup.under_test.expire()
+            assert len(failed) == count
+        assert all(isinstance(setup.results[each], TimeoutError) for each in numbers)
 
     in_loop(scenario)
 

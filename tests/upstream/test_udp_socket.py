@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from functools import partial
 
 import pytest
 
 from hsdns.upstream.target import Target
-from hsdns.upstream.udp_socket import BATCH_LEN, UdpSockets
+from hsdns.upstream.udp_socket import BATCH_LEN, TURN, UdpSockets
 from loadtest.ports import open_both
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import LOOPS, until
 from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, serve
+
+
+def NEVER() -> float:  # noqa: N802 - a clock that stands still
+    return 0.0
 
 
 def unexpected(what: bytes | OSError) -> None:
@@ -28,13 +33,42 @@ def test_datagrams_come_and_go_in_batches() -> None:
         received: list[bytes] = []
         async with serve(lambda wire: [wire, wire]) as server:
             target = Target("dns", "127.0.0.1", server.port)
-            sock = UdpSockets(target, OTHER_LOOPBACK).open(received.append, unexpected)
+            sock = UdpSockets(target, OTHER_LOOPBACK, NEVER).open(received.append, unexpected)
             for k in range(BATCH_LEN):
                 sock.send(b"%d" % k)
             await until(lambda: len(received) == 2 * BATCH_LEN, "the datagrams")
             assert received == [b"%d" % (k // 2) for k in range(2 * BATCH_LEN)]
             sock.close()
             sock.close()
+
+    asyncio.run(run())
+
+
+def test_others_run_between_datagrams_that_take_long() -> None:
+    async def run() -> None:
+        now = 0.0
+        received: list[bytes] = []
+
+        def receive(datagram: bytes) -> None:
+            nonlocal now
+            received.append(datagram)
+            now += TURN / 2
+
+        with socket.socket(type=socket.SOCK_DGRAM) as upstream:
+            upstream.bind(("127.0.0.1", 0))
+            target = Target("dns", *upstream.getsockname())
+            sockets = UdpSockets(target, None, lambda: now)
+            opened = [sockets.open(receive, unexpected) for _ in range(2)]
+            assert sockets._selector is not None
+            asyncio.get_running_loop().remove_reader(sockets._selector)
+            for number, sock in enumerate(opened * 3):
+                upstream.sendto(b"%d" % (number % 2), sock._sock.getsockname())
+            for count in (2, 4, 6, 6):
+                sockets._read()
+                assert len(received) == count
+            assert set(received[:4]) == {b"0", b"1"}, "each socket has its turn"
+            for sock in opened:
+                sock.close()
 
     asyncio.run(run())
 
@@ -49,7 +83,7 @@ def test_a_datagram_may_be_the_last_that_it_was_open_for() -> None:
 
         async with serve(lambda wire: [wire] * 3) as server:
             target = Target("dns", "127.0.0.1", server.port)
-            sock = UdpSockets(target, None).open(receive, unexpected)
+            sock = UdpSockets(target, None, NEVER).open(receive, unexpected)
             sock.send(b"once")
             await until(lambda: bool(received), "the first datagram")
             await asyncio.sleep(0)
@@ -65,7 +99,7 @@ def test_errors_of_datagrams_are_reported_each_time() -> None:
         target = Target("dns", *unused.getsockname())
         unused.close()
         other.close()
-        sock = UdpSockets(target, None).open(unexpected, errors.append)
+        sock = UdpSockets(target, None, NEVER).open(unexpected, errors.append)
         for count in (1, 2):
             sock.send(b"to no listener")
             await until(lambda count=count: len(errors) == count, "the error")  # type: ignore[misc]  # mypy has no type for it
@@ -77,7 +111,7 @@ def test_errors_of_datagrams_are_reported_each_time() -> None:
 
 def test_a_socket_that_cannot_be_opened_leaves_nothing_open() -> None:
     async def run() -> None:
-        sockets = UdpSockets(Target("dns", "127.0.0.1", 53), "192.0.2.99")
+        sockets = UdpSockets(Target("dns", "127.0.0.1", 53), "192.0.2.99", NEVER)
         with pytest.raises(OSError, match=r"(?i)cannot assign requested"):
             sockets.open(unexpected, unexpected)
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 
 from loadtest.answering.programs import ROOT, which
 from loadtest.pressure.corefile import Ports
-from loadtest.pressure.priority import raise_priority
+from loadtest.pressure.priority import lower_priority, raise_priority
 from loadtest.process import BenchmarkError
 from loadtest.steady import counts_of, load_words, write_names
 from loadtest.watch.dns import service_name
@@ -176,16 +176,28 @@ def _module(name: str) -> tuple[str, ...]:
 
 
 class Client:
-    """A running client; a context manager that ends it.  `honest`: it has priority over attackers."""
+    """A running client; a context manager that ends it.
 
-    def __init__(self, words: Sequence[str], seconds: float, *, honest: bool = False) -> None:
+    `honest`: it has priority over attackers.  `yields`: it leaves the cores to the server, as if it had its own.
+    """
+
+    def __init__(
+        self, words: Sequence[str], seconds: float, *, honest: bool = False, yields: bool = False
+    ) -> None:
         self._what = " ".join(words[:4])
         self._seconds = seconds
         self._process = subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, text=True
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            text=True,
+            start_new_session=yields,
         )
         if honest:
             raise_priority(self._process.pid)
+        if yields:
+            lower_priority(self._process.pid)
 
     def __enter__(self) -> Client:
         return self

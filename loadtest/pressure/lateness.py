@@ -2,7 +2,7 @@
 
     python -m loadtest.pressure.lateness CORES
 
-Path: soak.py -> Control -> this process, on the server's cores with the server's priority -> a line of JSON.
+Path: soak.py -> Control -> this process, on the server's cores with the server's priority -> READY, a line of JSON.
 Rule 1: it sets a timer RATE times a second, like the events, and records how late each one was.  Timers that expire
         while it waits for a core are late too, and count: no figure of a server on these cores can be better.
 Rule 2: it ends when its standard input does, and so with the benchmark.
@@ -26,6 +26,7 @@ from loadtest.figures import Spread
 from loadtest.process import BenchmarkError
 
 RATE: Final = 200.0  # times a second
+READY: Final = "ready"
 _TIMEOUT: Final = 10.0
 _STAT: Final = Path("/proc/stat")
 
@@ -70,6 +71,8 @@ class Control:
             text=True,
             start_new_session=True,  # as for the server: Linux divides cores between sessions first
         )
+        assert self._process.stdout is not None, "a pipe"
+        self._process.stdout.readline()  # its start takes the server's cores, so nothing is judged before
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -109,6 +112,7 @@ def main(words: Sequence[str]) -> None:
     def wait(seconds: float) -> bool:
         return bool(select.select([sys.stdin], [], [], seconds)[0])
 
+    print(READY, flush=True)
     late = lateness(wait, time.monotonic)
     print(json.dumps(Spread.of(late or [0.0])))
 

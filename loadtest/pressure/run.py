@@ -190,10 +190,11 @@ def start(
     seconds: float,
     *,
     is_honest: bool = False,
+    yields: bool = False,
 ) -> Client:
     """Start a client; it ends with the stack."""
     words = presser.words(tools, server.ports, seconds)
-    return stack.enter_context(Client(words, seconds, honest=is_honest))
+    return stack.enter_context(Client(words, seconds, honest=is_honest, yields=yields))
 
 
 def run_phase(

@@ -6,7 +6,8 @@ Rule 1: the pressure is a share of that of the rows, all of them at the same tim
         for each logged query, 100 MB a second, and nothing else is seen.
 Rule 2: stale is an answer with what was true more than 100 ms before its query (history.py).
 Rule 3: what presses is started once, one program after the other, before anything is judged: programs that start take
-        the server's cores from it for seconds, which no client on another machine could do.  Each Service that changes
+        the server's cores from it for seconds, which no client on another machine could do.  For the same reason it
+        leaves the cores to the server, which must not keep it from sending what it should.  Each Service that changes
         has been asked for: else the time until an event is shown would be that of a first answer.
 Rule 4: a soak with some rows alone has the same server, changes and judge, so that two soaks tell what a row does.
 """
@@ -22,7 +23,7 @@ from hsdns.load.judge import STALE, WRONG
 from loadtest.answering.programs import COREDNS, Program
 from loadtest.apiserver.objects import namespace_of
 from loadtest.pressure.applied import between, scrape
-from loadtest.pressure.clients import HONEST, DohAttack, Flood, OverTcp, Presser, Silent
+from loadtest.pressure.clients import HONEST, Counts, DohAttack, Flood, OverTcp, Presser, Silent
 from loadtest.pressure.corefile import Variation
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.judge import Judge
@@ -98,7 +99,7 @@ def _soak(
         clients = []
         for number, presser in enumerate(pressers):
             left = seconds + SETTLE * (len(pressers) - number)
-            clients.append(start(stack, bench.tools, server, presser, left))
+            clients.append(start(stack, bench.tools, server, presser, left, yields=True))
             time.sleep(SETTLE)
         start(stack, bench.tools, server, _CHANGED_SERVICES, SETTLE, is_honest=True).counts()
         before = scrape(server.ports.metrics)
@@ -118,8 +119,7 @@ def _soak(
                 say(_line(program, judge, judged, memory))
                 judged = len(judge.delays)
             time.sleep(max(0.0, min(_SAMPLE_EVERY, began + seconds - time.monotonic())))
-        for client in clients:
-            client.counts()
+        pressed = [client.counts() for client in clients]
         judge.join()
         spread = judge.spread()
         probed, machine = health.result, control.result()
@@ -140,7 +140,13 @@ def _soak(
         after.all_p99_us,
         after.share,
         machine,
+        min(map(_sent, pressers, pressed), default=1.0),
     )
+
+
+def _sent(presser: Presser, counts: Counts) -> float:
+    """The share of its rate that a client has sent; of DoH the server decides how much a client may send."""
+    return 1.0 if isinstance(presser, DohAttack) else counts.sent / max(1, counts.offered)
 
 
 def _honest(bench: Bench, server: ServerUnderPressure) -> Any:

@@ -8,7 +8,8 @@ Rule 2: events and /health have the limits of the rows (goals.py), and at least 
         (applied.py), and shown by the first answer that a client gets.
 Rule 3: where a limit is within the bucket of the time until events were applied, the time until they were shown
         decides, which is longer, and known of each event that the judge waits for.
-Rule 4: after the soak, an honest client's p99 QUIET_AFTER seconds after the end must be at most 3 times the one before.
+Rule 4: what presses has a lower priority than the server, so that it must have sent at least SENT of its rate.
+Rule 5: after the soak, an honest client's p99 QUIET_AFTER seconds after the end must be at most 3 times the one before.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from loadtest.pressure.results import MB
 QUIET_AFTER: Final = 2.0  # seconds
 SLOWER: Final = 3.0  # times
 JUDGED: Final = 100  # answers a second
+SENT: Final = 0.95  # of the rate of each pressing client
 FLAT: Final = 10 * MB  # octets an hour
 NOISE: Final = 5 * MB
 _FIRST: Final = 60.0  # seconds after the start: most of a server's memory is in use
@@ -63,6 +65,7 @@ class Soak(NamedTuple):
     after_p99_us: float = 0.0
     after_share: float = 0.0
     machine: Machine | None = None
+    sent: float = 1.0  # the least share of its rate that a pressing client has sent
     ended: str = ""
 
     @property
@@ -86,6 +89,7 @@ class Soak(NamedTuple):
         if self.ended:
             return []
         return [
+            self._sent(),
             self._judged(),
             self._applied(),
             self._shown(),
@@ -107,6 +111,15 @@ class Soak(NamedTuple):
         machine = None if self.machine is None else self.machine._asdict()
         found = {"applied": self.applied._asdict(), "machine": machine}
         return self._asdict() | found | {"slope": self.slope, "faults": self.faults}
+
+    def _sent(self) -> Check:
+        return Check(
+            "sent of what each pressing client should send",
+            f"{self.sent:.1%}",
+            f"at least {SENT:.0%}",
+            self.sent >= SENT,
+            f"a pressing client has sent {self.sent:.1%} of what it should send",
+        )
 
     def _judged(self) -> Check:
         rate = (sum(self.judged.values()) - self.judged.get(FAILED, 0)) / self.seconds

@@ -67,6 +67,7 @@ def test_memory(memory: list[tuple[float, int]], is_flat: bool) -> None:
         ({"shown_p99": 0.021}, "events were shown after 21 ms (p99) and 20 ms (worst)"),
         ({"shown_worst": 0.101}, "events were shown after 4 ms (p99) and 101 ms (worst)"),
         ({"shown_p99": None, "shown_worst": None}, "no event was waited for"),
+        ({"sent": 0.949}, "a pressing client has sent 94.9% of what it should send"),
         ({"health": 0.98}, "/health answered 98.0% of the probes"),
         ({"memory": growing(1800, 30 * MB)}, "memory rises by 30 MB an hour in the second half"),
         ({"memory": [(0.0, 90 * MB), (2.0, 179 * MB), *[(float(at), 90 * MB) for at in range(4, 60, 2)]]},

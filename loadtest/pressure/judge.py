@@ -35,6 +35,7 @@ from loadtest.watch.fake_api_process import FakeApiProcess
 ASK_EVERY: Final = 0.001  # seconds
 AMONG: Final = 100  # Services that are changed
 TIMED: Final = 40.0  # changes a second whose delays are measured
+SLOW: Final = 0.02  # seconds
 _LEAD = 0.005  # seconds before a change from which its Service is queried
 _POLL = 0.1  # seconds between two requests for the changes
 _SOCKETS = 8
@@ -71,8 +72,8 @@ def _after_name(reply: bytes, at: int) -> int:
 class Judge(threading.Thread):
     """Judges a server for some seconds; a thread that is to be started and joined.
 
-    `history`, `delays` (seconds from write to answer), `taken` (changes) and `asked` (queries) grow until the join;
-    `failure` says why it stopped early.
+    `history`, `delays` (seconds from write to answer), `slow` (those above SLOW, from when to when), `taken` (changes)
+    and `asked` (queries) grow until the join; `failure` says why it stopped early.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Judge(threading.Thread):
     ) -> None:
         super().__init__(name="judge", daemon=True)
         self.delays: list[float] = []
+        self.slow: list[tuple[float, float]] = []
         self.history = History({})
         self.asked = self.taken = 0
         self.failure: BaseException | None = None
@@ -150,7 +152,7 @@ class Judge(threading.Thread):
             feeder.join()
             for sock in socks:
                 sock.close()
-        self.delays += self.history.unshown(end - _TAIL, end)
+        self._note(self.history.unshown(end - _TAIL, end), end)
 
     def _schedule(self, now: float) -> None:
         while (due := self._origin + self._scheduled / self._rate) < now + _LEAD:
@@ -206,4 +208,9 @@ class Judge(threading.Thread):
             for change in changes:
                 self.history.change(change.time, change.service, change.old, change.new)
             while self._waiting and self._waiting[0].received < until:
-                self.delays += self.history.judge(self._waiting.popleft())[1]
+                answer = self._waiting.popleft()
+                self._note(self.history.judge(answer)[1], answer.received)
+
+    def _note(self, delays: list[float], until: float) -> None:
+        self.delays += delays
+        self.slow += [(until - delay, until) for delay in delays if delay > SLOW]

@@ -5,7 +5,8 @@
 Path: soak.py -> Control -> this process, on the server's cores with the server's priority -> READY, a line of JSON.
 Rule 1: it sets a timer RATE times a second, like the events, and records how late each one was.  Timers that expire
         while it waits for a core are late too, and count: no figure of a server on these cores can be better.
-Rule 2: it ends when its standard input does, and so with the benchmark.
+Rule 2: a time of LONG or more for which it was late is kept: a server on these cores could do nothing in it, either.
+Rule 3: it ends when its standard input does, and so with the benchmark.
 Source: proc_stat(5), the first line; sched(7), autogroup.
 """
 
@@ -26,6 +27,7 @@ from loadtest.figures import Spread
 from loadtest.process import BenchmarkError
 
 RATE: Final = 200.0  # times a second
+LONG: Final = 0.02  # seconds
 READY: Final = "ready"
 _TIMEOUT: Final = 10.0
 _STAT: Final = Path("/proc/stat")
@@ -45,6 +47,9 @@ class CpuTimes(NamedTuple):
         return cls(fields[3] + fields[4], fields[7], sum(fields))
 
 
+Gap = tuple[float, float]  # the monotonic times at which a timer was due, and came
+
+
 class Machine(NamedTuple):
     """Seconds late, and shares of the time of all cores: `stolen` by other machines, `idle` with nothing to run."""
 
@@ -53,6 +58,7 @@ class Machine(NamedTuple):
     worst: float
     stolen: float
     idle: float
+    gaps: Sequence[Gap] = ()  # of LONG or more
 
 
 class Control:
@@ -84,25 +90,37 @@ class Control:
         """End it and return its results; raise BenchmarkError."""
         try:
             out, _ = self._process.communicate(timeout=_TIMEOUT)
-            spread = Spread(*json.loads(out))
+            spread, gaps = json.loads(out)
+            spread = Spread(*spread)
         except (subprocess.TimeoutExpired, ValueError, TypeError):
             raise BenchmarkError("the process that notes how late it is does not say it") from None
         after = CpuTimes.of(_STAT.read_text())
         idle, stolen, ticks = (now - then for now, then in zip(after, self._before, strict=True))
         ticks = max(1, ticks)
-        return Machine(spread.samples, spread.p99, spread.worst, stolen / ticks, idle / ticks)
+        rest = stolen / ticks, idle / ticks, [(due, came) for due, came in gaps]
+        return Machine(spread.samples, spread.p99, spread.worst, *rest)
 
 
-def lateness(wait: Callable[[float], bool], clock: Callable[[], float]) -> list[float]:
-    """How late each timer was; `wait` waits for some seconds and tells whether it is over."""
+def lateness(
+    wait: Callable[[float], bool], clock: Callable[[], float]
+) -> tuple[list[float], list[Gap]]:
+    """How late each timer was, and the gaps; `wait` waits for some seconds and tells whether it is over."""
     late = []
+    gaps = []
     due = clock() + 1 / RATE
     while not wait(max(0.0, due - clock())):
         now = clock()
+        if now - due >= LONG:
+            gaps.append((due, now))
         while due <= now:
             late.append(now - due)
             due += 1 / RATE
-    return late
+    return late, gaps
+
+
+def without(gaps: Sequence[Gap], begin: float, end: float) -> float:
+    """The seconds from `begin` to `end` that are in none of the gaps."""
+    return end - begin - sum(max(0.0, min(end, came) - max(begin, due)) for due, came in gaps)
 
 
 def main(words: Sequence[str]) -> None:
@@ -113,8 +131,8 @@ def main(words: Sequence[str]) -> None:
         return bool(select.select([sys.stdin], [], [], seconds)[0])
 
     print(READY, flush=True)
-    late = lateness(wait, time.monotonic)
-    print(json.dumps(Spread.of(late or [0.0])))
+    late, gaps = lateness(wait, time.monotonic)
+    print(json.dumps((Spread.of(late or [0.0]), gaps)))
 
 
 if __name__ == "__main__":

@@ -140,6 +140,7 @@ def _soak(
         after.all_p99_us,
         after.share,
         machine,
+        judge.slow,
         min(map(_sent, pressers, pressed), default=1.0),
     )
 

@@ -14,7 +14,8 @@ TABLE = """\
 | sent of what each pressing client should send | at least 95% | 100.0% | ended |
 | answers judged, a second | at least 100 | 556 | ended |
 | events applied: 99 % and all within, ms | 20, 100 | 4, 64 | ended |
-| events shown: p99 and worst, ms | 20, 100 | 4, 346: FAILS | ended |
+| events shown: p99, ms | 20 | 4 | ended |
+| the worst, and without the time in which a process that only wakes was late, ms | any, 100 | 346, 346: FAILS | ended |
 | /health answered | at least 99% | 100.0% | ended |
 | answers stale or wrong | 0 | 0 of 1,000,000 | ended |
 | memory after a minute, at the end, most, MB | 178 | 90, 105, 105 | ended |

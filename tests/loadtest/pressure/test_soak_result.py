@@ -14,10 +14,12 @@ MB = 1_000_000
 TO_4, TO_16, TO_32 = Bounds(0.002, 0.004), Bounds(0.008, 0.016), Bounds(0.016, 0.032)
 TO_64, TO_128, TO_256 = Bounds(0.032, 0.064), Bounds(0.064, 0.128), Bounds(0.128, 0.256)
 APPLIED = Applied(360_000, TO_4, TO_64)
+MACHINE = Machine(360_000, 0.002, 0.03, 0.001, 0.02)
+STOPPED = MACHINE._replace(gaps=[(0.9, 1.1), (1.15, 1.25), (3.0, 3.1)])
 GOOD = Soak(
     "hsdns", 1800, 360_000, {"right": 1_000_000}, 0.0, 0.004, 0.02, APPLIED, 1.0,
     [(float(second), 90 * MB) for second in range(0, 1800, 2)], 400.0, 900.0, 1.0,
-    Machine(360_000, 0.002, 0.03, 0.001, 0.02),
+    MACHINE,
 )  # fmt: skip
 
 
@@ -64,8 +66,10 @@ def test_memory(memory: list[tuple[float, int]], is_flat: bool) -> None:
         ({"applied": Applied(360_000, TO_16, TO_256)},
          "99 % of 360,000 events were applied within 16 ms, and all within 256 ms"),
         ({"applied": Applied(0, None, None, "/metrics says no more")}, "/metrics says no more"),
-        ({"shown_p99": 0.021}, "events were shown after 21 ms (p99) and 20 ms (worst)"),
-        ({"shown_worst": 0.101}, "events were shown after 4 ms (p99) and 101 ms (worst)"),
+        ({"shown_p99": 0.021}, "events were shown after 21 ms (p99)"),
+        ({"shown_worst": 0.101}, "an event was shown after 101 ms, without the machine's own delays"),
+        ({"shown_worst": 0.101, "slow": [(1.0, 1.101)]}, "an event was shown after 101 ms, without the machine's own delays"),
+        ({"shown_worst": 0.301, "slow": [(1.0, 1.301), (1.2, 1.3)], "machine": STOPPED}, "an event was shown after 101 ms, without the machine's own delays"),
         ({"shown_p99": None, "shown_worst": None}, "no event was waited for"),
         ({"sent": 0.949}, "a pressing client has sent 94.9% of what it should send"),
         ({"health": 0.98}, "/health answered 98.0% of the probes"),

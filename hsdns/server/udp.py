@@ -21,9 +21,8 @@ from hsdns.fastpath import Batch, MissQueue
 from hsdns.query import QueryProcessor
 from hsdns.server.udp_listener import BATCH_LEN, TURN, UdpListener, batches_in
 
-READING: Final = (
-    8 * TURN
-)  # seconds; what is not read waits in the kernel's buffer, behind whoever sends most
+# Seconds.  What is not read waits in the kernel's buffer, behind whoever sends most.
+READING: Final = 8 * TURN
 
 
 class UdpServer(UdpListener):

@@ -90,8 +90,8 @@ class Control:
         """End it and return its results; raise BenchmarkError."""
         try:
             out, _ = self._process.communicate(timeout=_TIMEOUT)
-            spread, gaps = json.loads(out)
-            spread = Spread(*spread)
+            figures, gaps = json.loads(out)
+            spread = Spread(*figures)
         except (subprocess.TimeoutExpired, ValueError, TypeError):
             raise BenchmarkError("the process that notes how late it is does not say it") from None
         after = CpuTimes.of(_STAT.read_text())

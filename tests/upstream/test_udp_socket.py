@@ -14,7 +14,7 @@ from tests.support.coroutines.event_loops import LOOPS, until
 from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, serve
 
 
-def NEVER() -> float:  # noqa: N802 - a clock that stands still
+def no_time_passes() -> float:
     return 0.0
 
 
@@ -33,7 +33,9 @@ def test_datagrams_come_and_go_in_batches() -> None:
         received: list[bytes] = []
         async with serve(lambda wire: [wire, wire]) as server:
             target = Target("dns", "127.0.0.1", server.port)
-            sock = UdpSockets(target, OTHER_LOOPBACK, NEVER).open(received.append, unexpected)
+            sock = UdpSockets(target, OTHER_LOOPBACK, no_time_passes).open(
+                received.append, unexpected
+            )
             for k in range(BATCH_LEN):
                 sock.send(b"%d" % k)
             await until(lambda: len(received) == 2 * BATCH_LEN, "the datagrams")
@@ -83,7 +85,7 @@ def test_a_datagram_may_be_the_last_that_it_was_open_for() -> None:
 
         async with serve(lambda wire: [wire] * 3) as server:
             target = Target("dns", "127.0.0.1", server.port)
-            sock = UdpSockets(target, None, NEVER).open(receive, unexpected)
+            sock = UdpSockets(target, None, no_time_passes).open(receive, unexpected)
             sock.send(b"once")
             await until(lambda: bool(received), "the first datagram")
             await asyncio.sleep(0)
@@ -99,7 +101,7 @@ def test_errors_of_datagrams_are_reported_each_time() -> None:
         target = Target("dns", *unused.getsockname())
         unused.close()
         other.close()
-        sock = UdpSockets(target, None, NEVER).open(unexpected, errors.append)
+        sock = UdpSockets(target, None, no_time_passes).open(unexpected, errors.append)
         for count in (1, 2):
             sock.send(b"to no listener")
             await until(lambda count=count: len(errors) == count, "the error")  # type: ignore[misc]  # mypy has no type for it
@@ -111,7 +113,7 @@ def test_errors_of_datagrams_are_reported_each_time() -> None:
 
 def test_a_socket_that_cannot_be_opened_leaves_nothing_open() -> None:
     async def run() -> None:
-        sockets = UdpSockets(Target("dns", "127.0.0.1", 53), "192.0.2.99", NEVER)
+        sockets = UdpSockets(Target("dns", "127.0.0.1", 53), "192.0.2.99", no_time_passes)
         with pytest.raises(OSError, match=r"(?i)cannot assign requested"):
             sockets.open(unexpected, unexpected)
 

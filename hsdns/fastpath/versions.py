@@ -51,9 +51,8 @@ class Versions:
     __slots__ = ("_held", "lease_end", "moved", "values")
 
     def __init__(self) -> None:
-        self._held: tuple[int, list[int]] | None = (
-            None  # the thread that holds, and what it has incremented
-        )
+        # The threads that hold, and what each of them has incremented.
+        self._held: dict[int, list[int]] = {}
         self.values = [0] * self.SIZE
         self.moved = [0] * self.SIZE  # the value of CHANGES after the last bump
         self.lease_end = inf
@@ -65,24 +64,23 @@ class Versions:
             self.values[index] += 1
             self.moved[index] = CHANGES[0] + 1
             CHANGES[0] += 1
-        held = self._held
-        if held is not None and held[0] == get_ident():
-            held[1].append(index)
+        if (held := self._held.get(get_ident())) is not None:
+            held.append(index)
 
     def hold(self) -> None:
         """Record which counters this thread increments, until release(); the increments are made at once.
 
         The twin makes them at release(), because another thread than that of the table can store replies in it.
         """
-        self._held = get_ident(), []
+        self._held[get_ident()] = []
 
     def held(self) -> list[int]:
-        """The counters that have been incremented since hold()."""
-        return [*self._held[1]] if self._held is not None else []
+        """The counters that this thread has incremented since hold()."""
+        return [*self._held.get(get_ident(), ())]
 
     def release(self, *, more: bool = False) -> None:
         """End hold()."""
-        self._held = None
+        self._held.pop(get_ident(), None)
 
     def renew_lease(self, end: float) -> None:
         """Set when replies that depend on counters, and those of negative zones, expire (monotonic seconds)."""

@@ -51,7 +51,7 @@ class Recomputation:
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
-        self._holder = 0  # the thread between hold() and release()
+        self._holders: set[int] = set()  # the threads between hold() and release()
         self._moved: deque[int] = deque(maxlen=MOST)
         self._is_due = False
         self._waiting: dict[tuple[AnswerTableWriter, Key], None] = {}
@@ -78,18 +78,19 @@ class Recomputation:
     def bump(self, index: int) -> None:
         """Increment a counter; from any thread."""
         self.versions.bump(index)
-        if self._loop is not None and index != ANYTHING and threading.get_ident() != self._holder:
-            self._moved.append(index)
-            self._begin_soon()
+        if self._loop is None or index == ANYTHING or threading.get_ident() in self._holders:
+            return
+        self._moved.append(index)
+        self._begin_soon()
 
     def hold(self) -> None:
-        """Begin an event; from one thread at a time."""
-        self._holder = threading.get_ident()
+        """Begin an event of this thread."""
+        self._holders.add(threading.get_ident())
         self.versions.hold()
 
     def release(self, *, more: bool = False) -> None:
         """End an event: recompute the replies that it invalidates, unless `more` follow, then show the increments."""
-        self._holder = 0
+        self._holders.discard(threading.get_ident())
         try:
             if self._loop is not None:
                 moved = self.versions.held()

@@ -9,10 +9,9 @@
 //! Rule 4: counters are valid for a store only while its writer follows the cluster, which it shows by renewing a
 //!         lease.  Replies that depend on counters are misses after the lease has ended.
 //! Rule 5: an index is a hash and represents many things; a collision costs a miss, never a stale answer.
-//! Rule 6: while a thread holds its increments, replies are computed and stored with the new values, and entries with
+//! Rule 6: while a thread holds its increments (each thread its own), replies are computed and stored with the new values, and entries with
 //!         the old ones stay valid as well.  So replies to an event can be stored before any query misses.
 
-use std::mem;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
@@ -28,7 +27,7 @@ pub struct Versions {
     counters: Box<[Counter]>,
     changes: AtomicU64,
     lease_end: AtomicU64,
-    held: Mutex<Option<Held>>,
+    held: Mutex<Vec<Held>>,
 }
 
 #[derive(Default)]
@@ -90,7 +89,7 @@ impl Versions {
             counters: (0..SIZE).map(|_| Counter::default()).collect(),
             changes: AtomicU64::new(0),
             lease_end: AtomicU64::new(u64::MAX),
-            held: Mutex::new(None),
+            held: Mutex::new(Vec::new()),
         }
     }
 
@@ -99,34 +98,41 @@ impl Versions {
         self.counters[usize::from(index)]
             .next
             .fetch_add(1, Ordering::Release);
-        if let Some(held) = lock(&self.held).as_mut() {
-            if held.thread == thread::current().id() {
-                held.indexes.push(index);
-                return;
-            }
+        let this = thread::current().id();
+        if let Some(held) = lock(&self.held).iter_mut().find(|held| held.thread == this) {
+            held.indexes.push(index);
+            return;
         }
         self.publish(index);
     }
 
-    /// Hold the increments that this thread makes until it calls `release`; one thread at a time can.
+    /// Hold the increments that this thread makes until it calls `release`.
     pub fn hold(&self) {
-        *lock(&self.held) = Some(Held {
-            thread: thread::current().id(),
+        let thread = thread::current().id();
+        self.release();
+        lock(&self.held).push(Held {
+            thread,
             indexes: Vec::new(),
         });
     }
 
-    /// The counters whose increments are held, in the order of the increments.
+    /// The counters whose increments this thread holds, in the order of the increments.
     #[must_use]
     pub fn held(&self) -> Vec<u16> {
+        let this = thread::current().id();
         lock(&self.held)
-            .as_ref()
+            .iter()
+            .find(|held| held.thread == this)
             .map_or_else(Vec::new, |held| held.indexes.clone())
     }
 
-    /// Make all increments that are held.
+    /// Make all increments that this thread holds.
     pub fn release(&self) {
-        let held = mem::take(&mut *lock(&self.held));
+        let this = thread::current().id();
+        let mut all = lock(&self.held);
+        let own = all.iter().position(|held| held.thread == this);
+        let held = own.map(|at| all.swap_remove(at));
+        drop(all);
         for index in held.map_or_else(Vec::new, |held| held.indexes) {
             self.publish(index);
         }
@@ -228,6 +234,27 @@ mod tests {
         assert_eq!(valid(), [false, false, true]);
         versions.release();
         assert_eq!(versions.changes(), 3);
+    }
+
+    #[test]
+    fn each_thread_holds_its_own_increments() {
+        let versions = Versions::new();
+        versions.hold();
+        versions.bump(7);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                versions.hold();
+                versions.bump(8);
+                assert_eq!(versions.held(), vec![8]);
+                versions.release();
+            });
+        });
+        assert_eq!((versions.held(), versions.changes()), (vec![7], 1));
+        versions.release();
+        assert_eq!(versions.changes(), 2);
+        for index in [7, 8] {
+            assert!(!versions.is_unchanged(Dependency { index, value: 0 }));
+        }
     }
 
     #[test]

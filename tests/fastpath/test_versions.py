@@ -46,6 +46,28 @@ def test_increments_are_held_by_one_thread(twin: ModuleType) -> None:
     assert (versions.held(), versions.read(2)) == ([], 2)
 
 
+def test_each_thread_holds_its_own_increments(twin: ModuleType) -> None:
+    under_test, query = TableUnderTest(twin), ask()
+    versions = under_test.versions
+    assert under_test.store(query, addresses(query), dependencies=[(2, 0)])
+    found = []
+
+    def other() -> None:
+        versions.hold()
+        versions.bump(3)
+        found.append(versions.held())
+        versions.release()
+
+    versions.hold()
+    versions.bump(2)
+    thread = Thread(target=other)
+    thread.start()
+    thread.join()
+    assert (found, versions.held()) == ([[3]], [2])
+    versions.release()
+    assert under_test.lookup(query) is None
+
+
 def test_names_come_and_go(twin: ModuleType) -> None:
     names = twin.ClusterNames()
     assert (names.open, names.serial, len(names)) == (False, 0, 0)

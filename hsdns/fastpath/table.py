@@ -148,13 +148,14 @@ class AnswerTable:
                 stored.state -= 1  # so that a use can be detected
             self._shared_headers.release(last)
             self._queues.resize(stored, octets - before)
-            self._make_room(0)
-        self._entries[key].changes = changes
+            entry = stored
+            self._make_room(0)  # may evict this entry
+        entry.changes = changes
         self.logs |= log
         self._stored += 1
-        room = self._room_for_prepared()
-        if timing is None and self.prepared_replies.octets + ROOM_TO_PREPARE <= room:
-            self._prepare(key, self._entries[key], query, plain.end, plain.form, room)
+        room, is_kept = self._room_for_prepared(), self._entries.get(key) is entry
+        if is_kept and timing is None and self.prepared_replies.octets + ROOM_TO_PREPARE <= room:
+            self._prepare(key, entry, query, plain.end, plain.form, room)
         return True
 
     def add_negative_zone(
@@ -375,10 +376,10 @@ class AnswerTable:
 
     def is_still_valid(self, prepared: PreparedReply) -> bool:
         """Return whether a prepared reply can be sent after a change; otherwise answer() decides about its entry."""
-        entry = prepared.entry
+        entry, changes = prepared.entry, CHANGES[0]
         if entry.has_old_serial() or not entry.is_valid(self._versions):
             return False
-        entry.revalidate(CHANGES[0])
+        entry.revalidate(changes)
         return True
 
     def _revalidate(self, entry: Entry, now: float) -> bool:

@@ -220,6 +220,32 @@ class Paused:
         self.look()
 
 
+class Read(Paused):
+    """A counter that is incremented once, after it has been read."""
+
+    def __getitem__(self, index: int) -> int:
+        value = self.values[index]
+        look, self.look = self.look, lambda: None
+        look()
+        return value
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self.values[index] = value
+
+
+def test_an_increment_in_the_middle_of_a_reader_counts_later() -> None:
+    """A prepared reply of which one counter has been compared, and is incremented before the next one is."""
+    under_test, query = TableUnderTest(importlib.import_module(PYTHON)), ask()
+    versions = under_test.versions
+    assert under_test.store(query, addresses(query), dependencies=[(3, 0), (4, 0)])
+    (prepared,) = under_test.table.prepared_replies.by_form.values()
+    versions.bump(7)
+    versions.moved = Read(versions.moved, lambda: versions.bump(4))
+    assert under_test.table.is_still_valid(prepared), "it was when this began"
+    assert not under_test.table.is_still_valid(prepared)
+    assert under_test.lookup(query) is None
+
+
 @pytest.mark.parametrize("written", ["values", "moved"])
 def test_a_reader_in_the_middle_of_an_increment_keeps_nothing_old(written: str) -> None:
     under_test, queries = leased(importlib.import_module(PYTHON))

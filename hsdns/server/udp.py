@@ -92,7 +92,9 @@ class UdpServer(UdpListener):
 
     def _take_some(self) -> None:
         """Answer waiting queries in this iteration of the loop; the rest in the next one."""
-        self._take()
-        self._has_next_turn = self._has_waiting() and not self._is_closed
-        if self._has_next_turn:
-            asyncio.get_running_loop().call_soon(self._take_some)
+        try:
+            self._take()
+        finally:  # an error costs the misses of this iteration only
+            self._has_next_turn = self._has_waiting() and not self._is_closed
+            if self._has_next_turn:
+                asyncio.get_running_loop().call_soon(self._take_some)

@@ -38,6 +38,19 @@ def test_an_entry_is_a_hit_only_while_its_counters_are_unchanged(twin: ModuleTyp
     assert (statistics.stored, statistics.refused) == (3, 0)
 
 
+@pytest.mark.parametrize("count", [5, 20, 55])
+def test_a_reply_that_grows_in_a_full_table_may_be_evicted(twin: ModuleType, count: int) -> None:
+    """It makes room for itself, and is the oldest entry."""
+    under_test, queries = TableUnderTest(twin, 4096), [ask(f"n{number}.") for number in range(60)]
+    for query in queries:
+        assert under_test.store(query, addresses(query))
+    kept = [query for query in queries if under_test.lookup(query)]
+    assert under_test.store(kept[0], addresses(kept[0], count))
+    found = under_test.lookup(kept[0])
+    assert found in (None, to_wire(kept[0], addresses(kept[0], count)))
+    assert under_test.store(queries[0], addresses(queries[0])), "the table goes on"
+
+
 def test_a_reply_computed_before_an_event_is_not_stored_after_it(twin: ModuleType) -> None:
     under_test, query = TableUnderTest(twin), ask()
     dependencies = [(4, under_test.versions.read(4))]

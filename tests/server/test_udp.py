@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from typing import Any
 
@@ -66,6 +67,32 @@ def test_the_buffer_is_read_for_most_of_an_iteration_under_a_flood() -> None:
 
     run(test())
     assert answered[0] == 64
+
+
+def test_an_error_costs_the_queries_of_one_iteration_only() -> None:
+    taken: list[int] = []
+
+    async def test() -> None:
+        sock = open_udp(ListenAddress("127.0.0.1", 0))
+        server: Any = listen_udp(
+            "loop", [sock], processor(asked_address), Tasks().spawn, lambda: 0.0
+        )
+
+        def take() -> None:
+            taken.extend(each[0] for each in server._others.take(1))
+            if len(taken) == 2:
+                raise KeyError(taken)
+
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        server._take = take
+        server._others.offer(0, [(b"query", b"", b"")] * 3)
+        server._read_batch()
+        for _ in range(4):
+            await asyncio.sleep(0)
+        server.close()
+
+    run(test())
+    assert taken == [0, 0, 0]
 
 
 def test_closed_socket_is_not_read() -> None:

@@ -3,7 +3,7 @@ import pytest
 from loadtest.answering.programs import COREDNS, NATIVE
 from loadtest.figures import Spread
 from loadtest.pressure.clients import Counts
-from loadtest.pressure.goals import GOALS, HIGHEST, LOWEST, Goal, Verdict, judge
+from loadtest.pressure.goals import GOALS, HIGHEST, LOWEST, Goal, Share, Verdict, judge
 from loadtest.pressure.results import FIGURES, Outcome
 from loadtest.pressure.rows import BY_KEY
 
@@ -23,6 +23,24 @@ def test_verdict(
     sense: str, limit: float | None, value: float | None, holds: bool, word: str
 ) -> None:
     verdict = Verdict(Goal("existing", "answered", sense, 0), NATIVE, value, limit)
+    assert (verdict.holds, verdict.word) == (holds, word)
+
+
+@pytest.mark.parametrize(
+    ("value", "share", "holds", "word"),
+    [
+        (10.0, 0.5, True, "holds"),
+        (30.0, 0.95, True, "holds: answered 95%"),
+        (30.0, 0.94, False, "FAILS"),
+        (30.0, None, False, "FAILS"),
+        (None, 0.95, False, "not measured"),
+    ],
+)
+def test_a_share_can_be_enough_instead(
+    value: float | None, share: float | None, holds: bool, word: str
+) -> None:
+    goal = Goal("new-12k", "pressing p99, ms", HIGHEST, 0, instead=Share("answered", 0.95))
+    verdict = Verdict(goal, NATIVE, value, 20.0, share)
     assert (verdict.holds, verdict.word) == (holds, word)
 
 

@@ -105,7 +105,7 @@ class Opener:
             from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
             return UdpWorkers(sockets, processor, self._spawn, self.clock)
-        return UdpServer(sockets[0], processor, self._spawn, self.clock)
+        return UdpServer(sockets[0], processor, self._spawn, self.clock, self._turns)
 
     def make_tcp(
         self, sock: socket.socket, processor: QueryProcessor, settings: Settings

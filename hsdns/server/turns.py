@@ -5,6 +5,7 @@ Rule 1: one iteration of the loop makes at most STEPS steps and spends about SEC
         on however many connections; then all other tasks of the loop run.
 Rule 2: clients make their steps one after the other, so a client with much work delays others by one step only.  The
         connections of a client share its steps, so more connections do not get it more steps.
+Rule 3: what is in `between` is called after each step, because it may not wait for the others (udp.py).
 """
 
 from __future__ import annotations
@@ -40,11 +41,15 @@ class TakesSteps(Protocol):
 
 
 class Turns:
-    """Lets connections make steps; `call_soon` calls a function in the next iteration of the loop."""
+    """Lets connections make steps; `call_soon` calls a function in the next iteration of the loop.
+
+    `between`: what to call after each step, by whom.
+    """
 
     def __init__(
         self, clock: Callable[[], float], call_soon: Callable[[Callable[[], None]], object]
     ) -> None:
+        self.between: dict[object, Callable[[], None]] = {}
         self._clock = clock
         self._call_soon = call_soon
         self._clients: deque[bytes] = deque()  # the client with the next step first
@@ -97,6 +102,8 @@ class Turns:
             except Exception:
                 log.exception(FAILED)
                 connection.close()
+            for call in self.between.values():
+                call()
             now = self._clock()
             self._left -= 1
             self._spent += now - before

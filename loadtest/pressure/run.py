@@ -43,7 +43,7 @@ _LEAD = 0.5  # seconds of pressure before it is measured
 class Effort(NamedTuple):
     """Seconds without pressure and under it."""
 
-    quiet: float = 2.0
+    quiet: float = 4.0
     pressed: float = 7.0
 
 

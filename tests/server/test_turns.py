@@ -69,6 +69,17 @@ def test_steps(counts: tuple[int, ...], seconds: float, taken: list[list[int]]) 
         assert [each.taken for each in connections] == expected
 
 
+def test_what_may_not_wait_is_called_after_each_step() -> None:
+    loop, connection = Loop(), None
+    found: list[int] = []
+    connection = Steps(loop, 3, SECONDS * 0.6)
+    loop.turns.between[None] = lambda: found.append(connection.taken)
+    loop.turns.enter(connection)
+    assert found == [1, 2]
+    loop.turn()
+    assert found == [1, 2, 3]
+
+
 @pytest.mark.parametrize("heavy", [1, 5, 100])
 def test_more_connections_of_a_client_are_no_more_steps(heavy: int) -> None:
     """However many a client has that are busy, another one takes every second step."""

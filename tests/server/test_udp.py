@@ -11,7 +11,7 @@ import pytest
 from hsdns.assemble import ListenAddress
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
-from hsdns.server.udp import UdpServer
+from hsdns.server.udp import AGAIN, UdpServer
 from hsdns.server.udp_listener import BATCH_LEN, TURN
 from tests.support.coroutines.event_loops import LOOPS, run
 from tests.support.servers.function_processor import asked_address, processor
@@ -67,6 +67,72 @@ def test_the_buffer_is_read_for_most_of_an_iteration_under_a_flood() -> None:
 
     run(test())
     assert answered[0] == 64
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(1.1 * AGAIN, [1, 2, 3]), (0.6 * AGAIN, [2])],
+    ids=["long", "short"],
+)
+def test_the_buffer_is_read_between_misses(seconds: float, expected: list[int]) -> None:
+    """`expected`: how many misses had been answered at each reading."""
+    now = 1.0
+    answered = 0
+    read: list[int] = []
+
+    class Empty:
+        def serve(self, table: object) -> list[tuple[bytes, bytes, bytes]]:
+            read.append(answered)
+            return []
+
+    async def test() -> None:
+        sock = open_udp(ListenAddress("127.0.0.1", 0))
+        server: Any = listen_udp(
+            "loop", [sock], processor(asked_address), Tasks().spawn, lambda: now
+        )
+        server.start()
+        server._batch = Empty()
+        server._read()
+
+        def answer(*miss: object) -> None:
+            nonlocal now, answered
+            now += seconds
+            answered += 1
+
+        server._answer = answer
+        server._others.offer(0, [(b"query", b"", b"")] * 3)
+        server._take()
+        server.close()
+
+    run(test())
+    assert read == [0, *expected]
+
+
+def test_the_buffer_is_read_between_steps_of_connections() -> None:
+    """What misses the table then is answered in the next iteration."""
+    taken: list[int] = []
+
+    class OneMiss:
+        def serve(self, table: object) -> list[tuple[bytes, bytes, bytes]]:
+            return [(b"query", b"", b"")]
+
+    async def test() -> None:
+        sock = open_udp(ListenAddress("127.0.0.1", 0))
+        server: Any = listen_udp(
+            "loop", [sock], processor(asked_address), Tasks().spawn, lambda: 1.0
+        )
+        server.start()
+        (read,) = server._between.values()
+        server._batch = OneMiss()
+        server._take = lambda: taken.append(len(server._others.take(9)))
+        read()
+        assert taken == []
+        await asyncio.sleep(0)
+        server.close()
+        assert not server._between
+
+    run(test())
+    assert taken == [1]
 
 
 def test_an_error_costs_the_queries_of_one_iteration_only() -> None:

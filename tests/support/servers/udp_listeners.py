@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from hsdns.answer_table import writer
 from hsdns.plugins.kubernetes import state
 from hsdns.query import QueryProcessor
 from hsdns.server import answer_tables, lifecycle, opener, udp
+from hsdns.server.turns import Turns
 from hsdns.server.udp import UdpServer
 from hsdns.server.udp_listener import UdpListener
 
@@ -56,7 +58,8 @@ def listen_udp(
             patch.object(udp, "Batch", twin.Batch),
             patch.object(udp, "MissQueue", twin.MissQueue),
         ):
-            return UdpServer(sockets[0], processor, spawn, clock)
+            turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
+            return UdpServer(sockets[0], processor, spawn, clock, turns)
     from hsdns.server.workers import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
     return UdpWorkers(sockets, processor, spawn, clock)

@@ -20,7 +20,7 @@ GROWING: Final = 3  # periods
 STANDING: Final = 0.5  # seconds
 QUIET: Final = 1.0  # seconds
 RECENT: Final = 10.0  # seconds
-MAX_WAIT: Final = 0.03  # seconds
+MAX_WAIT: Final = 0.01  # seconds
 LEAST: Final = 64  # misses
 
 

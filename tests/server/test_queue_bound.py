@@ -72,8 +72,8 @@ def test_a_queue_that_grows_is_bounded_sooner(
 def test_bound_follows_the_rate_while_it_drops_and_is_lifted_when_it_does_not() -> None:
     load = Load()
     load.last(STANDING + PERIOD, 8_000, 9_000)
-    assert load.last(2 * PERIOD, 4_000, 100, drops=1)[-1:] == pytest.approx(
-        [4_000 * MAX_WAIT], abs=1
+    assert load.last(2 * PERIOD, 7_000, 100, drops=1)[-1:] == pytest.approx(
+        [7_000 * MAX_WAIT], abs=1
     )
     load.last(PERIOD, 1_000, 0)  # the period in which the drops end
     # Few are asked now: no measure of the rate.

@@ -119,6 +119,7 @@ BLOCKS = {
     "forward": f"cache 30\n{FORWARD}",
     "after kubernetes": f"cache 30\n{KUBERNETES}{FORWARD}",
     "passed on by kubernetes": f"cache 30\nkubernetes org {{\nfallthrough\n}}\n{FORWARD}",
+    "prefetch, passed on by kubernetes": f"cache 30 {{\nprefetch 3 60s 50%\n}}\nkubernetes org {{\nfallthrough\n}}\n{FORWARD}",
     "keepttl": f"cache 30 {{\nkeepttl\n}}\n{FORWARD}",
     "prefetch": f"cache 30 {{\nprefetch 3 60s 50%\n}}\n{FORWARD}",
     "prefetch at once": f"cache {{\nprefetch 1 60s 90%\n}}\n{FORWARD}",
@@ -239,6 +240,18 @@ def test_a_name_that_appears_in_the_cluster(twin: ModuleType) -> None:
     server.apply(*(Upserted(each) for each in cluster_objects(service("default/one", "10.96.0.1"))))
     assert turns(server, wire, 1) == [False]
     assert server.upstream.asked.total() == 1
+
+
+def test_a_name_that_appears_in_the_cluster_after_a_refresh(twin: ModuleType) -> None:
+    """The table sends the refreshed reply, too, and for the same time."""
+    server = Server(block(BLOCKS["prefetch, passed on by kubernetes"]), twin)
+    wire = ask("one.default.svc.org.")
+    turns(server, wire, 0, 0, 0, 0, 10)
+    assert server.upstream.asked.total() == 2
+    assert turns(server, wire, 10, 10.5) == [False, True]
+    server.apply(*(Upserted(each) for each in cluster_objects(service("default/one", "10.96.0.1"))))
+    assert turns(server, wire, 10.5) == [False]
+    assert server.upstream.asked.total() == 2
 
 
 def test_a_reply_that_replaces_another_one(twin: ModuleType) -> None:

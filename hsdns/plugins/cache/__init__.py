@@ -179,8 +179,8 @@ class Cache(Plugin):
             return await next(request)
         key = (qname.lower, query.qtype, query.qclass, query.do, query.cd)
         found = self._lookup(key, now)
-        if found is not None and (found[1].is_outdated or _is_of_newest(found[1], request)):
-            found = None
+        if found is not None and (found[1].is_outdated or (found[1].is_held and request.earlier)):
+            found = None  # it depends on the newest state of the cluster
         self._counts.count_lookup(request, found[0] if found else None)
         if found is not None and not found[1].is_marker:
             reply = await self._serve(request, key, *found, next)
@@ -322,7 +322,8 @@ class Cache(Plugin):
         self._counts.count_prefetch(request)
         # Over TCP, as in CoreDNS, so that no upstream truncates the reply; with dependencies and metadata of its own.
         metadata = None if request.metadata is None else {**request.metadata}
-        background = request.replace(protocol="tcp", dependencies=None, metadata=metadata)
+        found = request.dependencies and request.dependencies.again()
+        background = request.replace(protocol="tcp", dependencies=found, metadata=metadata)
 
         async def refresh() -> None:
             refreshed = False
@@ -431,7 +432,7 @@ class Cache(Plugin):
     def _set_origin(self, request: Request, key: Key, entry: Entry, judgement: Judgement) -> None:
         """Record what a new entry depends on, its wildcard, and the positive answer that it replaces."""
         entry.is_positive = judgement.is_positive
-        if entry.frame is not None and entry.frame.still_holds is not None:
+        if entry.is_held:
             found = request.dependencies
             entry.counters = found.counters if found is not None and found.is_cacheable else None
         wildcard = (request.metadata or {}).get(WILDCARD)
@@ -442,9 +443,3 @@ class Cache(Plugin):
             entry.last_good = self._last_good(key)
         elif self.stale.up_to or self.prefetch.amount:
             self.denial.store.remove(key)  # a stale denial would hide the new entry
-
-
-def _is_of_newest(entry: Entry, request: Request) -> bool:
-    """Whether an entry depends on the newest state of the cluster, and a request is about an earlier one."""
-    frame = entry.frame
-    return request.earlier is not None and frame is not None and frame.still_holds is not None

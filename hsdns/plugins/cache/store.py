@@ -104,6 +104,11 @@ class Entry:
         return ttl > 0 or (self.frame is not None and -ttl < stale)
 
     @property
+    def is_held(self) -> bool:
+        """Whether it may be served only as long as the name does not exist in the cluster."""
+        return self.frame is not None and self.frame.still_holds is not None
+
+    @property
     def is_outdated(self) -> bool:
         """Whether the name now exists in the cluster, but did not when the reply was computed."""
         frame = self.frame

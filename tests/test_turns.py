@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from hsdns.eager import start
-from hsdns.turns import another_turn
+from hsdns.turns import another_turn, listed
+from hsdns.wire.message import AT_ONCE
+from tests.support.coroutines.eager import turns
 
 
 def test_others_run_between_the_pieces_of_an_eager_coroutine() -> None:
@@ -36,3 +40,10 @@ def test_others_run_between_the_pieces_of_an_eager_coroutine() -> None:
     assert asyncio.run(run()) == [
         "piece 0", "other 0", "piece 1", "other 1", "piece 2", "other 2", "result"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("items", "others"), [(0, 0), (AT_ONCE - 1, 0), (AT_ONCE, 1), (AT_ONCE + 1, 1), (3 * AT_ONCE - 1, 2)]
+)  # fmt: skip
+def test_a_list_is_made_in_turns(items: int, others: int) -> None:
+    assert turns(listed(iter(range(items)))) == ([*range(items)], others)

@@ -9,6 +9,7 @@ Rule 2: with `weighted`, for queries of type A, AAAA and SRV, one address is sel
         with the first.
 Rule 3: only replies with rcode NOERROR are changed, zone transfers never.  Random numbers are the runtime's, so a run
         can be repeated with the same seed.
+Rule 4: what is computed for each of thousands of addresses is computed in several turns of the loop.
 Cacheable: yes, because the answer table rotates the addresses itself.  Not with `weighted` or `prefer`, which it does
         not support.
 """
@@ -33,6 +34,7 @@ from hsdns.corefile.properties import (
 from hsdns.corefile.tree import Directive, Token, did_you_mean
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.loadbalance.weights import Weights, WeightsFile
+from hsdns.turns import listed
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply
 
@@ -126,12 +128,13 @@ class Loadbalance(Plugin):
                 return reply
             weights = self._file.weights
             return reply.replace(
-                answer=weigh(answer, weights, self._random),
-                additional=weigh(additional, weights, self._random),
+                answer=await weigh(answer, weights, self._random),
+                additional=await weigh(additional, weights, self._random),
             )
         answer, additional = shuffle(answer, self._random), shuffle(additional, self._random)
         if self._networks:
-            answer, additional = prefer(answer, self._networks), prefer(additional, self._networks)
+            answer = await prefer(answer, self._networks)
+            additional = await prefer(additional, self._networks)
         return reply.replace(
             answer=answer, authority=shuffle(authority, self._random), additional=additional
         )
@@ -156,18 +159,18 @@ def _mix(records: list[RR], random: Random) -> None:
         records[:] = records[first:] + records[:first]
 
 
-def weigh(records: tuple[RR, ...], weights: Weights, random: Random) -> tuple[RR, ...]:
+async def weigh(records: tuple[RR, ...], weights: Weights, random: Random) -> tuple[RR, ...]:
     """Reorder the records of a section for `weighted`, if it has addresses."""
     found = _sort(records)
     addresses = found.addresses
     if not addresses:
         return records
-    first = weights.first(addresses, random)
+    first = await weights.first(addresses, random)
     addresses[0], addresses[first] = addresses[first], addresses[0]
     return (*found.aliases, *found.others, *addresses, *found.exchanges)
 
 
-def prefer(records: tuple[RR, ...], networks: Sequence[Network]) -> tuple[RR, ...]:
+async def prefer(records: tuple[RR, ...], networks: Sequence[Network]) -> tuple[RR, ...]:
     """Move the addresses in networks to the front, those in the first network first; others keep their order."""
     if len(records) < 2:
         return records
@@ -175,8 +178,10 @@ def prefer(records: tuple[RR, ...], networks: Sequence[Network]) -> tuple[RR, ..
     ranges = [
         (network.network_address.packed, network.broadcast_address.packed) for network in networks
     ]
-    found.addresses.sort(key=lambda rr: _rank(rr.rdata, ranges))
-    return (*found.aliases, *found.addresses, *found.exchanges, *found.others)
+    ranks = await listed(_rank(rr.rdata, ranges) for rr in found.addresses)
+    order = sorted(range(len(ranks)), key=ranks.__getitem__)
+    addresses = map(found.addresses.__getitem__, order)
+    return (*found.aliases, *addresses, *found.exchanges, *found.others)
 
 
 def _rank(address: bytes, ranges: Sequence[tuple[bytes, bytes]]) -> int:

@@ -24,6 +24,7 @@ from typing import Final
 from hsdns.cluster.address import pack_address
 from hsdns.corefile.tree import Position
 from hsdns.plugin import Runtime
+from hsdns.turns import listed
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 
@@ -66,9 +67,12 @@ class Weights:
         """Return the number of names."""
         return len(self._weights)
 
-    def first(self, addresses: Sequence[RR], random: Random) -> int:
+    async def first(self, addresses: Sequence[RR], random: Random) -> int:
         """Select at random which of some A and AAAA records, at least one, comes first."""
-        weights = [self._weights.get(rr.owner.lower, {}).get(rr.rdata, DEFAULT) for rr in addresses]
+        known = self._weights
+        weights = await listed(
+            known.get(rr.owner.lower, {}).get(rr.rdata, DEFAULT) for rr in addresses
+        )
         return random.choices(range(len(addresses)), weights)[0]
 
 

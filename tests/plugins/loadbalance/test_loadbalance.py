@@ -11,8 +11,8 @@ import pytest
 
 from hsdns.plugins.loadbalance import MANY, Loadbalance, prefer, shuffle
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Reply, unwritten
-from tests.support.coroutines.eager import finish
+from hsdns.wire.message import AT_ONCE, Reply, unwritten
+from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import make_request, next_with, reply, rr, section
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up, setup_error
@@ -168,7 +168,7 @@ def test_the_order_depends_on_the_seed() -> None:
     ],
 )  # fmt: skip
 def test_prefer(networks: list[str], records: list[str], expected: list[str]) -> None:
-    found = prefer(tuple(map(rr, records)), [ip_network(text) for text in networks])
+    found = finish(prefer(tuple(map(rr, records)), [ip_network(text) for text in networks]))
     assert section(found) == expected
 
 
@@ -293,4 +293,22 @@ def test_addresses_are_compared_with_networks_as_octets() -> None:
     found = tuple(map(rr, records))
     networks = [ip_network("10.0.1.0/24"), ip_network("a00::/16"), ip_network("10.0.0.255/32")]
     with mock.patch("hsdns.plugins.loadbalance.ip_address", side_effect=AssertionError):
-        assert prefer(found, networks) == (found[1], found[2], found[0])
+        assert finish(prefer(found, networks)) == (found[1], found[2], found[0])
+
+
+@pytest.mark.parametrize("policy", ["prefer", "weighted"])
+def test_thousands_of_addresses_are_compared_in_several_turns(policy: str, tmp_path: Path) -> None:
+    """To compare those of 20,000 endpoints at once would hold the loop for milliseconds."""
+    (tmp_path / "weights").write_text("db\n10.0.0.1 200\n")
+    text = {
+        "prefer": "loadbalance {\nprefer 10.3.0.0/16 10.1.0.0/16\n}",
+        "weighted": f"loadbalance weighted {tmp_path}/weights {{\nreload 0s\n}}",
+    }[policy]
+    records = tuple(rr(f"db. 5 IN A 10.{n % 4}.{n >> 8}.{n & 255}") for n in range(4 * AT_ONCE - 1))
+    plugin = set_up(Loadbalance, text)
+    finish(plugin.start(FakeRuntime()))
+    found, count = turns(plugin.handle(make_request("db."), next_with(Reply(answer=records))))
+    assert (set(found.answer), count) == (set(records), 3)
+    if policy == "prefer":
+        networks = [each.rdata[1] for each in found.answer]
+        assert networks[: 2 * AT_ONCE - 1] == [3] * (AT_ONCE - 1) + [1] * AT_ONCE

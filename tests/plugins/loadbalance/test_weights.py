@@ -35,7 +35,7 @@ FOUND = [rr(f"www.example.org. 5 IN A 192.0.2.{number}") for number in (1, 2)]
 def shares(weights: Weights, *texts: str) -> list[int]:
     """Return how often each record comes first in 1,000 replies."""
     random, records = Random(5), [rr(text) for text in texts]
-    found = Counter(weights.first(records, random) for _ in range(1000))
+    found = Counter(finish(weights.first(records, random)) for _ in range(1000))
     return [found[index] for index in range(len(records))]
 
 

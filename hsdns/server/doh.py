@@ -25,6 +25,7 @@ from hsdns.metrics import Counter
 from hsdns.server.datagram import socket_address
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
+from hsdns.server.places import FREE_OCTETS
 from hsdns.server.sent_away import SentAway, client_of
 from hsdns.server.tcp_listener import TcpListener
 from hsdns.server.tls import TlsConnection
@@ -91,6 +92,8 @@ class DohConnection(asyncio.Protocol):
         self._last_asked = server.clock()
         self._asked_before = False
         self._blocked_since: float | None = None
+        self._unread = 0  # octets that were written and have not all been sent
+        self._counted = 0  # octets that the server knows of
         self._is_ending = self._is_paused = self._is_stepping = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -100,6 +103,7 @@ class DohConnection(asyncio.Protocol):
         if ends is not None:
             self._client, self._local = ends
             self._address = socket_address(self._client)
+            self._transport.set_write_buffer_limits(FREE_OCTETS)
             self.client = client_of(self._client.address)
 
     def data_received(self, data: bytes) -> None:
@@ -116,6 +120,7 @@ class DohConnection(asyncio.Protocol):
                 self.end_turn()
             else:
                 self._go_on()
+                self._count(self._http2.octets)
 
     def step(self) -> bool:
         """Handle a frame of HTTP/2; return whether the next one may follow."""
@@ -161,16 +166,32 @@ class DohConnection(asyncio.Protocol):
         self._blocked_since = self._server.clock()
         if self._http1 is not None:
             self._http1.pause_writing()
+            self._count_http1(0)
         else:
             self._read_or_pause()
 
     def resume_writing(self) -> None:
         """Resume reading when the client reads its replies."""
         self._blocked_since = None
+        self._unread = 0
         if self._http1 is not None:
             self._http1.resume_writing()
-        else:
+        elif self._http2 is not None:
             self._go_on()
+            self._count(self._http2.octets)
+
+    def _count_http1(self, body_len: int) -> None:
+        """Count the octets of a request, and of the replies that aiohttp has written."""
+        if self._transport is not None:
+            self._unread = self._transport.get_write_buffer_size()
+            self._count(body_len)
+
+    def _count(self, octets: int) -> None:
+        """Count the octets that wait here: of requests and of unread replies."""
+        octets += self._unread
+        if octets > FREE_OCTETS or self._counted:
+            self._counted = octets
+            self._server.hold(self, octets)
 
     def _read_or_pause(self) -> None:
         """Read HTTP/2 only while the client reads its replies, few requests are in progress, and no frame waits."""
@@ -315,6 +336,11 @@ class DohConnection(asyncio.Protocol):
         out = http2.to_send()
         if out:
             transport.write(out)
+            if (
+                self._blocked_since is not None
+            ):  # it keeps all of the octets until the last one is sent
+                self._unread += len(out)
+        self._count(http2.octets)
         if http2.excess and not transport.is_closing():
             self._server.send_away(self._client, http2.excess)
             transport.close()
@@ -331,6 +357,8 @@ class DohConnection(asyncio.Protocol):
         body = bytearray()
         while len(body) <= MAX_BODY_LEN and (chunk := await request.content.readany()):
             body += chunk
+            self._count_http1(len(body))
+        self._count_http1(0)
         taken = bytes(body) if len(body) <= MAX_BODY_LEN else _TOO_LONG
         answered: asyncio.Future[HttpReply] = asyncio.get_running_loop().create_future()
 

@@ -97,6 +97,7 @@ class Frames:
     def __init__(self, now: float) -> None:
         self.waiting: deque[bytes] = deque()  # first the connection preface, in pieces of any size
         self.reset: set[int] = set()  # streams whose reset waits
+        self._waiting_len = 0
         self._allowance = Allowance(now)
         self._data = bytearray()
         self._preface_left = PREFACE_LEN
@@ -108,7 +109,7 @@ class Frames:
         if self._preface_left:
             preface, data = data[: self._preface_left], data[self._preface_left :]
             self._preface_left -= len(preface)
-            self.waiting.append(preface)
+            self._wait(preface)
         buffer = self._data
         buffer += data
         at, size = 0, len(buffer)
@@ -121,13 +122,23 @@ class Frames:
                 break
             frame = bytes(buffer[at:end])
             self._count(frame, length)
-            self.waiting.append(frame)
+            self._wait(frame)
             at = end
         del buffer[:at]
+
+    @property
+    def octets(self) -> int:
+        """The number of octets that are kept."""
+        return self._waiting_len + len(self._data)
+
+    def _wait(self, frame: bytes) -> None:
+        self.waiting.append(frame)
+        self._waiting_len += len(frame)
 
     def take(self) -> bytes:
         """Return the frame that has waited longest."""
         frame = self.waiting.popleft()
+        self._waiting_len -= len(frame)
         # A piece of the preface may be shorter than a frame's header.
         if self.reset and len(frame) >= HEADER_LEN and frame[3] == _RST_STREAM:
             self.reset.discard(_stream_of(frame))
@@ -136,6 +147,7 @@ class Frames:
     def clear(self) -> None:
         """Discard the waiting frames."""
         self.waiting.clear()
+        self._waiting_len = 0
         self.reset.clear()
         self._data.clear()
 

@@ -32,6 +32,7 @@ from hsdns.server.doh_message import MAX_BODY_LEN, HttpReply
 
 MAX_STREAMS: Final = 128
 MAX_HEADERS_LEN: Final = MAX_BLOCK_LEN  # octets, with 32 for each field as RFC 9113 counts them
+STREAM_LEN: Final = 1024  # octets that h2 and this module keep for an open stream
 MAX_UNSENT: Final = 1024 * 1024  # octets of replies that wait for the client's windows
 
 
@@ -64,6 +65,11 @@ class _Arriving:
     def take(self, data: bytes) -> None:
         """Add to the body; of a body that is too long, only one octet more than allowed is kept."""
         self.body += data[: MAX_BODY_LEN + 1 - len(self.body)]
+
+    @property
+    def octets(self) -> int:
+        """The number of octets that are kept."""
+        return STREAM_LEN + len(self.target) + len(self.body)
 
 
 class _Unsent(NamedTuple):
@@ -101,6 +107,7 @@ class Http2:
         self._h2.initiate_connection()
         self._frames = Frames(now)
         self._arriving: dict[int, _Arriving] = {}
+        self._arriving_len = 0
         self._unsent: dict[int, _Unsent] = {}  # in the order of time
         self._unsent_len = 0
         self.is_over = False
@@ -133,15 +140,19 @@ class Http2:
         request = None
         for event in events:
             if isinstance(event, RequestReceived):
-                self._arriving[event.stream_id] = _Arriving(dict(event.headers))
+                self._arriving[event.stream_id] = arriving = _Arriving(dict(event.headers))
+                self._arriving_len += arriving.octets
             elif isinstance(event, DataReceived):
                 if event.stream_id in self._arriving:
-                    self._arriving[event.stream_id].take(event.data)
+                    arriving = self._arriving[event.stream_id]
+                    self._arriving_len -= arriving.octets
+                    arriving.take(event.data)
+                    self._arriving_len += arriving.octets
                 self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             elif isinstance(event, StreamEnded):
                 request = self._complete(event.stream_id)
             elif isinstance(event, StreamReset):
-                self._arriving.pop(event.stream_id, None)
+                self._take_arriving(event.stream_id)
                 self._forget_unsent(event.stream_id)
             elif isinstance(event, WindowUpdated):
                 self._send_on(event.stream_id)
@@ -151,10 +162,16 @@ class Http2:
 
     def _complete(self, stream: int) -> HttpRequest | None:
         """Return a complete request, unless a waiting frame cancels it."""
-        arrived = self._arriving.pop(stream, None)
+        arrived = self._take_arriving(stream)
         if arrived is None or stream in self._frames.reset:
             return None
         return HttpRequest(stream, arrived.method, arrived.target, bytes(arrived.body))
+
+    def _take_arriving(self, stream: int) -> _Arriving | None:
+        arriving = self._arriving.pop(stream, None)
+        if arriving is not None:
+            self._arriving_len -= arriving.octets
+        return arriving
 
     def reply(self, stream: int, reply: HttpReply, now: float, *, head_only: bool = False) -> None:
         """Answer a request; does nothing if the client has cancelled it."""
@@ -193,6 +210,11 @@ class Http2:
     def to_send(self) -> bytes:
         """Return and clear the octets to send."""
         return bytes(self._h2.data_to_send())
+
+    @property
+    def octets(self) -> int:
+        """The number of octets that are kept: of frames, of incomplete requests, and of replies."""
+        return self._frames.octets + self._arriving_len + self._unsent_len
 
     @property
     def unsent_since(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Limits the number of open connections, and chooses which one to close for a new one.
+"""Limits the number of open connections and of the octets kept for them, and chooses which ones to close.
 
 Path: opener.py has one for the clients of all listeners, http.py one for its pages; without sockets and clocks.
 Rule 1: if no place is free, the server closes a connection of the client with the most connections: the one that was
@@ -7,15 +7,25 @@ Rule 1: if no place is free, the server closes a connection of the client with t
 Rule 2: a connection with a query in progress is only closed for a client with fewer connections; otherwise the server
         refuses the new connection.
 Rule 3: the cost of a new connection does not depend on the number of places.
+Rule 4: what clients have sent and the server cannot handle yet, and what it has written and they do not read, is
+        limited over all connections together.  Beyond MAX_OCTETS, the server closes connections of the client that has
+        most octets, the one first that has had some for longest.  It goes on until an eighth is free, so that it sorts
+        the clients once for many connections.
 """
 
 from __future__ import annotations
 
+from heapq import heapify, heapreplace
 from typing import Final, Protocol
 
 from hsdns.server.sent_away import client_of
 
 MAX_TRIES: Final = 16  # connections with queries in progress that are skipped for a new one
+# A fifth of the 170 MiB that kubeadm allows; 500 clients may each leave a reply of 64 KB unread.
+MAX_OCTETS: Final = 32 * 1024 * 1024
+# Octets that a connection may have uncounted in each direction, so that ordinary messages cost nothing; with the most
+# connections 16 MiB.
+FREE_OCTETS: Final = 1024
 
 
 class Held(Protocol):
@@ -40,16 +50,23 @@ class Closable(Protocol):
 
 
 class Places:
-    """At most `most` connections; `closed` counts those closed for new ones, `refused` the new ones without a place."""
+    """At most `most` connections, with `octets` in all.
+
+    `closed` counts those closed for new ones or for their octets, `refused` the new ones without a place.
+    """
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.octets = 0
         self.closed = self.refused = 0
         self._clients: dict[Held, bytes] = {}
         # The connections of each client, the one silent longest first.
         self._connections: dict[bytes, dict[Held, Closable]] = {}
         self._by_count: dict[int, dict[bytes, None]] = {}  # clients by their number of connections
         self._highest = 0
+        # The connections with octets of each client, and the sum of these.
+        self._holding: dict[bytes, dict[Held, int]] = {}
+        self._sums: dict[bytes, int] = {}
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -75,14 +92,47 @@ class Places:
 
     def release(self, connection: Held) -> None:
         """Free the place of a connection, if it still has one."""
-        client = self._clients.pop(connection, None)
+        client = self._clients.get(connection)
         if client is None:
             return
+        self._count(connection, client, 0)
+        del self._clients[connection]
         own = self._connections[client]
         del own[connection]
         if not own:
             del self._connections[client]
         self._move(client, len(own) + 1, len(own))
+
+    def hold(self, connection: Held, octets: int) -> None:
+        """Record how many octets are kept for a connection; if it is too much in all, close those of the heaviest."""
+        client = self._clients.get(connection)
+        if client is not None:
+            self._count(connection, client, octets)
+            if self.octets > MAX_OCTETS:
+                self._shrink()
+
+    def _count(self, connection: Held, client: bytes, octets: int) -> None:
+        holding = self._holding.setdefault(client, {})
+        more = octets - holding.get(connection, 0)
+        if octets:
+            holding[connection] = octets
+        else:
+            holding.pop(connection, None)
+        self.octets += more
+        if holding:
+            self._sums[client] = self._sums.get(client, 0) + more
+        else:
+            del self._holding[client]
+            self._sums.pop(client, None)
+
+    def _shrink(self) -> None:
+        heaviest = [(-octets, client) for client, octets in self._sums.items()]
+        heapify(heaviest)
+        while self.octets > MAX_OCTETS - MAX_OCTETS // 8:
+            client = heaviest[0][1]
+            connection = next(iter(self._holding[client]))
+            self._close(connection, self._connections[client][connection], aborts=True)
+            heapreplace(heaviest, (-self._sums.get(client, 0), client))
 
     def _make_room(self, client: bytes) -> bool:
         """Close a connection of the client with the most; return False if none may be closed."""
@@ -102,10 +152,10 @@ class Places:
         self._close(*next(iter(own.items())))
         return True
 
-    def _close(self, connection: Held, transport: Closable) -> None:
+    def _close(self, connection: Held, transport: Closable, *, aborts: bool = False) -> None:
         self.closed += 1
         self.release(connection)
-        if connection.pending or transport.get_write_buffer_size():
+        if aborts or connection.pending or transport.get_write_buffer_size():
             transport.abort()
         else:
             transport.close()

@@ -12,7 +12,9 @@ from typing import Final, NamedTuple, Self
 from hsdns.metrics import Registry
 from hsdns.server.places import Places
 
-MAX_CLIENTS: Final = 8192  # 3.7 KB each over TCP, 30 MB in all
+MAX_CLIENTS: Final = (
+    8192  # idle 3.7 KB each over TCP, 30 MB in all; places.py limits what is kept beside it
+)
 # A kubelet's probe sends its request 30 ms after it has connected; at 4,000 new connections a second 512 last 128 ms.
 MAX_PAGES: Final = 512
 MAX_RESERVED: Final = (
@@ -43,7 +45,7 @@ class Shares(NamedTuple):
         )
         closed = metrics.counter(
             "hsdns_connections_closed_total",
-            "Connections that were closed to make room for new ones.",
+            "Connections closed to make room for new ones, or because too many octets were kept.",
             ("share",),
         )
         shares = {("clients",): self.clients, ("pages",): self.pages}

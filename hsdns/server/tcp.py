@@ -4,7 +4,7 @@ Path: steps 1 and 7 for TCP, and for TLS inside of tls.py.
 Rule 1: queries on one connection are answered concurrently, so that a slow one does not delay the others.  Only the
         messages of one reply are sent without others between them: replies behind a zone transfer wait for its end.
 Rule 2: everything that a client can use is limited: queries in progress, idle time, incomplete messages, unread
-        replies.
+        replies.  The octets of messages and replies are limited over all connections together, too (places.py).
 Rule 3: the connections of all clients share the event loop fairly (turns.py).  A step handles one message that the
         answer table cannot answer, or KNOWN messages that it can, and one message of a reply of several.  Received
         octets are split into messages only when these are handled.
@@ -22,6 +22,7 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.plugins.timeouts import UNLIMITED
 from hsdns.server.datagram import socket_address
+from hsdns.server.places import FREE_OCTETS
 from hsdns.server.sent_away import client_of
 from hsdns.server.tcp_listener import TcpListener
 from hsdns.wire.encode import MAX_TCP_LEN
@@ -58,6 +59,8 @@ class TcpConnection(asyncio.Protocol):
         self._held: deque[tuple[bytes, Iterator[bytes] | None]] = deque()
         self._out: list[bytes] = []  # framed replies of this iteration
         self._out_octets = 0
+        self._unread = 0  # octets that were written and have not all been sent
+        self._counted = 0  # octets that the server knows of
         self._is_stepping = self._is_paused = False
         self.client = b""
         self._transport: asyncio.Transport | None = None
@@ -77,6 +80,7 @@ class TcpConnection(asyncio.Protocol):
         if ends is not None:
             self._client, self._local = ends
             self._address = socket_address(self._client)
+            self._transport.set_write_buffer_limits(FREE_OCTETS)
             self.client = client_of(self._client.address)
 
     def data_received(self, data: bytes) -> None:
@@ -91,6 +95,8 @@ class TcpConnection(asyncio.Protocol):
             self._go_on()
         elif self._partial_since is None:
             self._partial_since = now
+        if self._is_paused or self._partial_since is not None:
+            self._count()
 
     def eof_received(self) -> bool:
         """Half-closed by the client: queries in progress are still answered."""
@@ -106,6 +112,8 @@ class TcpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Resume when the client reads its replies."""
         self._blocked_since = None
+        self._unread = 0
+        self._count()
         self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -180,7 +188,7 @@ class TcpConnection(asyncio.Protocol):
             out.clear()
             return
         if out:
-            transport.write(b"".join(out))
+            self._write_out(transport, b"".join(out))
             out.clear()
             self._server.processor.flush()
         self._out_octets = 0
@@ -189,6 +197,8 @@ class TcpConnection(asyncio.Protocol):
                 self._finish(transport)
         elif self._partial_since is None and self._frames.is_partial:
             self._partial_since = self._last_used
+        if self._counted:
+            self._count()
         self._go_on()
 
     def _may_step(self) -> bool:
@@ -259,8 +269,21 @@ class TcpConnection(asyncio.Protocol):
             self._out.append(frame(reply))
             self._out_octets += len(reply)
         elif self._transport is not None:
-            self._transport.write(frame(reply))
+            self._write_out(self._transport, frame(reply))
             self._server.processor.flush()
+
+    def _write_out(self, transport: asyncio.Transport, octets: bytes) -> None:
+        transport.write(octets)
+        if self._blocked_since is not None:  # it keeps all of the octets until the last one is sent
+            self._unread += len(octets)
+            self._count()
+
+    def _count(self) -> None:
+        """Count the octets that wait here: of messages, of unread replies, and of replies behind a long one."""
+        octets = self._frames.octets + self._unread + sum(len(reply) for reply, _ in self._held)
+        if octets > FREE_OCTETS or self._counted:
+            self._counted = octets
+            self._server.hold(self, octets)
 
     def _send(self, reply: bytes | None) -> None:
         self.in_work -= 1
@@ -272,6 +295,8 @@ class TcpConnection(asyncio.Protocol):
         if reply is not None:
             self._held.append((reply, rest))
             self._write_held()
+            if self._held:
+                self._count()
         if not self._is_stepping:
             if self._ended and not self.pending:
                 self._finish(transport)

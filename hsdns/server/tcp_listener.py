@@ -1,8 +1,8 @@
 """Accepts TCP connections at one address, for DNS and HTTPS.
 
 Path: step 1 for TCP; tcp.py and doh.py make the protocol of each connection.
-Rule 1: the number of connections is limited over all listeners (places.py); timeouts are checked once a second
-        (SWEEP_INTERVAL).
+Rule 1: the number of connections and of the octets kept for them is limited over all listeners (places.py); timeouts
+        are checked once a second (SWEEP_INTERVAL).
 """
 
 from __future__ import annotations
@@ -164,6 +164,10 @@ class TcpListener:
     def touch(self, connection: Connection) -> None:
         """Record that the client of a connection has just sent data."""
         self._places.touch(connection)
+
+    def hold(self, connection: Connection, octets: int) -> None:
+        """Record how many octets are kept for a connection, received or not read by its client."""
+        self._places.hold(connection, octets)
 
     def discard(self, connection: Connection) -> None:
         """Free a connection."""

@@ -51,6 +51,11 @@ class FrameBuffer:
         self._at = 0
 
     @property
+    def octets(self) -> int:
+        """The number of octets that are kept."""
+        return len(self._buffer)
+
+    @property
     def has_message(self) -> bool:
         """Whether a complete message waits."""
         return self._end() >= 0

@@ -27,6 +27,7 @@ from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
 from hsdns.server.doh import DohConnection, DohServer, DohShares
 from hsdns.server.doh_http2 import MAX_STREAMS, MAX_UNSENT
+from hsdns.server.places import MAX_OCTETS
 from hsdns.server.runtime import Tasks
 from hsdns.server.sent_away import CREDIT, FAULT, REFUSED_SECONDS, SentAway
 from hsdns.server.settings import DEFAULT_LIMITS, Settings
@@ -473,6 +474,9 @@ class MemoryTransport(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         return 0
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
     def pause_reading(self) -> None:
         self.is_paused = True
 
@@ -680,6 +684,54 @@ def test_replies_that_wait_for_windows_are_bounded() -> None:
         it.turn()
     assert first // 2 == MAX_UNSENT // 60_000 + 1
     assert codes(transport.written) == [ErrorCodes.ENHANCE_YOUR_CALM]
+
+
+def unfinished(streams: int, size: int) -> bytes:
+    """POST requests whose bodies do not end."""
+    headers = http2_frames.get_headers("/dns-query").replace(b"\x82", b"\x83")
+    return BEGIN + b"".join(
+        http2_frames.frame(http2_frames.HEADERS, 4, stream, headers)
+        + http2_frames.frame(http2_frames.DATA, 0, stream, bytes(size)) * 3
+        for stream in range(1, 2 * streams, 2)
+    )
+
+
+@pytest.mark.parametrize("what", ["bodies", "windows", "unread"])
+def test_octets_of_all_connections_are_bounded(what: str) -> None:
+    """Of bodies that do not end, of replies for shut windows, and of replies that are not read."""
+    it = MemoryServing()
+    it.processor.padding = bytes(60_000)
+    no_window = http2_frames.frame(http2_frames.SETTINGS, 0, 0, b"\0\4\0\0\0\0")
+    wide = http2_frames.frame(http2_frames.SETTINGS, 0, 0, b"\0\4\x7f\0\0\0")
+    wide += http2_frames.frame(http2_frames.WINDOW_UPDATE, 0, 0, b"\x10\0\0\0")
+    sent, each = {
+        "bodies": (unfinished(20, 16_000), 20 * 48_000),
+        "windows": (http2_frames.PREFACE + no_window + gets(16), 16 * 60_000),
+        "unread": (http2_frames.PREFACE + wide + gets(16), 16 * 60_000),
+    }[what]
+    small = [it.connect("192.0.2.2")]
+    found = [it.connect() for _ in range(60)]
+    for connection, transport in small + found:
+        if what == "unread":
+            write = transport.write
+
+            def write_and_pause(data: bytes, write: Any = write, one: Any = connection) -> None:
+                write(data)
+                one.pause_writing()
+
+            transport.write = write_and_pause  # type: ignore[method-assign]
+        connection.data_received(sent)
+        while it.next:
+            it.turn()
+        if transport.is_over:
+            connection.connection_lost(None)
+    kept = sum(not transport.is_over for _, transport in found)
+    places = it.server._places
+    assert MAX_OCTETS * 3 / 4 < kept * each < places.octets <= MAX_OCTETS
+    assert not small[0][1].is_over
+    for connection, _ in small + found:
+        connection.connection_lost(None)
+    assert places.octets == 0
 
 
 def test_slow_window_ends_the_connection() -> None:

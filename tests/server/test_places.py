@@ -128,7 +128,37 @@ def test_a_probe_outlives_4000_silent_connections_a_second() -> None:
     assert probe.end == "closed", "a silent one goes in the end"
 
 
-def test_any_history_keeps_count() -> None:
+@pytest.mark.parametrize(
+    ("clients", "octets", "aborted"),
+    [
+        pytest.param("aab", [30, 30, 41], [0], id="of-two-connections"),
+        pytest.param("abbb", [35, 22, 22, 22], [1], id="in-all-and-not-of-one"),
+        pytest.param("aab", [0, 60, 41], [1], id="none-without-octets"),
+        pytest.param("aabb", [2, 51, 2, 46], [0, 1], id="until-an-eighth-is-free"),
+        pytest.param("aaabb", [8, 20, 25, 26, 22], [0, 3], id="as-long-as-it-has-most"),
+        pytest.param("aab", [30, 30, 40], [], id="just-as-many-as-allowed"),
+    ],
+)
+def test_the_client_with_most_octets_loses_connections(
+    clients: str, octets: list[int], aborted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hsdns.server.places.MAX_OCTETS", 100)
+    places, connections = filled(len(clients), clients)
+    for connection, count in zip(connections, octets, strict=True):
+        places.hold(connection, 1)
+        places.hold(connection, count)
+    assert [index for index, each in enumerate(connections) if each.end] == aborted
+    assert {connections[index].end for index in aborted} <= {"aborted"}
+    assert (places.closed, len(places)) == (len(aborted), len(clients) - len(aborted))
+    assert places.octets == sum(octets) - sum(octets[index] for index in aborted)
+    for connection in connections:
+        places.release(connection)
+        places.hold(connection, 5)
+    assert (places.octets, places._holding, places._sums) == (0, {}, {})
+
+
+def test_any_history_keeps_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hsdns.server.places.MAX_OCTETS", 100)
     chance = random.Random(7)
     places, held = Places(20), dict[Connection, str]()
     for _ in range(5000):
@@ -140,7 +170,9 @@ def test_any_history_keeps_count() -> None:
                 held[connection] = client
         elif held:
             connection = chance.choice(list(held))
-            if step < 0.8:
+            if step < 0.7:
+                places.hold(connection, chance.choice((0, 0, 7, 20)))
+            elif step < 0.8:
                 places.touch(connection)
             else:
                 places.release(connection)
@@ -150,3 +182,5 @@ def test_any_history_keeps_count() -> None:
         assert len(places) == len(held) <= 20
         assert sorted(map(len, places._connections.values())) == sorted(counts.values())
         assert places._highest == max(counts.values(), default=0)
+        assert places.octets == sum(places._sums.values()) <= 100
+        assert places._sums == {one: sum(each.values()) for one, each in places._holding.items()}

@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -15,7 +16,7 @@ from hsdns.chain import Endpoint, Request
 from hsdns.metrics import Counter
 from hsdns.server import tcp_listener
 from hsdns.server.datagram import client_endpoint
-from hsdns.server.places import Places
+from hsdns.server.places import MAX_OCTETS, Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.sockets import open_tcp
@@ -126,11 +127,36 @@ class InMemory(asyncio.Transport):
     def resume_reading(self) -> None:
         pass
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def is_closing(self) -> bool:
         return False
 
     def close(self) -> None:
         pass
+
+
+class Stubborn(InMemory):
+    """The connection of a client that reads nothing."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.protocol: TcpConnection
+        self.is_aborted = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        super().write(data)
+        self.protocol.pause_writing()
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def get_write_buffer_size(self) -> int:
+        return sum(map(len, self.written))
 
 
 # --- what the table knows ---
@@ -645,6 +671,77 @@ def test_client_that_does_not_read_fills_no_memory_and_is_left(loop: str) -> Non
             assert connection.pending == 0
 
     run(test(), loop)
+
+
+def is_handled(connection: TcpConnection) -> bool:
+    return not connection.pending or connection._unread > 0
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(frame(bytes(65_535))[:-1], id="incomplete-messages"),
+        pytest.param(frame(query(number=2).to_wire()) * 3, id="unread-replies"),
+    ],
+)
+def test_octets_of_all_connections_are_bounded(sent: bytes) -> None:
+    """They are those of one client, and it loses its connections; a client that has less loses none."""
+
+    async def test() -> None:
+        async with serving() as it:
+            it.server.processor.writer = Known(65_535)  # type: ignore[assignment]  # it stands in for one
+            transports = [Stubborn("192.0.2.2"), *(Stubborn("192.0.2.1") for _ in range(600))]
+            for transport in transports:
+                connection = transport.protocol = TcpConnection(it.server)
+                connection.connection_made(transport)
+                connection.data_received(sent)
+                await until(partial(is_handled, connection), "an unread reply")
+                if transport.is_aborted:
+                    connection.connection_lost(None)
+            kept = [each for each in transports if not each.is_aborted]
+            octets = sum(len(sent) + each.get_write_buffer_size() for each in kept)
+            assert MAX_OCTETS * 3 / 4 < octets <= MAX_OCTETS
+            assert transports[0] in kept
+            assert it.server._places.closed == len(transports) - len(kept)
+            for each in transports:
+                each.protocol.connection_lost(None)
+            assert it.server._places.octets == 0
+
+    run(test())
+
+
+def test_ordinary_messages_and_replies_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hold(*_: object) -> None:
+        raise AssertionError
+
+    async def test() -> None:
+        async with serving() as it, TcpClient(it.address) as client:
+            monkeypatch.setattr(it.server, "hold", hold)
+            it.server.processor.writer = Known(500)  # type: ignore[assignment]  # as above
+            wire = frame(query(number=2).to_wire())
+            for part in (wire, wire[:5], wire[5:], wire * 10):
+                client.writer.write(part)
+            for _ in range(12):
+                assert len(await client.receive()) == 500
+
+    run(test())
+
+
+def test_replies_behind_a_long_one_are_counted() -> None:
+    async def test() -> None:
+        async with serving() as it:
+            transport = Stubborn("192.0.2.1")
+            connection = transport.protocol = TcpConnection(it.server)
+            connection.connection_made(transport)
+            connection.in_work = 3
+            connection._take_more(iter([bytes(5000)]))
+            for _ in range(3):
+                connection._send(bytes(60_000))
+            assert it.server._places.octets == 60_002 + 2 * 60_000
+            connection.resume_writing()
+            assert it.server._places.octets == 5002 + 2 * 60_002, "all are written, and unread"
+
+    run(test())
 
 
 @pytest.mark.parametrize("loop", LOOPS)

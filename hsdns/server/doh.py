@@ -9,7 +9,9 @@ Rule 3: a request that the client cancels counts as in progress until its handle
 Rule 4: the connections of all clients share the event loop fairly (turns.py): each step handles one frame or one
         request.  The server closes the connection of a client that exceeds a limit of doh_frames.py, and refuses its
         new connections for a while.
-Rule 5: aiohttp is imported when the first client speaks HTTP/1.1, because the import takes 0.14 s.
+Rule 5: the connections of a listener are limited (`max_connections`) as those of all listeners are: at the limit, the
+        client with the most loses the one that was silent longest (places.py).
+Rule 6: aiohttp is imported when the first client speaks HTTP/1.1, because the import takes 0.14 s.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ from hsdns.metrics import Counter
 from hsdns.server.datagram import socket_address
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
-from hsdns.server.places import FREE_OCTETS
+from hsdns.server.places import FREE_OCTETS, Places
 from hsdns.server.sent_away import SentAway, client_of
-from hsdns.server.tcp_listener import TcpListener
+from hsdns.server.tcp_listener import Connection, TcpListener
 from hsdns.server.tls import TlsConnection
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import Query
@@ -54,6 +56,15 @@ class DohServer(TcpListener):
         super().__init__(*args, **options)
         self._sent_away = shares.sent_away
         self._shares = shares
+        self._most = self._places.most
+        self._places = Places(self._most, self._places)
+
+    def admit(
+        self, connection: Connection, transport: asyncio.Transport
+    ) -> tuple[Endpoint, Endpoint] | None:
+        """Register a new connection, within the limit of this listener."""
+        self._places.most = self.settings.max_connections or self._most
+        return super().admit(connection, transport)
 
     def make_connection(self) -> asyncio.Protocol:
         """Make the protocol of one connection."""
@@ -264,7 +275,7 @@ class DohConnection(asyncio.Protocol):
         if tls is not None and tls.selected_alpn_protocol() == "h2":
             self._http2 = Http2(self._server.clock())
             return
-        from aiohttp import web  # noqa: PLC0415 - Rule 5
+        from aiohttp import web  # noqa: PLC0415 - Rule 6
 
         limits = self._server.settings.limits
         self._http1 = web.Server(
@@ -352,7 +363,7 @@ class DohConnection(asyncio.Protocol):
             transport.close()
 
     async def _answer_http1(self, request: web.BaseRequest) -> web.StreamResponse:
-        from aiohttp import web  # noqa: PLC0415 - Rule 5
+        from aiohttp import web  # noqa: PLC0415 - Rule 6
 
         body = bytearray()
         while len(body) <= MAX_BODY_LEN and (chunk := await request.content.readany()):

@@ -1,6 +1,7 @@
 """Limits the number of open connections and of the octets kept for them, and chooses which ones to close.
 
-Path: opener.py has one for the clients of all listeners, http.py one for its pages; without sockets and clocks.
+Path: opener.py has one for the clients of all listeners, http.py one for its pages, and each listener of doh.py one
+within that of all listeners; without sockets and clocks.
 Rule 1: if no place is free, the server closes a connection of the client with the most connections: the one that was
         silent longest, or the oldest if a query is in progress on all of them.  So a client with all places cannot keep
         other clients out.
@@ -52,11 +53,13 @@ class Closable(Protocol):
 class Places:
     """At most `most` connections, with `octets` in all.
 
+    With `within`, each connection also has a place in that one, which counts its octets and what is closed.
     `closed` counts those closed for new ones or for their octets, `refused` the new ones without a place.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, within: Places | None = None) -> None:
         self.most = most
+        self._within = within
         self.octets = 0
         self.closed = self.refused = 0
         self._clients: dict[Held, bytes] = {}
@@ -77,6 +80,8 @@ class Places:
         if len(self._clients) >= self.most and not self._make_room(client):
             self.refused += 1
             return False
+        if self._within is not None and not self._within.take(connection, transport, address):
+            return False
         self._clients[connection] = client
         own = self._connections.setdefault(client, {})
         own[connection] = transport
@@ -89,9 +94,13 @@ class Places:
         if client is not None:
             own = self._connections[client]
             own[connection] = own.pop(connection)
+        if self._within is not None:
+            self._within.touch(connection)
 
     def release(self, connection: Held) -> None:
         """Free the place of a connection, if it still has one."""
+        if self._within is not None:
+            self._within.release(connection)
         client = self._clients.get(connection)
         if client is None:
             return
@@ -105,6 +114,9 @@ class Places:
 
     def hold(self, connection: Held, octets: int) -> None:
         """Record how many octets are kept for a connection; if it is too much in all, close those of the heaviest."""
+        if self._within is not None:
+            self._within.hold(connection, octets)
+            return
         client = self._clients.get(connection)
         if client is not None:
             self._count(connection, client, octets)
@@ -153,7 +165,7 @@ class Places:
         return True
 
     def _close(self, connection: Held, transport: Closable, *, aborts: bool = False) -> None:
-        self.closed += 1
+        (self if self._within is None else self._within).closed += 1
         self.release(connection)
         if aborts or connection.pending or transport.get_write_buffer_size():
             transport.abort()

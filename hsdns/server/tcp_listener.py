@@ -144,17 +144,11 @@ class TcpListener:
         """
         client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
         if client is not None and local is not None and not self._is_closed:
-            most = self.settings.max_connections
             ends = endpoint_of(client), endpoint_of(local)
-            is_full = 0 < most <= len(self.connections)
             is_refused = self._sent_away is not None and not self._sent_away.admits(
                 ends[0].address, self.clock()
             )
-            if (
-                not is_full
-                and not is_refused
-                and self._places.take(connection, transport, ends[0].address)
-            ):
+            if not is_refused and self._places.take(connection, transport, ends[0].address):
                 self.connections.add(connection)
                 return ends
             self._rejected.inc()

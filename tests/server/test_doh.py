@@ -384,13 +384,29 @@ def test_end_of_a_connection_that_said_nothing() -> None:
 
 
 def test_one_connection_too_many_is_closed() -> None:
+    """If no other may be closed for it: here, where both are of one client, one without a query in progress."""
+
     async def test() -> None:
-        async with serving(tls=False, most=1) as it, Http1Client(it, tls=False) as first:
-            await it.connection()
+        opened = asyncio.Event()
+
+        async def answer(request: Request) -> Reply:
+            await opened.wait()
+            return await asked_address(request)
+
+        async with (
+            serving(answer, tls=False, most=1) as it,
+            Http1Client(it, tls=False) as first,
+        ):
+            asked = asyncio.create_task(first.ask("GET", get()))
+            await until(lambda: it.server.pending == 1, "a query in work")
             async with Http1Client(it, tls=False) as second:
                 assert await second.has_ended()
             assert it.rejected.values == {(): 1}
-            check(await first.ask("GET", get()))
+            opened.set()
+            check(await asked)
+            async with Http1Client(it, tls=False) as third:
+                check(await third.ask("GET", get()))
+                assert await first.has_ended()
 
     run(test())
 
@@ -686,6 +702,34 @@ def test_replies_that_wait_for_windows_are_bounded() -> None:
     assert codes(transport.written) == [ErrorCodes.ENHANCE_YOUR_CALM]
 
 
+@pytest.mark.parametrize(
+    ("clients", "is_idle", "new", "closed"),
+    [
+        pytest.param("aaa", True, "b", [0], id="idle-for-a-client-with-fewer"),
+        pytest.param("aaa", False, "b", [0], id="busy-for-a-client-with-fewer"),
+        pytest.param("abc", True, "d", [0], id="idle-where-all-have-one"),
+        pytest.param("abc", False, "d", [3], id="the-new-one-where-all-are-busy"),
+    ],
+)
+def test_a_client_with_all_connections_keeps_no_others_out(
+    clients: str, is_idle: bool, new: str, closed: list[int]
+) -> None:
+    """Though each connection of it asked a moment ago, and the process has room for many more."""
+    it = MemoryServing(is_known=is_idle)
+    it.server.settings = Settings(max_connections=len(clients))
+    found = [it.connect(f"192.0.2.{ord(client)}") for client in clients]
+    for connection, _ in found:
+        connection.data_received(BEGIN + gets(1))
+    found.append(it.connect(f"192.0.2.{ord(new)}"))
+    assert [index for index, (_, each) in enumerate(found) if each.is_over] == closed
+    within = it.server._places._within
+    assert within is not None
+    assert len(it.server._places) == len(within) == len(clients)
+    assert within.closed == (closed[0] < len(clients))
+    for coroutine in it.coroutines:
+        coroutine.close()
+
+
 def unfinished(streams: int, size: int) -> bytes:
     """POST requests whose bodies do not end."""
     headers = http2_frames.get_headers("/dns-query").replace(b"\x82", b"\x83")
@@ -726,7 +770,8 @@ def test_octets_of_all_connections_are_bounded(what: str) -> None:
         if transport.is_over:
             connection.connection_lost(None)
     kept = sum(not transport.is_over for _, transport in found)
-    places = it.server._places
+    places = it.server._places._within
+    assert places is not None
     assert MAX_OCTETS * 3 / 4 < kept * each < places.octets <= MAX_OCTETS
     assert not small[0][1].is_over
     for connection, _ in small + found:

@@ -12,7 +12,6 @@ from hsdns.metrics import Counter
 from hsdns.server.places import Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.sent_away import CREDIT, FAULT, SentAway
-from hsdns.server.settings import Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp_listener import TcpListener
 from tests.support.servers.function_processor import asked_address, processor
@@ -55,9 +54,7 @@ def admitted(
         sock, processor(asked_address), Tasks().spawn, lambda: 0.0, rejected, places
     )
     listener._sent_away = given.get("sent_away")
-    listener.settings = Settings(max_connections=given.get("most", 0))
     connection: Any = object()
-    listener.connections |= given.get("others", set())
     transport: Any = Transport(*ends)
     if given.get("closed"):
         listener.close()
@@ -84,12 +81,6 @@ def test_a_connection_that_is_forgotten_frees_its_place() -> None:
     places.take(connection, Transport(), "192.0.2.1")
     listener.discard(connection)
     assert not len(places)
-
-
-@pytest.mark.parametrize(("most", "is_admitted"), [(0, True), (1, False), (2, True)])
-def test_connections_of_a_listener_are_bounded(most: int, is_admitted: bool) -> None:
-    found, _, _ = admitted(most=most, others={object()})
-    assert (found is not None) is is_admitted
 
 
 @pytest.mark.parametrize("ends", [(None, ("192.0.2.53", 53)), (("192.0.2.1", 5), None)])

@@ -6,9 +6,9 @@ Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, m
 Rule 2: timeouts count from the last request, not from the last octet, so a client cannot extend them by sending slowly.
 Rule 3: a request that the client cancels counts as in progress until its handler returns.  With MAX_STREAMS requests in
         progress, the connection starts no more and pauses reading.
-Rule 4: the connections of all clients share the event loop fairly (turns.py): each step handles one frame or one
-        request.  The server closes the connection of a client that exceeds a limit of doh_frames.py, and refuses its
-        new connections for a while.
+Rule 4: the connections of all clients share the event loop fairly (turns.py): each step counts frames, or handles one
+        frame or one request.  The server closes the connection of a client that exceeds a limit of doh_frames.py, and
+        refuses its new connections for a while.
 Rule 5: the connections of a listener are limited (`max_connections`) as those of all listeners are: at the limit, the
         client with the most loses the one that was silent longest (places.py).
 Rule 6: aiohttp is imported when the first client speaks HTTP/1.1, because the import takes 0.14 s.
@@ -127,11 +127,8 @@ class DohConnection(asyncio.Protocol):
             self._http1.data_received(data)
         elif self._http2 is not None:
             self._http2.feed(data, self._server.clock())
-            if self._http2.excess:
-                self.end_turn()
-            else:
-                self._go_on()
-                self._count(self._http2.octets)
+            self._go_on()
+            self._count(self._http2.octets)
 
     def step(self) -> bool:
         """Handle a frame of HTTP/2; return whether the next one may follow."""

@@ -5,7 +5,9 @@ Rule 1: it reads only the nine octets of a frame's header (RFC 9113 section 4.1)
 Rule 2: each kind of frame that costs work without requesting anything has a limit per connection and time (RFC 9113
         section 10.5): resets (CVE-2023-44487), PING and SETTINGS (CVE-2019-9512, -9515), empty frames (CVE-2019-9518),
         header octets in any number of CONTINUATION frames (CVE-2024-27316).
-Rule 3: a frame that exceeds a limit is never parsed, and neither are the frames before it in the same read.
+Rule 3: frames are counted in pieces of at most COUNTED, because a read may consist of 15,000 frames (10 ms).  All those
+        of a read are counted before the first of them is taken out.
+Rule 4: a frame that exceeds a limit is never parsed, and neither are the frames before it in the same read.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from h2.errors import ErrorCodes
 
 PREFACE_LEN: Final = 24  # octets, RFC 9113 section 3.4
 HEADER_LEN: Final = 9
+COUNTED: Final = 64  # frames in one step
 MAX_FRAME_LEN: Final = 16_384  # the default SETTINGS_MAX_FRAME_SIZE
 MAX_BLOCK_LEN: Final = (
     16_384  # octets of the header block of a request; a GET has the query in its path
@@ -98,33 +101,44 @@ class Frames:
         self.waiting: deque[bytes] = deque()  # first the connection preface, in pieces of any size
         self.reset: set[int] = set()  # streams whose reset waits
         self._waiting_len = 0
+        self.is_counted = True  # no whole frame is left that count() has not seen
         self._allowance = Allowance(now)
         self._data = bytearray()
         self._preface_left = PREFACE_LEN
         self._block_len = 0  # octets of a header block whose end has not arrived
 
     def feed(self, data: bytes, now: float) -> None:
-        """Accept octets of the client; raise Excess."""
+        """Accept octets of the client; their frames wait for count()."""
         self._allowance.pass_time(now)
         if self._preface_left:
             preface, data = data[: self._preface_left], data[self._preface_left :]
             self._preface_left -= len(preface)
             self._wait(preface)
-        buffer = self._data
-        buffer += data
-        at, size = 0, len(buffer)
-        while size - at >= HEADER_LEN:
+        self._data += data
+        self.is_counted = self.is_counted and len(self._data) < HEADER_LEN
+
+    def count(self) -> bool:
+        """Count the next frames, which then wait for take(); return whether all are counted, or raise Excess."""
+        if self.is_counted:
+            return True
+        buffer, at, size = self._data, 0, len(self._data)
+        for _ in range(COUNTED):
+            if size - at < HEADER_LEN:
+                self.is_counted = True
+                break
             length = buffer[at] << 16 | buffer[at + 1] << 8 | buffer[at + 2]
             if length > MAX_FRAME_LEN:
                 raise Excess("frame length", ErrorCodes.FRAME_SIZE_ERROR)
             end = at + HEADER_LEN + length
             if end > size:
+                self.is_counted = True
                 break
             frame = bytes(buffer[at:end])
             self._count(frame, length)
             self._wait(frame)
             at = end
         del buffer[:at]
+        return self.is_counted
 
     @property
     def octets(self) -> int:
@@ -148,6 +162,7 @@ class Frames:
         """Discard the waiting frames."""
         self.waiting.clear()
         self._waiting_len = 0
+        self.is_counted = True
         self.reset.clear()
         self._data.clear()
 

@@ -116,18 +116,21 @@ class Http2:
 
     def feed(self, data: bytes, now: float) -> None:
         """Accept octets of the client; their frames wait for step()."""
-        try:
-            self._frames.feed(data, now)
-        except Excess as excess:
-            self._send_away(excess)
+        self._frames.feed(data, now)
 
     @property
     def has_waiting(self) -> bool:
         """Whether frames wait for step()."""
-        return bool(self._frames.waiting)
+        return bool(self._frames.waiting) or not self._frames.is_counted
 
     def step(self) -> HttpRequest | None:
-        """Handle the next frame; return the request that it completes."""
+        """Handle the next frame, when all are counted; return the request that it completes."""
+        try:
+            if not self._frames.count() or not self._frames.waiting:
+                return None
+        except Excess as excess:
+            self._send_away(excess)
+            return None
         try:
             events = self._h2.receive_data(self._frames.take())
         except ProtocolError as error:

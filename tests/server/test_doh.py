@@ -26,6 +26,7 @@ from hsdns.chain import Request
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
 from hsdns.server.doh import DohConnection, DohServer, DohShares
+from hsdns.server.doh_frames import COUNTED
 from hsdns.server.doh_http2 import MAX_STREAMS, MAX_UNSENT
 from hsdns.server.places import MAX_OCTETS
 from hsdns.server.runtime import Tasks
@@ -605,6 +606,26 @@ def test_messages_of_a_turn_are_bounded() -> None:
         assert not transport.is_paused
 
 
+def test_small_frames_of_a_turn_are_bounded() -> None:
+    """Reads full of small frames are not looked through at once, and the next ones wait."""
+    it = MemoryServing()
+    small = http2_frames.frame(http2_frames.WINDOW_UPDATE, 0, 0, b"\0\0\0\1") * 5000
+    clients = [it.connect() for _ in range(20)]
+    for connection, _ in clients:
+        connection.data_received(BEGIN + small)
+    counted = 0.0
+    for connection, _ in clients:
+        assert connection._http2 is not None
+        counted += 5000 - connection._http2._frames._allowance._left["window updates"]
+    assert counted <= STEPS * COUNTED
+    assert all(transport.is_paused for _, transport in clients)
+    while it.next:
+        it.turn()
+    assert not any(transport.is_paused or transport.is_over for _, transport in clients)
+    clients[0][0].data_received(small[:13])
+    assert codes(clients[0][1].written) == [ErrorCodes.ENHANCE_YOUR_CALM]
+
+
 def test_nothing_is_read_while_frames_wait() -> None:
     it = MemoryServing()
     connection, transport = it.connect()
@@ -648,6 +669,8 @@ def test_client_that_exceeds_a_limit_is_sent_away(limit: str) -> None:
     it = MemoryServing()
     connection, transport = it.connect()
     connection.data_received(ATTACKS[limit])
+    while it.next:
+        it.turn()
     assert transport.is_over
     assert codes(transport.written) == [ErrorCodes.ENHANCE_YOUR_CALM]
     assert it.processor.asked == 0

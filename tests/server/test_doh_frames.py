@@ -9,7 +9,7 @@ from h2.errors import ErrorCodes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.server.doh_frames import MAX_BLOCK_LEN, MAX_FRAME_LEN, RATES, Excess, Frames
+from hsdns.server.doh_frames import COUNTED, MAX_BLOCK_LEN, MAX_FRAME_LEN, RATES, Excess, Frames
 from tests.support.clients.http2_frames import (
     CONTINUATION,
     DATA,
@@ -105,13 +105,20 @@ def test_sequence_in_pieces(data: bytes, excess: str) -> None:
     assert outcome(data, 1000) == excess
 
 
+def feed(found: Frames, data: bytes, now: float) -> None:
+    """Feed octets, and count their frames."""
+    found.feed(data, now)
+    while not found.count():
+        pass
+
+
 def outcome(data: bytes, piece: int = 0) -> str:
     """The limit that frames exceed; nothing waits if one is."""
     found = Frames(5.0)
     sent = PREFACE + data
     try:
         for at in range(0, len(sent), piece or len(sent)):
-            found.feed(sent[at : at + (piece or len(sent))], 5.0)
+            feed(found, sent[at : at + (piece or len(sent))], 5.0)
     except Excess as excess:
         assert excess.code is ErrorCodes.ENHANCE_YOUR_CALM
         return excess.what
@@ -121,7 +128,7 @@ def outcome(data: bytes, piece: int = 0) -> str:
 
 def test_long_frame_is_refused_before_it_has_come() -> None:
     with pytest.raises(Excess) as caught:
-        Frames(0.0).feed(PREFACE + frame(DATA, 0, 1, bytes(MAX_FRAME_LEN + 1))[:9], 0.0)
+        feed(Frames(0.0), PREFACE + frame(DATA, 0, 1, bytes(MAX_FRAME_LEN + 1))[:9], 0.0)
     assert caught.value.code is ErrorCodes.FRAME_SIZE_ERROR
 
 
@@ -142,19 +149,33 @@ def test_time_allows_more(what: str) -> None:
     each = MAX_BLOCK_LEN if what == "header octets" else 1
     rate = RATES[what]
     found = Frames(0.0)
-    found.feed(PREFACE + one * int(rate.burst // each), 0.0)
-    found.feed(one * int(min(rate) // each), 1.0)
+    feed(found, PREFACE + one * int(rate.burst // each), 0.0)
+    feed(found, one * int(min(rate) // each), 1.0)
     with pytest.raises(Excess, match=what):
-        found.feed(one, 1.0)
+        feed(found, one, 1.0)
     quiet = 1.0 + rate.burst / rate.per_second
     found = Frames(0.0)
     for now in (0.0, quiet, 2 * quiet):
-        found.feed((PREFACE if not now else b"") + one * int(rate.burst // each), now)
+        feed(found, (PREFACE if not now else b"") + one * int(rate.burst // each), now)
+
+
+def test_frames_are_counted_in_pieces() -> None:
+    """A read of a quarter of a megabyte does not take long at a time."""
+    found, sent = Frames(0.0), frame(WINDOW_UPDATE, 0, 0, bytes(4)) * (COUNTED + 1)
+    found.feed(PREFACE + sent + sent[:5], 0.0)
+    assert (found.count(), len(found.waiting)) == (False, 1 + COUNTED)
+    assert (found.count(), len(found.waiting)) == (True, 2 + COUNTED)
+    assert found.octets == len(PREFACE + sent) + 5
+    while found.waiting:
+        found.take()
+    assert found.octets == 5
+    found.clear()
+    assert found.octets == 0
 
 
 def test_stream_whose_reset_waits_is_known() -> None:
     found = Frames(0.0)
-    found.feed(PREFACE + requests(2, reset=True), 0.0)
+    feed(found, PREFACE + requests(2, reset=True), 0.0)
     assert found.reset == {1, 3}
     for _ in range(3):
         found.take()
@@ -166,7 +187,7 @@ def test_any_octets_wait_unchanged_and_in_order(data: bytes, piece: int) -> None
     found, taken, sent = Frames(0.0), b"", PREFACE + data
     try:
         for at in range(0, len(sent), piece):
-            found.feed(sent[at : at + piece], 0.0)
+            feed(found, sent[at : at + piece], 0.0)
             while found.waiting:
                 taken += found.take()
     except Excess:

@@ -231,9 +231,10 @@ class Kubernetes(Plugin):
 
     def inherit(self, old: Plugin) -> bool:
         """Take over the watch of a block, if all blocks that share it have the same configuration, word for word."""
-        if not isinstance(old, Kubernetes) or not self._words or old._words != self._words:
+        if not isinstance(old, Kubernetes) or not old.watch.is_running:
             return False
-        if old.watch.words != self.watch.words or not old.watch.is_running:
+        if not self._words or (old._words, old.watch.words) != (self._words, self.watch.words):
+            self.state.follows_live |= old.state.is_live and str(old.source) == str(self.source)
             return False
         self.watch, self.state = old.watch, old.state
         return True

@@ -1,6 +1,8 @@
 """The state of a cluster for the blocks with the same settings: store, names for the answer table, snapshot.
 
 Path: watch.py -> here -> Store.apply; the kubernetes plugin answers from the store.
+Rule: a snapshot is not restored at a reload while the instance before it follows the same cluster: the file is older
+      than what that one serves.
 """
 
 from __future__ import annotations
@@ -21,11 +23,15 @@ log = logging.getLogger("hsdns.plugin.kubernetes")
 
 
 class ClusterState:
-    """A store that begin() creates, from the `snapshot` if there is one; `replaced` has the replaced values."""
+    """A store that begin() creates, from the `snapshot` if there is one; `replaced` has the replaced values.
+
+    With `follows_live` it begins empty.
+    """
 
     def __init__(self, settings: StoreSettings, snapshot: SnapshotFile | None = None) -> None:
         self.settings = settings
         self.snapshot = snapshot
+        self.follows_live = False
         self.names = ClusterNames()
         self.replaced = Replaced()
         self._store: Store | None = None
@@ -41,6 +47,11 @@ class ClusterState:
     def serves(self) -> bool:
         """Whether there is a state to answer from."""
         return self._store is not None and self._store.serves
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has the current state of the cluster."""
+        return self._store is not None and self._store.synced and not self._store.lost
 
     def is_like(self, other: ClusterState) -> bool:
         """Whether both have the same settings, so that one state is enough."""
@@ -76,7 +87,7 @@ class ClusterState:
 
     def _restore(self, snapshot: SnapshotFile, report: Report) -> None:
         """Serve the snapshot, if there is one, until the cluster has been read."""
-        found = snapshot.load(report)
+        found = None if self.follows_live else snapshot.load(report)
         if found is not None:
             try:
                 self.store.restore(*found)

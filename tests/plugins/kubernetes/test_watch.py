@@ -52,17 +52,26 @@ from tests.support.plugins.setup import set_up
 ROUNDS = "bind 127.0.0.1\nerrors\n"
 
 
+# A cluster of one namespace.
+WHOLE: Sequence[Event] = (Upserted(Namespace(ObjectMeta(name="shop"))), Synced())
+
+
 class Watched(Synthetic):
-    """A source that counts what is asked of it."""
+    """A source that counts what is asked of it; load() delivers `events`."""
 
     def __init__(self) -> None:
         super().__init__(Shape(services=0))
         self.calls: list[str] = []
+        self.events = WHOLE
+        self.title = "watched"
+
+    def __str__(self) -> str:
+        return self.title
 
     def load(self, deliver: Deliver, report: Report) -> None:
-        """Deliver a cluster of one namespace."""
+        """Deliver a cluster."""
         self.calls.append("load")
-        deliver([Upserted(Namespace(ObjectMeta(name="shop"))), Synced()])
+        deliver(self.events)
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
         """Wait until cancelled."""
@@ -191,6 +200,46 @@ def test_a_reader_saves_no_snapshot(reads_only: bool, tmp_path: Path) -> None:
     assert ("kubernetes snapshot" not in runtime.spawned) is reads_only
     for coro in runtime.spawned.values():
         coro.close()
+
+
+@pytest.mark.parametrize(
+    ("lost", "source", "is_restored"),
+    [
+        pytest.param(None, "watched", True, id="first start"),
+        pytest.param("", "watched", False, id="live"),
+        pytest.param("2026-01-02T03:04:05Z", "watched", True, id="API server away"),
+        pytest.param("", "other", True, id="other cluster"),
+    ],
+)
+def test_a_snapshot_is_not_restored_in_place_of_a_live_state(
+    lost: str | None, source: str, is_restored: bool, tmp_path: Path
+) -> None:
+    """The file has an older state than the instance before a reload, if that one follows the cluster."""
+
+    async def test() -> None:
+        runtime = FakeRuntime()
+        snapshot = f"snapshot {tmp_path}/state"
+        before, after = plugin(snapshot), plugin(f"{snapshot}\nttl 30")
+        await before.start(runtime)
+        await asyncio.sleep(0)
+        await runtime.stop_tasks()  # saves
+        assert isinstance(after.source, Watched)
+        after.source.events = ()
+        if lost is not None:
+            before.store.lose(lost)
+            after.source.title = source
+            assert not after.inherit(before)
+        await after.start(runtime)
+        assert after.state.serves is is_restored
+        assert (after.remark() != "") is is_restored
+        assert runtime.time == (0.0 if is_restored else 5.0), "waits for the cluster"
+        after.watch.deliver(WHOLE)
+        assert (after.ready(), after.remark()) == (True, "")
+        await after.stop()
+        await before.stop()
+        await runtime.stop_tasks()
+
+    run(test())
 
 
 def test_an_instance_that_has_not_been_started_ends_no_watch() -> None:

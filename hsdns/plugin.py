@@ -47,6 +47,7 @@ class Runtime(Protocol):
     metrics: Registry
     counters: Counters  # of the answer tables' dependencies
     stopping: bool  # from SIGTERM on
+    is_reload: bool  # another configuration serves while the plugins start
 
     @property
     def queries(self) -> Waiting:

@@ -209,6 +209,7 @@ class Instance:
 
     async def _prepare(self, predecessor: Instance | None, draining: Sequence[Instance]) -> None:
         if predecessor is not None:
+            self.runtime.is_reload = True
             inherit_plugins(predecessor.configuration.plugins, self.configuration.plugins)
             for each in draining:
                 await each.listeners.closed.wait()

@@ -158,7 +158,7 @@ class ServerRuntime:
         self.random = random.Random()
         self.metrics = metrics
         self.counters = counters
-        self.stopping = False
+        self.stopping = self.is_reload = False
         self.tasks = Tasks()
         self.queries = Queries()  # the waiting queries of this configuration
         self.processors: dict[str, QueryProcessor] = {}

@@ -249,7 +249,7 @@ class Kubernetes(Plugin):
         if self._options["pods"] == "verified":
             self._search = read_search_list(RESOLV_CONF)
         self._uses_watch = True
-        self.watch.start(runtime)
+        await self.watch.start(runtime)
         self._local_addresses = runtime.local_addresses(self._servers)
         self.answers = self.answers_over(self.store)
         if self.show_changes is not None and self.watch.on_delivered is None:

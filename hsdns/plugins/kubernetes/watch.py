@@ -6,12 +6,14 @@ Rule 1: all blocks with the same API server share a watch, so that no client see
         same settings share a state; other states get each event in the same call.
 Rule 2: all plugin instances with the same configuration share a watch.  The first start() begins it, the last stop()
         ends it; reloads in between neither end it nor list anything again.
-Rule 3: its tasks run in the watch thread (server/watch_loop.py), the only one that writes the stores.
+Rule 3: its tasks run in the watch thread (server/watch_loop.py), the only one that writes the stores.  What is there
+        before that (a snapshot, files) is loaded first; at a reload in a thread, since the main loop still answers.
 Rule 4: it keeps only the parts of its first runtime that belong to the process: clocks, randomness, metrics, counters.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -76,19 +78,17 @@ class ClusterWatch:
         self.states.append(state)
         return state
 
-    def start(self, runtime: Runtime) -> None:
-        """Add a user; the first one loads the available objects at once, and starts the watch."""
+    async def start(self, runtime: Runtime) -> None:
+        """Add a user; the first one loads the available objects, and starts the watch."""
         self._users += 1
         if self._users > 1:
             return
-        for state in self.states:
-            state.begin(runtime, self._report)
+        if runtime.is_reload:
+            await asyncio.to_thread(self._load, runtime)
+        else:
+            self._load(runtime)
         source = self.source
         process = _Process(runtime.random, runtime.metrics, runtime.clock, runtime.wall)
-        if isinstance(source, ApiServer):
-            source.reject = self._reject
-            source.on_lost = self._lose
-        source.load(self.deliver, self._report)
         watching = source.watch(self.deliver, self._report, process)
         self._tasks.append(runtime.spawn_watch(watching, "kubernetes source"))
         if self.reads_only:
@@ -102,6 +102,14 @@ class ClusterWatch:
             for state in self.states:
                 checking = check_store(source, state.store, self._report, process, seconds)
                 self._tasks.append(runtime.spawn_watch(checking, "kubernetes store check"))
+
+    def _load(self, runtime: Runtime) -> None:
+        for state in self.states:
+            state.begin(runtime, self._report)
+        if isinstance(self.source, ApiServer):
+            self.source.reject = self._reject
+            self.source.on_lost = self._lose
+        self.source.load(self.deliver, self._report)
 
     def stop(self) -> None:
         """Remove a user; after the last one the tasks end."""

@@ -62,6 +62,7 @@ class Watched(Synthetic):
     def __init__(self) -> None:
         super().__init__(Shape(services=0))
         self.calls: list[str] = []
+        self.loaded_in = 0
         self.events = WHOLE
         self.title = "watched"
 
@@ -71,6 +72,7 @@ class Watched(Synthetic):
     def load(self, deliver: Deliver, report: Report) -> None:
         """Deliver a cluster."""
         self.calls.append("load")
+        self.loaded_in = threading.get_ident()
         deliver(self.events)
 
     async def watch(self, deliver: Deliver, report: Report, around: Surroundings) -> None:
@@ -99,8 +101,8 @@ def test_the_first_user_starts_it_and_the_last_one_ends_it() -> None:
     async def test() -> None:
         runtime = FakeRuntime()
         watch = ClusterWatch(Watched(), ClusterState(StoreSettings()))
-        watch.start(runtime)
-        watch.start(runtime)
+        await watch.start(runtime)
+        await watch.start(runtime)
         await asyncio.sleep(0)
         assert (calls(watch), watch.is_running) == (["load", "watch"], True)
         watch.stop()
@@ -190,6 +192,24 @@ def test_what_a_batch_changes_is_shown() -> None:
         ["+ 10.0.0.1 web.shop.svc.cluster.local"],
         ["+ 10.0.0.1 api.shop.svc.cluster.local"],
     ]
+
+
+@pytest.mark.parametrize("is_reload", [False, True])
+def test_a_reload_loads_in_a_thread(is_reload: bool) -> None:
+    """The instance before it still answers on the main loop."""
+
+    async def test() -> None:
+        made, runtime = plugin(), FakeRuntime()
+        runtime.is_reload = is_reload
+        await made.start(runtime)
+        assert isinstance(made.source, Watched)
+        assert (made.source.loaded_in != threading.get_ident()) is is_reload
+        await asyncio.sleep(0)
+        assert (made.ready(), calls(made)) == (True, ["load", "watch"])
+        await made.stop()
+        await runtime.stop_tasks()
+
+    run(test())
 
 
 @pytest.mark.parametrize("reads_only", [True, False])
@@ -337,6 +357,9 @@ def test_a_reload_lists_again_only_what_its_block_says_anew(tmp_path: Path) -> N
                 )
             reloadable.write(ROUNDS, "ttl 30")
             assert await reloadable.server.reload()
+            instance = reloadable.server.instance
+            assert instance is not None
+            assert instance.runtime.is_reload
             assert len(api.requests) == 2 * len(begun)
             await until(lambda: len(api.cluster.watches) == len(begun), "the old watches end")
             assert "10.0.0.1" in await reloadable.ask(name)
@@ -460,7 +483,7 @@ def test_a_late_watch_is_waited_for_before_the_store_is_read(question: str) -> N
 def test_events_reach_the_store() -> None:
     runtime = FakeRuntime()
     watch = ClusterWatch(Watched(), ClusterState(StoreSettings()))
-    watch.start(runtime)
+    finish(watch.start(runtime))
     events: list[Event] = [Upserted(Namespace(ObjectMeta(name="shop"))), Synced()]
     watch.deliver(events)
     assert watch.states[0].store.synced

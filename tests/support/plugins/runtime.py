@@ -54,7 +54,7 @@ class FakeRuntime:
         self.metrics = Registry()
         self.counters: Counters = NoCounters()
         self.queries: Waiting = FakeQueries()
-        self.stopping = False
+        self.stopping = self.is_reload = False
         self.time = 0.0
         self.wall_time = 1_700_000_000.0
         self.http: dict[str, dict[str, HttpPage]] = {}

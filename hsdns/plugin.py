@@ -111,6 +111,14 @@ class Runtime(Protocol):
         """Read the Corefile; load it if its digest is new, or log and count why that fails.  Never raises."""
 
 
+async def catch_up(runtime: Runtime, now: float) -> bool:
+    """Wait, before what depends on a store is read, if the watch thread is blocked; return whether it was."""
+    late = runtime.late_watch(now)
+    if late is not None:
+        await late
+    return late is not None
+
+
 class Block(NamedTuple):
     """The facts about its server block that a plugin's setup may use."""
 

@@ -20,7 +20,7 @@ from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import no_body, only_once
 from hsdns.corefile.tree import Directive, Token
 from hsdns.metrics import Counter
-from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.plugin import Block, Plugin, Runtime, catch_up
 from hsdns.upstream.resolv_conf import search_list
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
@@ -84,6 +84,7 @@ class Autopath(Plugin):
 
     async def start(self, runtime: Runtime) -> None:
         """Create the metric."""
+        self._runtime = runtime
         self._successes = runtime.metrics.counter(
             "coredns_autopath_success_total",
             "Counter of requests that did autopath.",
@@ -95,7 +96,10 @@ class Autopath(Plugin):
         query = request.query
         if not any(query.qname.is_at_or_below(zone) for zone in self.zones):
             return await next(request)
-        search = self._search if self._paths is None else self._paths.search_path(request)
+        search = self._search
+        if self._paths is not None:
+            await catch_up(self._runtime, request.now)
+            search = self._paths.search_path(request)
         if not search or query.qname == search[0] or not query.qname.is_at_or_below(search[0]):
             return await next(request)
         first = None

@@ -27,7 +27,7 @@ from hsdns.corefile.arguments import HostPort
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, many, one, read_properties
 from hsdns.corefile.tree import Directive, Token
-from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.plugin import Block, Plugin, Runtime, catch_up
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, is_notify, unwritten
 from hsdns.wire.name import Name
@@ -148,6 +148,7 @@ class Transfer(Plugin):
             serial = client_serial(query)
             if serial is None:
                 return unwritten(Rcode.SERVFAIL)
+        await catch_up(self._runtime, request.now)
         try:
             outgoing = self._find(query.qname.lowered())
         except LookupError as error:

@@ -6,8 +6,9 @@ Rule 1: nothing but that runs here, so that no query, log line, reload or transf
         (recomputation.py).
 Rule 2: what depends on the store is valid in the answer table for LEASE seconds after a turn of this loop
         (fastpath/versions.py).  A turn that comes late does not count: what has arrived meanwhile comes first.
-Rule 3: queries that are not answered from the table wait for the next turn that counts, at most PATIENCE seconds; then
-        they are answered from the last known state, as while the API server is away.
+Rule 3: queries that are not answered from the table wait for the next turn that counts, about PATIENCE seconds in all;
+        then they are answered from the last known state, as while the API server is away.  So do zone transfers, and
+        cached replies that hold only while the cluster does not have the name.
 """
 
 from __future__ import annotations
@@ -89,8 +90,11 @@ class WatchLoop:
         return made
 
     def late(self, now: float) -> Awaitable[None] | None:
-        """What to wait for before the store is read, None while this loop turns; called on the main loop."""
-        if now < self._lease_end:
+        """What to wait for before the store is read, for a query that came at `now`; called on the main loop.
+
+        None while this loop turns, and for a query that has waited.
+        """
+        if now < self._lease_end or self._clock() - now >= PATIENCE:
             return None
         if self._waiting is None or self._waiting.done():
             self._waiting = asyncio.get_running_loop().create_task(self._wait(), name="late watch")

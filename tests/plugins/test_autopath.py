@@ -238,3 +238,15 @@ def test_the_question_below_is_of_the_same_type_and_class() -> None:
     finish(plugin.handle(make_request("www.a.lab.", "MX", id=7), below))
     last = below.requests[-1].query
     assert (last.id, last.qtype, last.question_wire) == (7, 15, b"\3www\0\0\x0f\0\1")
+
+
+def test_a_late_watch_is_waited_for_before_the_search_list_is_read() -> None:
+    plugin, runtime = made(search=None)
+    knows = plugin._paths
+    assert isinstance(knows, Knows)
+
+    async def catch_up() -> None:
+        knows.search = (Name.from_text("a.lab"), ROOT)
+
+    runtime.late = lambda now: catch_up()
+    assert walk(plugin, "www.a.lab", NXDOMAIN)[1] == ["www.a.lab.", "www."]

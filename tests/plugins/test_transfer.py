@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
@@ -56,10 +56,13 @@ def ask(
     protocol: str = "tcp",
     client: str = "192.0.2.9",
     serial: int | None = None,
+    late: Callable[[float], Awaitable[None] | None] = lambda now: None,
 ) -> Reply:
     plugin = set_up(Transfer, text, ["."])
     plugin.find_handlers([plugin, Holder("other."), holder or Holder()])
-    finish(plugin.start(FakeRuntime()))
+    runtime = FakeRuntime()
+    runtime.late = late
+    finish(plugin.start(runtime))
     request = make_request(qname, qtype, protocol=protocol, client=client)
     if serial is not None:
         query = request.query
@@ -111,6 +114,16 @@ WHOLE = reply([SOA, RECORD, SOA], aa=True)
 )
 def test_reply(found: Reply, expected: Reply) -> None:
     assert found == expected
+
+
+def test_a_late_watch_is_waited_for_before_the_records_are_collected() -> None:
+    holder = Holder(count=1)
+
+    async def catch_up() -> None:
+        holder.count = 2
+
+    found = ask(holder=holder, late=lambda now: catch_up())
+    assert len(found.answer) == 4, "the SOA record twice"
 
 
 def test_a_large_zone_is_generated_while_it_is_sent() -> None:

@@ -143,3 +143,10 @@ def test_queries_wait_for_the_next_turn_but_not_for_ever(
         assert (scripted.loop.late(scripted.now) is None) is turns
 
     run(test())
+
+
+def test_a_query_waits_once_however_many_handlers_read_the_store() -> None:
+    scripted = Scripted()
+    scripted.loop.beaten(0.0, True)
+    scripted.now = 5.0 + PATIENCE
+    assert scripted.loop.late(5.0) is None, "its time is over"

@@ -26,7 +26,7 @@ from hsdns.cluster.freshness import CachedReply, cached_counter
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import Directive
-from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.plugin import Block, Plugin, Runtime, catch_up
 from hsdns.plugins.cache.counts import Counts
 from hsdns.plugins.cache.half import Half, Judgement, below, for_client, judge, ttls
 from hsdns.plugins.cache.lent import LentEntries
@@ -179,6 +179,8 @@ class Cache(Plugin):
             return await next(request)
         key = (qname.lower, query.qtype, query.qclass, query.do, query.cd)
         found = self._lookup(key, now)
+        if found is not None and found[1].is_held and await catch_up(self._runtime, now):
+            found = self._lookup(key, now)
         if found is not None and (found[1].is_outdated or (found[1].is_held and request.earlier)):
             found = None  # it depends on the newest state of the cluster
         self._counts.count_lookup(request, found[0] if found else None)

@@ -51,7 +51,7 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import Directive, Position
 from hsdns.fastpath import ClusterNames
-from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.plugin import Block, Plugin, Runtime, catch_up
 from hsdns.plugins.kubernetes.earlier import compare, each_once, is_other
 from hsdns.plugins.kubernetes.errors import errors_of_absence, errors_of_reply
 from hsdns.plugins.kubernetes.metadata import client_values, question_values
@@ -377,9 +377,8 @@ class Kubernetes(Plugin):
 
     async def catch_up(self, request: Request) -> None:
         """Wait, before the store is read, if the watch thread is blocked."""
-        late = self._runtime.late_watch(request.now) if self._runtime is not None else None
-        if late is not None:
-            await late
+        if self._runtime is not None:
+            await catch_up(self._runtime, request.now)
 
     async def look_up(self, request: Request, qname: Name, qtype: int) -> Reply:
         """Resolve a name outside the zone through this server, with the EDNS options of the client."""

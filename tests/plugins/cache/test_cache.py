@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -513,6 +513,27 @@ def test_a_copy_is_used_only_while_the_cluster_does_not_know_the_name() -> None:
     known.append(True)
     assert section(asked.ask().answer) == [a(5, last=2)]
     assert asked.times_asked == 2
+
+
+def test_a_copy_is_not_used_before_a_late_watch_has_caught_up() -> None:
+    """Only one that depends on the cluster waits for it."""
+    known, waits = list[bool](), list[float]()
+    passed_on = reply([a(300)]).replace(still_holds=lambda: not known)
+    asked = Asked("cache", passed_on, reply([a(300, last=2)]))
+
+    async def catch_up() -> None:
+        known.append(True)
+
+    def late(now: float) -> Awaitable[None]:
+        waits.append(now)
+        return catch_up()
+
+    asked.runtime.late = late
+    asked.ask()
+    assert waits == []
+    assert section(asked.ask().answer) == [a(300, last=2)]
+    assert section(asked.ask().answer) == [a(300, last=2)]
+    assert waits == [asked.now]
 
 
 def test_a_copy_that_depends_on_the_newest_state_is_not_for_an_earlier_one() -> None:

@@ -10,8 +10,9 @@ Rule 3: identical questions that wait share one query; each asker has its own ti
         one is over, the query is lost: it is sent again for the others, with another ID.
 Rule 4: no more than MAX_WAITING askers wait.  One more displaces the one that has waited longest: it is the least
         likely to get a reply, and a flood of names without one leaves new queries the time that a reply takes.
-Rule 5: after TURN seconds of expired queries, the others wait for the next iteration of the loop: each goes on through
-        the chain at once.
+Rule 5: askers whose queries have ended go on one after the other, for TURN seconds, and no more than MAX_RESUMED; the
+        others wait for the next iteration of the loop, and those that come meanwhile queue up behind them: each goes on
+        through the chain at once, and one datagram or error may end the queries of thousands.
 Rule 6: ask() resumes no other asker, to avoid recursion: errors of others are reported in the next iteration of the
         loop.
 """
@@ -19,6 +20,7 @@ Rule 6: ask() resumes no other asker, to avoid recursion: errors of others are r
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -36,6 +38,7 @@ MAX_PORTS: Final = 4  # sockets in use, without replaced sockets that wait for t
 MAX_SENT: Final = 1024  # queries from one source port
 MAX_AGE: Final = 30.0  # seconds of a source port
 MAX_WAITING: Final = 8192  # askers
+MAX_RESUMED: Final = 64  # askers in an iteration; those that wait in tasks go on only after it
 TICK: Final = 0.02  # seconds that a time-out may be late
 
 T = TypeVar("T")
@@ -122,6 +125,8 @@ class Multiplexer:
         self._by_content: dict[bytes, Exchange] = {}
         self._deadlines: Deadlines[Exchange] = Deadlines(TICK)
         self._waiting: dict[Wait[bytes], Exchange] = {}  # the one that has waited longest first
+        self._ended: deque[Callable[[], None]] = deque()  # each resumes an asker
+        self._resumes_later = False  # whether it is continued in the next iteration
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = False  # whether the timer is set for the next tick
         self._is_closed = False
@@ -176,6 +181,7 @@ class Multiplexer:
         for count, exchange in enumerate(due, start=1):
             if exchange.is_outstanding:  # one before it may have displaced it
                 self._expire_exchange(exchange, now)
+                self._resume(now + TURN)
             if count < len(due) and self._clock() >= now + TURN:
                 for each in due[count:]:
                     self._deadlines.add(each.due, each)
@@ -238,7 +244,8 @@ class Multiplexer:
                 if not port.outstanding:
                     self._retire(port)
                 raise
-            asyncio.get_running_loop().call_soon(self._fail_all, others, error)
+            self._end_all(others, error)
+            self._resume_later()
 
     def _choose_port(self, now: float) -> SourcePort | None:
         """Return a socket for a query, at random; None if another one is to be opened."""
@@ -259,7 +266,7 @@ class Multiplexer:
         port = SourcePort(now)
         port.socket = self._open(
             partial(self._receive, port),
-            lambda error: self._fail_all(tuple(port.outstanding.values()), error),
+            partial(self._fail, port),
         )
         if self._is_closed:
             port.is_retired = True
@@ -281,15 +288,39 @@ class Multiplexer:
         exchange = port.outstanding.get(datagram[0] << 8 | datagram[1])
         if exchange is None or not answers_question(datagram, exchange.question):
             return
-        for wait in self._end(exchange):
-            wait.succeed(datagram)
+        self._ended.extend(partial(wait.succeed, datagram) for wait in self._end(exchange))
+        self._resume(self._clock() + TURN)
 
-    def _fail_all(self, exchanges: tuple[Exchange, ...], error: OSError) -> None:
+    def _fail(self, port: SourcePort, error: OSError) -> None:
+        self._end_all(tuple(port.outstanding.values()), error)
+        self._resume(self._clock() + TURN)
+
+    def _end_all(self, exchanges: tuple[Exchange, ...], error: OSError) -> None:
         """Fail the queries that may have caused an error of the kernel."""
         for exchange in exchanges:
-            if exchange.is_outstanding:
-                for wait in self._end(exchange):
-                    wait.fail(error)
+            self._ended.extend(partial(wait.fail, error) for wait in self._end(exchange))
+
+    def _resume(self, end: float) -> None:
+        """Let askers whose queries have ended go on until this time of the clock, the others later."""
+        ended = self._ended
+        if self._resumes_later:
+            return
+        for _ in range(MAX_RESUMED):
+            if not ended:
+                return
+            ended.popleft()()
+            if self._clock() >= end:
+                break
+        self._resume_later()
+
+    def _resume_later(self) -> None:
+        if self._ended and not self._resumes_later:
+            self._resumes_later = True
+            asyncio.get_running_loop().call_soon(self._resume_rest)
+
+    def _resume_rest(self) -> None:
+        self._resumes_later = False
+        self._resume(self._clock() + TURN)
 
     def _end(self, exchange: Exchange) -> list[Wait[bytes]]:
         """Stop waiting for a reply; remove its askers, and return them."""
@@ -303,8 +334,7 @@ class Multiplexer:
         """Time out askers past their deadlines, and send the query again for the others if it is lost."""
         rest = [each for each in exchange.askers if each[1] > now]
         if not rest:
-            for wait in self._end(exchange):
-                wait.fail(TimeoutError())
+            self._ended.extend(partial(wait.fail, TimeoutError()) for wait in self._end(exchange))
             return
         over = [wait for wait, deadline in exchange.askers if deadline <= now]
         for wait in over:
@@ -316,8 +346,7 @@ class Multiplexer:
             self._deadlines.add(exchange.due, exchange)
         else:
             self._send_again(exchange, now, first)
-        for wait in over:
-            wait.fail(TimeoutError())
+        self._ended.extend(partial(wait.fail, TimeoutError()) for wait in over)
 
     def _send_again(self, exchange: Exchange, now: float, lost: float) -> None:
         self._forget(exchange)
@@ -326,7 +355,7 @@ class Multiplexer:
         except OSError as error:
             for wait, _ in exchange.askers:
                 del self._waiting[wait]
-                asyncio.get_running_loop().call_soon(wait.fail, error)
+                self._ended.append(partial(wait.fail, error))
             return
         again.askers = exchange.askers
         for wait, _ in again.askers:
@@ -337,7 +366,8 @@ class Multiplexer:
         wait = next(iter(self._waiting))
         self._leave(wait)
         error = Displaced(f"has {MAX_WAITING} queries to answer, so the oldest is given up")
-        asyncio.get_running_loop().call_soon(wait.fail, error)
+        self._ended.append(partial(wait.fail, error))
+        self._resume_later()
 
     def _leave(self, wait: Wait[bytes]) -> None:
         """Remove an asker, and its query if no other has asked it."""

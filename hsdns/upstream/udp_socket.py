@@ -111,7 +111,7 @@ class UdpSocket:
                 return False
             except OSError as error:
                 self._fail(error)
-                return False
+                return self._clock() >= end
             self._receive(datagram)
             if self._clock() >= end:
                 return True

@@ -319,6 +319,53 @@ def test_many_expired_queries_are_divided() -> None:
     in_loop(scenario)
 
 
+@pytest.mark.parametrize("event", ["reply", "refusal", "time-out"])
+def test_many_askers_are_divided(event: str) -> None:
+    """Each goes through the chain at once; one datagram, one error or one time-out may be that of thousands."""
+    setup, resumed, turns = Setup(max_ports=1), list[int](), list[int]()
+
+    class Results(dict[int, bytes | BaseException | None]):
+        def update(self, result: Any) -> None:
+            setup.now += TURN / 2
+            resumed.extend(result)
+            super().update(result)
+
+    async def run() -> None:
+        setup.results = Results()
+        over = asyncio.Event()
+
+        def begin() -> None:
+            for k in (1, 1, 1, 2, 2):
+                setup.ask(query(k))
+            (socket,) = setup.sockets
+            if event == "time-out":
+                setup.pass_time(2.0 + TICK)
+            elif event == "refusal":
+                socket.fail(ConnectionRefusedError())
+            else:
+                for message in socket.sent:
+                    socket.receive(reply(message))
+            setup.under_test.close()
+            look()
+
+        def look() -> None:
+            if event == "time-out":
+                setup.under_test.expire()
+            turns.append(len(resumed))
+            if len(turns) < 4:
+                asyncio.get_running_loop().call_soon(look)
+            else:
+                over.set()
+
+        asyncio.get_running_loop().call_soon(begin)
+        await over.wait()
+
+    asyncio.run(run())
+    assert resumed == [0, 1, 2, 3, 4]
+    assert turns == [2, 4, 5, 5]
+    assert (len(setup.waits), setup.open) == (0, 0)
+
+
 def test_one_more_than_may_wait_displaces_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplexer, "MAX_WAITING", 3)
     setup = Setup(max_ports=1)
@@ -377,17 +424,18 @@ def test_an_error_of_earlier_datagrams_is_not_that_of_the_next() -> None:
     ],
 )
 def test_what_cannot_be_sent(errors: list[OSError], result: type[Exception]) -> None:
+    setup = Setup(max_ports=1)
+
     def scenario() -> None:
-        setup = Setup(max_ports=1)
         setup.ask(query(1))
         setup.sockets[0].errors = list(errors)
-        number = setup.ask(query(2))
+        setup.ask(query(2))
         setup.pass_time(2.0 + TICK)
-        assert type(setup.results[number]) is result
-        assert len(setup.waits) == 0
         setup.under_test.close()
 
     in_loop(scenario)
+    assert type(setup.results[1]) is result
+    assert len(setup.waits) == 0
 
 
 def test_a_socket_that_cannot_be_opened_fails_one_query() -> None:

@@ -15,7 +15,7 @@ Rule 2: counters are added to `dependencies` before the store is read, as in loo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from itertools import chain
 
 from hsdns.cluster.freshness import Dependencies, address_counter, service_counter
 from hsdns.cluster.lookup import NameLookup, NoSuchName
@@ -26,8 +26,6 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import srv
-
-EMPTY: Final[tuple[Entry, ...]] = ()
 
 
 class ExternalNames:
@@ -40,20 +38,26 @@ class ExternalNames:
 
     def find(
         self, labels: tuple[bytes, ...], dependencies: Dependencies | None
-    ) -> tuple[tuple[Entry, ...], ParsedName]:
-        """The entries of the lower-case labels left of a zone; raise NoSuchName.  No entries mean NODATA."""
+    ) -> tuple[Iterator[Entry], ParsedName]:
+        """The entries of the lower-case labels left of a zone; raise NoSuchName.  No entries mean NODATA.
+
+        All but the first are made as they are consumed, from the state at the call.
+        """
         parsed = parse(labels)
         if parsed is None or not self._lookup.is_exposed(parsed.namespace, dependencies):
             raise NoSuchName
         if not parsed.name:
-            return EMPTY, parsed
+            return iter(()), parsed
         if dependencies is not None:
             dependencies.add(service_counter(parsed.namespace, parsed.name))
         value = self._services.values.get((parsed.namespace, parsed.name))
-        found = tuple(self._entries(value, parsed)) if value is not None and value.kind else EMPTY
-        if not found:
+        if value is None or not value.kind:
             raise NoSuchName
-        return found, parsed
+        entries = self._entries(value, parsed)
+        first = next(entries, None)
+        if first is None:
+            raise NoSuchName
+        return chain((first,), entries), parsed
 
     def pointers(
         self, address: bytes, dependencies: Dependencies | None

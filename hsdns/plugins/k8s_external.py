@@ -5,6 +5,8 @@ Source: CoreDNS 1.14.7 plugin/k8s_external.
 Rule 1: as in CoreDNS, addresses, PTR, NS and SOA records have the `ttl` of this block, SRV and CNAME records that of
         the kubernetes block.
 Rule 2: `ns1.APEX.ZONE` is this server, with the external addresses of the Service that it is an endpoint of.
+Rule 3: the records of thousands of endpoints are made in several turns of the loop.  As in `kubernetes`, a reply is
+        computed again if an event changed its dependencies meanwhile.
 Cacheable: yes, as with `kubernetes` its answers depend only on the question and the store, and the store's counters
         tell when it changes.  Replies with an SOA record are not: the answer table would write another zone's serial.
 """
@@ -38,10 +40,11 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin
-from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.plugins.kubernetes import MAX_ATTEMPTS, Kubernetes
 from hsdns.plugins.kubernetes.earlier import is_other
+from hsdns.turns import another_turn, listed
 from hsdns.wire.iana import RRType
-from hsdns.wire.message import RR, Reply, nodata, nxdomain
+from hsdns.wire.message import AT_ONCE, RR, Reply, nodata, nxdomain
 from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import soa
 
@@ -119,7 +122,15 @@ class K8sExternal(Plugin):
             return await next(request)
         await self.kubernetes.catch_up(request)
         zone = zone.lowered()
-        found = await self._find(request, zone)
+        found: Reply | None = None
+        attempt = request
+        for _ in range(MAX_ATTEMPTS):
+            found = await self._find(attempt, zone)
+            dependencies = attempt.dependencies
+            if request.earlier is not None or dependencies is None or dependencies.hold:
+                break
+            # The counters of the request itself are outdated, so the reply is not stored.
+            attempt = attempt.replace(dependencies=dependencies.again())
         if request.earlier is not None and is_other(self.kubernetes.store, request.earlier):
             newest = await self._find(request.replace(earlier=None), zone)
             request.earlier.compare(found, newest)
@@ -185,36 +196,33 @@ class K8sExternal(Plugin):
         if address is not None:
             return self._pointers(request, address)
         entries, parsed = self._names(request).find(query.qname.below(zone), request.dependencies)
-        answer: list[RR] = []
-        additional: list[RR] = []
+        answer: dict[RR, None] = {}
+        additional: dict[RR, None] = {}
         truncated = False
         if query.qtype in _ADDRESSES:
-            for entry in entries:
+            for number, entry in enumerate(entries, 1):
                 truncated |= await self._add_address(request, entry, answer)
+                if number % AT_ONCE == 0:
+                    await another_turn()
         elif query.qtype == RRType.SRV:
-            await self._add_srv(request, entries, parsed, zone, answer, additional)
+            await self._add_srv(request, await listed(entries), parsed, zone, answer, additional)
         if not answer:
             return nodata(self._soa(request, zone))
-        return Reply(
-            answer=tuple(dict.fromkeys(answer)),
-            additional=tuple(dict.fromkeys(additional)),
-            aa=True,
-            tc=truncated,
-        )
+        return Reply(answer=tuple(answer), additional=tuple(additional), aa=True, tc=truncated)
 
-    async def _add_address(self, request: Request, entry: Entry, answer: list[RR]) -> bool:
+    async def _add_address(self, request: Request, entry: Entry, answer: dict[RR, None]) -> bool:
         """Add an address of the query type, or a load balancer's name and its addresses; return their TC."""
         owner, qtype = request.query.qname.lowered(), request.query.qtype
         if isinstance(entry.host, bytes):
             if address_type(entry.host) == qtype:
-                answer.append(RR(owner, qtype, self._ttl, entry.host))
+                answer[RR(owner, qtype, self._ttl, entry.host)] = None
             return False
         cname = RR(owner, RRType.CNAME, self.kubernetes.answers.ttl, entry.host.lower)
         if cname in answer:  # added for another port
             return False
-        answer.append(cname)
+        answer[cname] = None
         found = await self.kubernetes.look_up(request, entry.host, qtype)
-        answer += found.answer
+        answer |= dict.fromkeys(found.answer)
         return found.tc
 
     async def _add_srv(
@@ -223,24 +231,30 @@ class K8sExternal(Plugin):
         entries: Sequence[Entry],
         parsed: ParsedName,
         zone: Name,
-        answer: list[RR],
-        additional: list[RR],
+        answer: dict[RR, None],
+        additional: dict[RR, None],
     ) -> None:
         owner = request.query.qname.lowered()
-        answer += srv_records(entries, parsed, owner, zone, self.kubernetes.answers.ttl)
+        records = srv_records(entries, parsed, owner, zone, self.kubernetes.answers.ttl)
+        for number, record in enumerate(records, 1):
+            answer[record] = None
+            if number % AT_ONCE == 0:
+                await another_turn()
         looked_up: set[Name] = set()
-        for host, label, port, _ in entries:
+        for number, (host, label, port, _) in enumerate(entries, 1):
+            if number % AT_ONCE == 0:
+                await another_turn()
             if port == NO_PORT:
                 continue
             if isinstance(host, bytes):
                 target = target_name(label, parsed, zone)
                 if target is not None:
-                    additional.append(RR(target, address_type(host), self._ttl, host))
+                    additional[RR(target, address_type(host), self._ttl, host)] = None
             elif host not in looked_up:
                 looked_up.add(host)
                 for qtype in _ADDRESSES:
                     found = await self.kubernetes.look_up(request, host, qtype)
-                    additional += found.answer
+                    additional |= dict.fromkeys(found.answer)
 
     def _pointers(self, request: Request, address: bytes) -> Reply:
         owner = request.query.qname.lowered()

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from hsdns.chain import Request
 from hsdns.cluster.external import srv_records
-from hsdns.cluster.freshness import Dependencies, NoCounters
+from hsdns.cluster.freshness import Dependencies, NoCounters, service_counter
 from hsdns.cluster.objects import (
     LoadBalancerIngress,
     LoadBalancerStatus,
@@ -19,14 +20,15 @@ from hsdns.cluster.objects import (
     ServiceStatus,
 )
 from hsdns.corefile.tree import CorefileError
+from hsdns.fastpath import Versions
 from hsdns.plugins.k8s_external import K8sExternal
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import RR, Reply, unwritten
+from hsdns.wire.message import AT_ONCE, RR, Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.cluster.kubernetes_plugin import Cluster
 from tests.support.cluster.objects import deletes, endpoint_slice, meta, service, upserts
-from tests.support.coroutines.eager import finish
+from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import make_request, next_with, reply, section
 from tests.support.plugins.setup import set_up, setup_error
 
@@ -264,6 +266,40 @@ def test_endpoints_of_a_headless_service_are_this_server() -> None:
     assert section(plain.ask("ns1.dns.example.org. AAAA").answer) == [
         "ns1.dns.example.org. 5 IN AAAA fd00::1"
     ]
+
+
+@pytest.mark.parametrize(("qtype", "others"), [("A", 3), ("AAAA", 3), ("SRV", 9)])
+def test_thousands_of_endpoints_are_answered_in_several_turns(qtype: str, others: int) -> None:
+    count = 3 * AT_ONCE
+    addresses = [f"172.16.{n >> 8}.{n & 255}" for n in range(count)]
+    outside = Outside(
+        "k8s_external example.org {\nheadless\n}",
+        service("testns/db"),
+        endpoint_slice("testns/db-1", "db", *addresses, addresses[0]),
+    )
+    request = make_request("db.testns.example.org.", qtype)
+    found, turned = turns(outside.plugin.handle(request, next_with(Reply())))
+    assert turned == others
+    assert len(found.answer) == (0 if qtype == "AAAA" else count)
+    assert len(found.additional) == (count if qtype == "SRV" else 0)
+
+
+def test_a_service_that_changes_while_its_name_is_looked_up_is_answered_again() -> None:
+    outside = Outside("k8s_external example.org", external("testns/web", "lb.example.net"))
+    versions = Versions()
+    changed = external("testns/web", "192.0.2.1")
+
+    def resolve(request: Request) -> Reply:
+        again = Service(meta("testns/web", "2"), changed.spec, changed.status)
+        outside.cluster.apply(*upserts(again))
+        versions.bump(service_counter(b"testns", b"web"))
+        return reply(["lb.example.net. 60 IN A 198.51.100.1"])
+
+    outside.cluster.runtime.resolver = resolve
+    dependencies = Dependencies(versions)
+    found = outside.ask("web.testns.example.org.", dependencies=dependencies)
+    assert section(found.answer) == ["web.testns.example.org. 5 IN A 192.0.2.1"]
+    assert not dependencies.hold
 
 
 # --- the answer table ---

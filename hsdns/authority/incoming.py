@@ -3,7 +3,8 @@
 Path: secondary_zone.py calls it and gets a Zone.
 Source: CoreDNS 1.14.7 plugin/file secondary.go, miekg/dns xfr.go.
 Rule 1: both use TCP; each message must arrive within TIMEOUT of the previous one.
-Rule 2: a transfer is complete if it begins and ends with the same SOA record.  Records outside of the zone are ignored.
+Rule 2: messages are decoded in a thread: one of 64 KB takes tens of milliseconds.
+Rule 3: a transfer is complete if it begins and ends with the same SOA record.  Records outside of the zone are ignored.
 """
 
 from __future__ import annotations
@@ -105,12 +106,16 @@ async def _messages(
             length = int.from_bytes(await reader.readexactly(2), "big")
             wire = await reader.readexactly(length)
         try:
-            message = dns.message.from_wire(wire, one_rr_per_rrset=True)
+            found = await asyncio.to_thread(_decode, wire, query_id)
         except (dns.exception.DNSException, ValueError) as error:
             raise TransferError(f"it sent a malformed message: {error}") from None
-        if message.id != query_id or not message.flags & dns.flags.QR:
-            raise TransferError("its reply has another question than the query")
-        yield (
-            int(message.rcode()),
-            [to_rr(rrset.name, rrset.ttl, rdata) for rrset in message.answer for rdata in rrset],
-        )
+        yield found
+
+
+def _decode(wire: bytes, query_id: int) -> tuple[int, list[RR]]:
+    """Return rcode and answer section of a message."""
+    message = dns.message.from_wire(wire, one_rr_per_rrset=True)
+    if message.id != query_id or not message.flags & dns.flags.QR:
+        raise TransferError("its reply has another question than the query")
+    records = [to_rr(each.name, each.ttl, rdata) for each in message.answer for rdata in each]
+    return int(message.rcode()), records

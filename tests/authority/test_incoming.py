@@ -3,12 +3,16 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import threading
+from typing import Any
 
 import pytest
 
 from hsdns.authority import incoming
 from hsdns.authority.incoming import TransferError, fetch_zone, primary_serial
+from hsdns.authority.master_file import to_rr
 from hsdns.chain import Endpoint
+from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import section
 from tests.support.upstreams.primary import Primary
@@ -100,6 +104,20 @@ def test_nobody_is_there() -> None:
         endpoint = Endpoint(*sock.getsockname())
         with pytest.raises(TransferError, match="cannot be reached"):
             asyncio.run(fetch_zone(ORIGIN, endpoint))
+
+
+def test_messages_are_decoded_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 64 KB takes tens of milliseconds, in which the loop would answer nobody."""
+    threads: list[int] = []
+
+    def note(*record: Any) -> RR:
+        threads.append(threading.get_ident())
+        return to_rr(*record)
+
+    monkeypatch.setattr(incoming, "to_rr", note)
+    assert asyncio.run(fetch(Primary([SOA, A], [SOA]))) == [SOA, A, SOA]
+    assert len(threads) == 3
+    assert threading.get_ident() not in threads
 
 
 def test_serial() -> None:

@@ -240,7 +240,6 @@ def _yaml_items(content: bytes) -> Iterator[Item | ManifestError]:
     try:
         while loader.check_node():
             node = loader.get_node()
-            loader.check_aliases(node)
             try:
                 value = loader.construct_document(node)
             except yaml.YAMLError as fault:

@@ -2,7 +2,8 @@
 
 Path: manifest_file.py reads each document with it.
 Rule 1: nodes are counted while they are composed, and again with the nodes that aliases stand for before values are
-        made of them (CVE-2019-11253).  The limit is MAX_NODES, or for a longer file one node for NODE_LEN octets.
+        made of them (CVE-2019-11253).  The limit of each count is for all documents of the file: MAX_NODES, or for a
+        longer file one node for NODE_LEN octets.
 Rule 2: nesting is bounded (MAX_DEPTH), through aliases too.
 Rule 3: keys become text, as in Kubernetes; numbers as keys could be chosen to have the same hash.
 Rule 4: duplicate keys of a mapping are recorded with both lines: the second would silently replace the first.
@@ -69,7 +70,7 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
 
     def __init__(self, content: bytes) -> None:
         super().__init__(content)
-        self._left = self._limit = max(MAX_NODES, len(content) // NODE_LEN)
+        self._left = self._left_expanded = self._limit = max(MAX_NODES, len(content) // NODE_LEN)
         self._depth = 0
         self._has_aliases = b"*" in content
         self._tags: dict[str, str] = {}  # of plain scalars
@@ -108,10 +109,19 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
                 self._tags[value] = tag
         return tag
 
-    def check_aliases(self, document: Any) -> None:
-        """Count the nodes that the aliases of a document stand for; raise TooLarge."""
-        if self._has_aliases:
-            self._measure(document, {})
+    def get_node(self) -> Any:
+        """Compose the next document; raise TooLarge."""
+        return self._counted(super().get_node())
+
+    def get_single_node(self) -> Any:
+        """Compose the only document, None if there is none; raise TooLarge."""
+        return self._counted(super().get_single_node())
+
+    def _counted(self, document: Any) -> Any:
+        """Count the nodes of a document and those that its aliases stand for."""
+        if self._has_aliases and document is not None:
+            self._left_expanded -= self._measure(document, {})[0]
+        return document
 
     def _measure(self, node: Any, known: dict[Any, tuple[int, int] | None]) -> tuple[int, int]:
         """Return the number of nodes and the depth of a node, including what its aliases stand for.
@@ -137,9 +147,10 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
             inner_size, inner_depth = self._measure(child, known)
             size += inner_size
             depth = max(depth, inner_depth)
-        if size > self._limit:
+        if size > self._left_expanded:
             raise TooLarge(
-                f"its aliases stand for more than {self._limit} values; write it out", node
+                f"the aliases of the file stand for more than {self._limit} values; write it out",
+                node,
             )
         if depth >= MAX_DEPTH:
             raise TooLarge(

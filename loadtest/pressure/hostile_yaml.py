@@ -33,6 +33,18 @@ def _aliases(value: str, more: Callable[[str], str]) -> bytes:
     return f"{_HEAD}a: &a0 {value}\n{levels}metadata: {{name: a, labels: *a11}}\n".encode()
 
 
+def _repeated(value: str, anchor: str, times: int) -> str:
+    return f"&{anchor} {value}{f', *{anchor}' * times}"
+
+
+def _lists_of_aliases() -> bytes:
+    """Documents of 1 KB, each of which stands for 10,000 objects."""
+    item = "{apiVersion: v1, kind: Namespace, metadata: {name: a}}"
+    for anchor in ("n", "l"):
+        item = f"{{apiVersion: v1, kind: List, items: [{_repeated(item, anchor, 99)}]}}"
+    return _filled(f"---\n{item}\n")
+
+
 def _filled(unit: str, head: str = "") -> bytes:
     return (head + unit * ((LEN - len(head)) // len(unit))).encode()
 
@@ -41,6 +53,7 @@ FILES: Final[dict[str, Callable[[], bytes]]] = {
     "aliases in lists": lambda: _aliases("[x]", "[{}]".format),
     "aliases in merges": lambda: _aliases("{x: 1}", "{{<<: [{}]}}".format),
     "aliases of one large value": lambda: _filled("- *a\n", f"- &a [{'x,' * 20_000}]\n"),
+    "aliases in each document": _lists_of_aliases,
     "anchors": lambda: _filled("- &a x\n"),
     "lists in lists": lambda: _filled("["),
     "maps in maps": lambda: _filled("{a: "),

@@ -94,3 +94,16 @@ def test_what_cannot_be_read_is_told(folder: Path) -> None:
         "none: there is no such file or folder; correct the path",
         "loop.yaml: there is no such file or folder; correct the path",
     ]
+
+
+@pytest.mark.timeout(20)
+def test_aliases_of_a_kustomization_are_bounded(folder: Path) -> None:
+    """They stood for 9 to the power of 11 values."""
+    levels = "".join(
+        f"b{level}: &b{level} {{<<: [{', '.join([f'*b{level - 1}'] * 9)}]}}\n"
+        for level in range(1, 12)
+    )
+    (folder / "overlay/kustomization.yaml").write_text(
+        f"b0: &b0 {{x: 1}}\n{levels}patches: [{{path: patch.yaml}}]\n"
+    )
+    assert [name for name, _ in read_paths(["overlay"]).files][-1:] == ["overlay/patch.yaml"]

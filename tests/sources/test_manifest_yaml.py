@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from hsdns.sources import manifest_yaml
 from hsdns.sources.manifest_file import read_manifest_file
-from hsdns.sources.manifest_yaml import MAX_DEPTH, MAX_NODES, MAX_NUMBER_LEN, ManifestLoader
+from hsdns.sources.manifest_yaml import (
+    MAX_DEPTH,
+    MAX_NODES,
+    MAX_NUMBER_LEN,
+    ManifestLoader,
+    TooLarge,
+)
 
 HEAD = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"
 TOO_MANY = "there are too many values for the length of the file; is it a manifest?"
@@ -27,8 +33,8 @@ def aliases(first: str, level: str, times: int = 9, levels: int = 8) -> str:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param(aliases("[a, a, a, a, a, a, a, a, a]", "[{}]"), f"9: its aliases stand for more than {MAX_NODES} values; write it out", id="billion-laughs"),
-        pytest.param(aliases("{a: b}", "{{<<: [{}]}}"), f"9: its aliases stand for more than {MAX_NODES} values; write it out", id="merge-keys"),
+        pytest.param(aliases("[a, a, a, a, a, a, a, a, a]", "[{}]"), f"9: the aliases of the file stand for more than {MAX_NODES} values; write it out", id="billion-laughs"),
+        pytest.param(aliases("{a: b}", "{{<<: [{}]}}"), f"9: the aliases of the file stand for more than {MAX_NODES} values; write it out", id="merge-keys"),
         pytest.param(aliases("[a]", "[{}]", 1, 500), f"{4 + MAX_DEPTH - 1}: it is nested more than {MAX_DEPTH} levels deep through aliases; write it out", id="chain-of-aliases"),
         pytest.param(HEAD + "a: &x {b: [*x]}", "4: it contains itself through an alias; write it out", id="cycle"),
         pytest.param(HEAD + "a: " + "[" * 100_000, f"4: it is nested more than {MAX_DEPTH} levels deep; correct the file", id="deep-lists"),
@@ -63,6 +69,23 @@ def test_documents_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest_yaml, "MAX_NODES", 100)
     assert read_manifest_file(b"---\n" * 99, "a.yaml").problems == []
     assert read_manifest_file(b"---\n" * 101, "a.yaml").problems == [f"a.yaml:1: {TOO_MANY}"]
+
+
+def test_aliases_of_all_documents_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 MB of such documents stood for 20 million objects."""
+    monkeypatch.setattr(manifest_yaml, "MAX_NODES", 100)
+    document = (
+        "---\nkind: List\nitems: [&a {apiVersion: v1, kind: ConfigMap}, *a, *a]\n"  # 20 nodes
+    )
+    assert read_manifest_file((document * 5).encode(), "a.yaml").problems == []
+    assert read_manifest_file((document * 6).encode(), "a.yaml").problems == [
+        "a.yaml:18: the aliases of the file stand for more than 100 values; write it out"
+    ]
+
+
+def test_a_single_document_has_the_limit_too() -> None:
+    with pytest.raises(TooLarge):
+        yaml.load(aliases("{a: b}", "{{<<: [{}]}}").encode(), ManifestLoader)  # noqa: S506, RUF100 - as above
 
 
 def test_keys_are_text() -> None:

@@ -20,6 +20,7 @@ import yaml
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.cluster.controllers.dns_service import KNOWN
 from hsdns.cluster.objects import TOLERATE
+from hsdns.sources.manifest_yaml import ManifestLoader
 
 NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of reasons by plural
 DNS_PODS: Final = (
@@ -337,7 +338,7 @@ def pruned(kind: Listed, item: Mapping[str, Any]) -> dict[str, Any]:
 def _kubelet(text: str) -> str:
     """The DNS settings that a KubeletConfiguration gives pods, as JSON, which is also YAML."""
     try:
-        value = yaml.safe_load(text)
+        value = yaml.load(text.encode(), ManifestLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         value = None
     return json.dumps(_chosen(value, "clusterDomain clusterDNS"))

@@ -203,7 +203,16 @@ class ManifestLoader(_Base):  # type: ignore[misc]  # chosen at run time
             self._note_duplicate(own, texts)
         if len(own) < len(node.value):
             self._merged.add(node)
-            super().flatten_mapping(node)
+            own_pairs, merged = [], list[Any]()
+            # PyYAML's time for many merge keys of one mapping grows with the square of their number.
+            for pair in node.value:
+                if pair[0].tag == _MERGE:
+                    part = yaml.MappingNode(node.tag, [pair], node.start_mark, node.end_mark)
+                    super().flatten_mapping(part)
+                    merged += part.value
+                else:
+                    own_pairs.append(pair)
+            node.value = merged + own_pairs
 
     def _note_duplicate(self, nodes: list[Any], keys: list[str]) -> None:
         lines: dict[str, int] = {}

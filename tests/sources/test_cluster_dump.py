@@ -381,12 +381,16 @@ def test_what_a_config_map_keeps() -> None:
     assert found["data"] == {"Corefile": ". {\n}", "a.server": "b {\n}"}
 
 
+BOMB = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 7))
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
         ("clusterDomain: a.local\nclusterDNS: [10.96.0.10]\nstaticPodURL: hunter2\n", '{"clusterDomain": "a.local", "clusterDNS": ["10.96.0.10"]}'),
         ("a: [", "{}"),
         ("- hunter2", "{}"),
+        pytest.param(f"clusterDomain: a.local\na0: &a0 [a]\n{BOMB}", "{}", id="aliases"),
     ],
 )  # fmt: skip
 def test_what_the_config_map_of_the_kubelets_keeps(text: str, kept: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import yaml
 from hypothesis import given
@@ -97,6 +99,26 @@ def test_keys_are_text() -> None:
     assert yaml.load(b"{yes: 1, 8080: 2, 1.5: 3, ~: 4}", ManifestLoader) == {  # noqa: S506, RUF100 - as above
         "true": 1, "8080": 2, "1.5": 3, "None": 4,
     }  # fmt: skip
+
+
+class Counted(list[Any]):
+    """A list that counts the pairs that a deletion moves."""
+
+    moved = 0
+
+    def __delitem__(self, at: Any) -> None:
+        type(self).moved += len(self) - at
+        super().__delitem__(at)
+
+
+def test_time_for_merge_keys_grows_with_their_number() -> None:
+    """4 MB of them took 6 s."""
+    loader = ManifestLoader(b"a: &a {x: 1}\nb: {" + b"<<: *a, " * 100 + b"y: 2, <<: {x: 3}}\n")
+    node = loader.get_single_node()
+    value = node.value[1][1]
+    value.value = Counted(value.value)
+    assert loader.construct_document(node) == {"a": {"x": 1}, "b": {"x": 3, "y": 2}}
+    assert Counted.moved <= 101
 
 
 def test_aliases_of_people_are_read() -> None:

@@ -22,6 +22,7 @@ from hsdns.rules.corefile import zones_of
 from hsdns.rules.finding import Remark
 from hsdns.rules.mesh import is_istiod
 from hsdns.rules.objects import Objects, PodSet
+from hsdns.sources.manifest_yaml import ManifestLoader
 from hsdns.wire.name import ROOT, Name
 
 KUBELET: Final = "kubelet"  # the key of kubeadm's ConfigMap kubelet-config
@@ -120,7 +121,7 @@ def kubelet_domain(config_map: Any) -> str:
     if not isinstance(text, str) or "clusterDomain" not in text:
         return ""
     try:
-        value = yaml.safe_load(text)
+        value = yaml.load(text.encode(), ManifestLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         return ""
     domain = value.get("clusterDomain") if isinstance(value, dict) else None

@@ -424,7 +424,7 @@ async def _answer(listener: _Listener, request: web.BaseRequest) -> web.StreamRe
         assert task is not None, "called in a task"
         listener.streams.add(task)
         try:
-            return await send(page, request)
+            return await send(page, request, TIMEOUT)
         finally:
             listener.streams.discard(task)
     if request.method not in ("GET", "HEAD"):

@@ -6,12 +6,14 @@ Rule 1: the next piece is generated when the kernel has accepted the previous on
 Rule 2: the first piece is generated before the status is sent.  A later error closes the connection without the last
         chunk, so that no reader takes a part for the whole.
 Rule 3: errors are JSON, `{"error": SENTENCE}`.
-Rule 4: requests that a browser sends for pages of other sites are refused before anything is generated
+Rule 4: the body of a request must arrive within the timeout of http.py.
+Rule 5: requests that a browser sends for pages of other sites are refused before anything is generated
         (http_browser.py).
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import logging
@@ -33,8 +35,10 @@ NO_TOKEN: Final = (
 _log = logging.getLogger("hsdns.server.http")
 
 
-async def send(page: HttpStream, request: web.BaseRequest) -> web.StreamResponse:
-    """Answer a request."""
+async def send(
+    page: HttpStream, request: web.BaseRequest, body_timeout: float
+) -> web.StreamResponse:
+    """Answer a request, whose body must arrive within `body_timeout` seconds."""
     from aiohttp import web  # noqa: PLC0415 - Rule 5 of http.py
 
     is_allowed = _is_allowed(page, request.headers.get("Authorization", ""))
@@ -49,7 +53,11 @@ async def send(page: HttpStream, request: web.BaseRequest) -> web.StreamResponse
         sentence = f"{request.path} has no {request.method}; it has {', '.join(page.methods)}"
         return refusal(405, sentence, {"Allow": ", ".join(methods)})
     try:
-        asked = Asked(request.method, _parameters(page, request), await _body(request))
+        parameters = _parameters(page, request)
+        async with asyncio.timeout(body_timeout):
+            asked = Asked(request.method, parameters, await _body(request))
+    except TimeoutError:
+        return refusal(408, f"the body of the request has not arrived after {body_timeout:g} s")
     except HttpRefusal as error:
         return refusal(error.status, str(error))
     async with aclosing(page.pieces(asked)) as pieces:

@@ -172,3 +172,23 @@ def test_pages_of_other_sites_get_no_answer(headers: str, status: int) -> None:
         await listeners.close()
 
     run(case())
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It kept one of the few places of readers."""
+    monkeypatch.setattr(http, "TIMEOUT", 0.05)
+
+    async def case() -> None:
+        pages = HttpPages()
+        pages.serve(LOCAL, {"/whole": HttpStream("text/plain", whole)})
+        listeners = HttpListeners(Places(64))
+        await listeners.open(pages)
+        reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+        writer.write(b"GET /whole HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345")
+        found = parse(await asyncio.wait_for(reader.read(), 5))
+        sentence = b'{"error": "the body of the request has not arrived after 0.05 s"}\n'
+        assert (found.status, found.body) == (408, sentence)
+        writer.close()
+        await listeners.close()
+
+    run(case())

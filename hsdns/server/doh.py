@@ -85,7 +85,9 @@ class DohServer(TcpListener):
         if tls is None:
             return connection
         tls.set_alpn_protocols(ALPN)
-        return TlsConnection(connection, tls, is_http=True, add_fault=self.add_fault)
+        return TlsConnection(
+            connection, tls, is_http=True, add_fault=self.add_fault, turns=self.turns
+        )
 
 
 class DohConnection(asyncio.Protocol):
@@ -104,6 +106,7 @@ class DohConnection(asyncio.Protocol):
         self._asked_before = False
         self._blocked_since: float | None = None
         self._unread = 0  # octets that were written and have not all been sent
+        self._encrypted = 0  # octets that wait for tls.py
         self._counted = 0  # octets that the server knows of
         self._is_ending = self._is_paused = self._is_stepping = False
 
@@ -188,6 +191,11 @@ class DohConnection(asyncio.Protocol):
             self._go_on()
             self._count(self._http2.octets)
 
+    def count_encrypted(self, octets: int) -> None:
+        """Count the octets that wait to be decrypted."""
+        self._encrypted = octets
+        self._count(self._http2.octets if self._http2 is not None else 0)
+
     def _count_http1(self, body_len: int) -> None:
         """Count the octets of a request, and of the replies that aiohttp has written."""
         if self._transport is not None:
@@ -196,7 +204,7 @@ class DohConnection(asyncio.Protocol):
 
     def _count(self, octets: int) -> None:
         """Count the octets that wait here: of requests and of unread replies."""
-        octets += self._unread
+        octets += self._unread + self._encrypted
         if octets > FREE_OCTETS or self._counted:
             self._counted = octets
             self._server.hold(self, octets)

@@ -60,6 +60,7 @@ class TcpConnection(asyncio.Protocol):
         self._out: list[bytes] = []  # framed replies of this iteration
         self._out_octets = 0
         self._unread = 0  # octets that were written and have not all been sent
+        self._encrypted = 0  # octets that wait for tls.py
         self._counted = 0  # octets that the server knows of
         self._is_stepping = self._is_paused = False
         self.client = b""
@@ -278,9 +279,15 @@ class TcpConnection(asyncio.Protocol):
             self._unread += len(octets)
             self._count()
 
+    def count_encrypted(self, octets: int) -> None:
+        """Count the octets that wait to be decrypted."""
+        self._encrypted = octets
+        self._count()
+
     def _count(self) -> None:
         """Count the octets that wait here: of messages, of unread replies, and of replies behind a long one."""
-        octets = self._frames.octets + self._unread + sum(len(reply) for reply, _ in self._held)
+        octets = self._frames.octets + self._encrypted + self._unread
+        octets += sum(len(reply) for reply, _ in self._held)
         if octets > FREE_OCTETS or self._counted:
             self._counted = octets
             self._server.hold(self, octets)

@@ -177,7 +177,7 @@ class TcpListener:
         tls = self.settings.tls
         if tls is None:
             return connection
-        return TlsConnection(connection, tls, add_fault=self.add_fault)
+        return TlsConnection(connection, tls, add_fault=self.add_fault, turns=self.turns)
 
     def _begin(self) -> asyncio.Protocol:
         connect = self.faults.connect

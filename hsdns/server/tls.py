@@ -4,7 +4,9 @@ Path: step 1 and 7, between the socket and the inner protocol of tcp.py, doh.py 
 Rule 1: the inner protocol is told of its connection when the client has connected, before the handshake, so that its
         limits and timeouts also apply to clients that never finish one.
 Rule 2: the context is chosen for each connection, so a reload replaces certificates without touching the socket.
-Rule 3: an end without close_notify counts as an end, because DNS messages begin with their length.
+Rule 3: of a read, RECORDS are decrypted at once, and the others in the turns of all connections (turns.py), because a
+        read may consist of 11,000 records (10 ms).  Until then, nothing more is read.
+Rule 4: an end without close_notify counts as an end, because DNS messages begin with their length.
 """
 
 from __future__ import annotations
@@ -14,19 +16,33 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
+
+from hsdns.server.turns import Turns
 
 log = logging.getLogger("hsdns.server.tls")
 
 READ_LEN: Final = 64 * 1024  # octets decrypted at a time
+RECORDS: Final = 32  # in one step
 # The response of Go's HTTP server, in plain text, to a client that sends plain text.
 PLAIN_HTTP: Final = (
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 )
 
 
+class TakesTurns(Protocol):
+    """The interface to an inner protocol whose connections take turns."""
+
+    @property
+    def client(self) -> bytes:
+        """Its client, as client_of() in sent_away.py names it."""
+
+    def count_encrypted(self, octets: int) -> None:
+        """Count the octets that wait to be decrypted."""
+
+
 class TlsConnection(asyncio.Protocol):
-    """Decrypts for the inner protocol."""
+    """Decrypts for the inner protocol, which is one of TakesTurns if `turns` are given."""
 
     def __init__(
         self,
@@ -35,6 +51,7 @@ class TlsConnection(asyncio.Protocol):
         *,
         is_http: bool = False,
         add_fault: Callable[[asyncio.Transport], None] | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._inside = inside
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -43,6 +60,9 @@ class TlsConnection(asyncio.Protocol):
         self._add_fault = add_fault
         self._is_shaken = False  # whether the handshake is over
         self._is_over = False
+        self._turns = turns
+        self._waiting = 0  # octets that wait for a turn
+        self._pauses_inside = False  # the inner protocol wants no data
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -55,22 +75,72 @@ class TlsConnection(asyncio.Protocol):
         if self._is_over:
             return
         self._incoming.write(data)
+        while self.step():
+            if self._turns is not None:
+                self._turns.enter(self)
+                self.end_turn()
+                return
+
+    @property
+    def client(self) -> bytes:
+        """The client, for its turns."""
+        return self._inner.client
+
+    @property
+    def _inner(self) -> TakesTurns:
+        return cast("TakesTurns", self._inside)
+
+    def step(self) -> bool:
+        """Decrypt RECORDS, and pass on the plain text; return whether there may be more."""
+        if self._is_over:
+            return False
+        plain: list[bytes] = []
+        end: ssl.SSLError | None = None
         try:
             if not self._is_shaken:
                 self.ssl.do_handshake()
                 self._is_shaken = True
                 self.flush()
-            while not self._is_over:
-                plain = self.ssl.read(READ_LEN)
-                if not plain:
+            while len(plain) < RECORDS:
+                record = self.ssl.read(READ_LEN)
+                if not record:
                     raise ssl.SSLZeroReturnError
-                self._inside.data_received(plain)
-        except ssl.SSLWantReadError:
-            self.flush()
-        except ssl.SSLZeroReturnError:
-            self._hear_end()
+                plain.append(record)
         except ssl.SSLError as error:
-            self._fail(error)
+            end = error
+        if plain:
+            self._inside.data_received(b"".join(plain))
+        if end is None:
+            return True
+        if isinstance(end, ssl.SSLWantReadError):
+            self.flush()
+        elif isinstance(end, ssl.SSLZeroReturnError):
+            self._hear_end()
+        else:
+            self._fail(end)
+        return False
+
+    def end_turn(self) -> None:
+        """Count the octets that wait for a turn, and read only while there are none."""
+        waiting = 0 if self._is_over else self._incoming.pending
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self._inner.count_encrypted(waiting)
+            self.pause_reading(self._pauses_inside)
+
+    def close(self) -> None:
+        """Close, after a failed step."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def pause_reading(self, pauses_inside: bool) -> None:
+        """Receive no data while the inner protocol wants none, or some wait for a turn."""
+        self._pauses_inside = pauses_inside
+        if self._transport is not None:
+            if pauses_inside or self._waiting:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
 
     def eof_received(self) -> bool:
         """Half-closed without close_notify: queries in progress are still answered."""
@@ -122,6 +192,8 @@ class TlsConnection(asyncio.Protocol):
 
     def _fail(self, error: ssl.SSLError) -> None:
         """End a connection after a TLS error, with the alert that gives the reason."""
+        if self._is_over:  # the inner protocol has ended it meanwhile
+            return
         log.debug("tls: %s", error)
         self._is_over = True
         if self._transport is None:
@@ -181,11 +253,11 @@ class TlsTransport(asyncio.Transport):
 
     def pause_reading(self) -> None:
         """Receive no data for now; data that were already read may still arrive."""
-        self._outside.pause_reading()
+        self._connection.pause_reading(True)
 
     def resume_reading(self) -> None:
         """Receive data again."""
-        self._outside.resume_reading()
+        self._connection.pause_reading(False)
 
     def get_write_buffer_size(self) -> int:
         """Return the number of octets that wait to be sent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp import TcpServer
-from hsdns.server.tls import PLAIN_HTTP, TlsConnection, TlsTransport
+from hsdns.server.tls import PLAIN_HTTP, RECORDS, TlsConnection, TlsTransport
+from hsdns.server.turns import STEPS, Turns
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient
 from tests.support.coroutines.event_loops import LOOPS, run, until
@@ -273,8 +274,11 @@ class Outside(asyncio.Transport):
 class Inside(asyncio.Protocol):
     """Keeps what it is told."""
 
+    client = b"\xc0\0\2\1"
+
     def __init__(self, stays: bool = False) -> None:
         self.heard: list[Any] = []
+        self.encrypted = 0
         self.stays = stays
         self.transport: TlsTransport
 
@@ -292,6 +296,9 @@ class Inside(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.heard.append("lost")
 
+    def count_encrypted(self, octets: int) -> None:
+        self.encrypted = octets
+
     def pause_writing(self) -> None:
         self.heard.append("pause")
 
@@ -302,9 +309,11 @@ class Inside(asyncio.Protocol):
 class Pair:
     """A client and a server that hand each other octets, all at once or one by one."""
 
-    def __init__(self, *, stays: bool = False, is_http: bool = False) -> None:
+    def __init__(
+        self, *, stays: bool = False, is_http: bool = False, turns: Turns | None = None
+    ) -> None:
         self.inside, self.outside = Inside(stays), Outside()
-        self.server = TlsConnection(self.inside, server_context(), is_http=is_http)
+        self.server = TlsConnection(self.inside, server_context(), is_http=is_http, turns=turns)
         self.server.connection_made(self.outside)
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.client = client_context().wrap_bio(
@@ -339,6 +348,61 @@ def test_octets_come_however_they_are_cut(step: int | None) -> None:
     pair.inside.transport.write(b"answer")
     pair.incoming.write(pair.outside.out)
     assert pair.client.read(100) == b"answer"
+
+
+def sent_in_records(pair: Pair, count: int) -> bytes:
+    """Records of one octet each."""
+    for number in range(count):
+        pair.client.write(bytes((number % 256,)))
+    return pair.outgoing.read()
+
+
+def test_small_records_are_decrypted_in_turns() -> None:
+    """A read full of them does not hold up others; what waits is counted, and nothing is read meanwhile."""
+    now, calls = 0.0, list[Callable[[], None]]()
+    pair = Pair(turns=Turns(lambda: now, calls.append))
+    pair.shake()
+    sent = sent_in_records(pair, 100 * RECORDS)
+    pair.outside.calls.clear()
+    pair.server.data_received(sent[:-1])
+    at_once = (1 + STEPS) * RECORDS
+    assert len(b"".join(pair.inside.heard)) == at_once
+    assert pair.outside.calls == ["pause_reading"]
+    assert pair.inside.encrypted == len(sent) * (100 * RECORDS - at_once) // (100 * RECORDS) - 1
+    pair.inside.transport.pause_reading()
+    pair.inside.transport.resume_reading()
+    assert pair.outside.calls == ["pause_reading"] * 3, "some still wait"
+    while calls:
+        calls.pop()()
+    assert pair.outside.calls == ["pause_reading"] * 3 + ["resume_reading"]
+    assert pair.inside.encrypted == 0
+    pair.server.data_received(sent[-1:])
+    assert b"".join(pair.inside.heard) == bytes(range(256)) * (100 * RECORDS // 256) + bytes(
+        range(100 * RECORDS % 256)
+    )
+    assert pair.outside.calls == ["pause_reading"] * 3 + ["resume_reading"]
+
+
+@pytest.mark.parametrize("how", ["end", "lost"])
+def test_an_end_while_records_wait(how: str) -> None:
+    calls = list[Callable[[], None]]()
+    pair = Pair(turns=Turns(lambda: 0.0, calls.append))
+    pair.shake()
+    sent = sent_in_records(pair, 100 * RECORDS)
+    if how == "end":
+        with pytest.raises(ssl.SSLWantReadError):
+            pair.client.unwrap()
+        sent += pair.outgoing.read()
+    pair.server.data_received(sent)
+    if how == "lost":
+        pair.server.connection_lost(None)
+    while calls:
+        calls.pop()()
+    heard = sum(len(each) for each in pair.inside.heard if isinstance(each, bytes))
+    assert heard == (100 * RECORDS if how == "end" else (1 + STEPS) * RECORDS)
+    assert pair.inside.heard[-1] == ("eof" if how == "end" else "lost")
+    assert ("close" in pair.outside.calls) is (how == "end")
+    assert pair.inside.encrypted == 0
 
 
 def test_nothing_is_said_before_the_handshake() -> None:

@@ -366,6 +366,22 @@ def test_many_askers_are_divided(event: str) -> None:
     assert (len(setup.waits), setup.open) == (0, 0)
 
 
+def test_few_are_resumed_at_once_however_fast_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that wait in tasks take their time afterwards."""
+    monkeypatch.setattr(multiplexer, "MAX_RESUMED", 2)
+    setup = Setup()
+
+    def scenario() -> None:
+        for _ in range(4):
+            setup.ask()
+        setup.sockets[0].receive(reply(setup.sent[0]))
+        assert [type(result) for result in setup.results.values()].count(bytes) == 2
+        setup.under_test.close()
+
+    in_loop(scenario)
+    assert set(setup.results.values()) == {reply(setup.sent[0])}
+
+
 def test_one_more_than_may_wait_displaces_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplexer, "MAX_WAITING", 3)
     setup = Setup(max_ports=1)

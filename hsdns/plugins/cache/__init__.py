@@ -310,6 +310,8 @@ class Cache(Plugin):
             ttl = 0 if self.keeps_ttl else entry.full_ttl
             for counter in (cached_counter(key), *entry.counters):
                 dependencies.add(counter)
+            if entry.is_outdated:  # by an event after it was found
+                return
             self._lent.add(cached_counter(key), expires)
             dependencies.cached = CachedReply(half, (entry.stored, ttl, expires), frame.ad)
 
@@ -435,8 +437,9 @@ class Cache(Plugin):
         """Record what a new entry depends on, its wildcard, and the positive answer that it replaces."""
         entry.is_positive = judgement.is_positive
         if entry.is_held:
-            found = request.dependencies
-            entry.counters = found.counters if found is not None and found.is_cacheable else None
+            found = request.dependencies  # after an event, those of a state that is not the entry's
+            is_known = found is not None and found.is_cacheable and found.hold
+            entry.counters = found.counters if found is not None and is_known else None
         wildcard = (request.metadata or {}).get(WILDCARD)
         entry.wildcard = wildcard() if wildcard is not None else ""
         if judgement.is_denial:

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from hsdns.chain import Earlier, Request, link
+from hsdns.cluster.freshness import Dependencies
+from hsdns.fastpath import Versions
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.forward import Forward
 from hsdns.wire.edns import Edns
@@ -555,6 +557,34 @@ def test_a_copy_that_depends_on_the_newest_state_is_not_for_an_earlier_one() -> 
     assert section(asked.ask().answer) == [a(60)]
     assert (ask(), asked.times_asked) == ([a(60, last=3)], 3)
     assert (ask(), asked.times_asked) == ([a(60, last=3)], 3)
+
+
+@pytest.mark.parametrize(
+    ("event", "is_lent"),
+    [(None, True), ("while it is asked for", False), ("after it was looked at", False)],
+)
+def test_an_event_meanwhile_keeps_a_copy_from_the_answer_table(
+    event: str | None, is_lent: bool
+) -> None:
+    versions, looks = Versions(), list[bool]()
+
+    def is_missing() -> bool:
+        looks.append(event != "after it was looked at" or not looks)
+        return looks[-1]
+
+    async def below(request: Request) -> Reply:
+        assert request.dependencies is not None
+        request.dependencies.add(7)
+        if event == "while it is asked for":
+            versions.bump(7)
+        return reply([a(300)]).replace(still_holds=is_missing)
+
+    asked = Asked("cache", reply())
+    first, second = Dependencies(versions), Dependencies(versions)
+    for each in (first, second):
+        request = make_request(QNAME, now=asked.now).replace(dependencies=each)
+        finish(asked.cache.handle(request, below))
+    assert (second.cached is not None) is is_lent
 
 
 # --- what the fast path needs to know ---

@@ -9,8 +9,9 @@ Rule 2: everything else is an optional capability: a runtime-checkable protocol,
         FindsHandlers, FindsPeers, HasView, SetsRoot, ListsAddresses and ServesTls in assemble.py; Inherits and
         ReadsFiles here;
         ReportsReadiness, MayRelapse and MakesRemarks in readiness.py; Transferer in plugins/transfer.py;
-        MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py; DebugMode, CountsDrops and
-        LogsStacks in server/processors.py; SetsSockets, SetsTimeouts and LimitsConnections in server/settings.py.
+        MetadataProvider in plugins/metadata.py; SearchPaths in plugins/autopath.py; DebugMode, CountsDrops,
+        LogsStacks and ReadByFilters in server/processors.py; SetsSockets, SetsTimeouts and LimitsConnections in
+        server/settings.py.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Rule 2: no parsing, no socket, no plugin here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Final, Protocol
 
 from hsdns.answer_table.writer import AnswerTableWriter
@@ -55,6 +55,7 @@ class QueryProcessor:
     than IN through, as CoreDNS does as soon as one block of the listener has `chaos` or `forward`.  `writer` has the
     answer table.  `on_refused` is called with replies that no block made, `on_panic` after a handler raised.
     `stacktrace` logs the whole stack when a handler raises.  `tap` gets the queries that the chain answers.
+    `late_watch` says what to wait for before a block is chosen, where filters read the store of a cluster.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class QueryProcessor:
         writer: AnswerTableWriter | None = None,
         stacktrace: bool = False,
         tap: Tap | None = None,
+        late_watch: Callable[[float], Awaitable[None] | None] | None = None,
     ) -> None:
         self.server = server
         self.writer = writer
@@ -77,6 +79,7 @@ class QueryProcessor:
         self._on_panic = on_panic
         self._stacktrace = stacktrace
         self._tap = tap
+        self._late_watch = late_watch
 
     @property
     def table(self) -> AnswerTable | None:
@@ -195,6 +198,9 @@ class QueryProcessor:
 
     async def resolve(self, request: Request) -> Reply:
         """Answer with the chain of the block for the name."""
+        late = None if self._late_watch is None else self._late_watch(request.now)
+        if late is not None:
+            await late
         try:
             chosen = self._blocks.choose(request)
         except Exception as error:  # a filter raised it

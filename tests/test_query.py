@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import dns.flags
@@ -20,7 +20,7 @@ from hsdns.query import MAX_DEPTH, QueryProcessor, Tap
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
-from hsdns.wire.name import Name
+from hsdns.wire.name import ROOT, Name
 from hsdns.wire.size import MANY_RECORDS
 from tests.support.clients.messages import query, summary
 from tests.support.coroutines.eager import finish, turns
@@ -55,6 +55,7 @@ class ObservedProcessor:
         blocks: BlockChoice[Next] | None = None,
         stacktrace: bool = False,
         tap: Tap | None = None,
+        late_watch: Callable[[float], Awaitable[None] | None] | None = None,
     ) -> None:
         self.refused: list[tuple[Request, Reply]] = []
         self.panics = 0
@@ -67,6 +68,7 @@ class ObservedProcessor:
             on_panic=self._panicked,
             stacktrace=stacktrace,
             tap=tap,
+            late_watch=late_watch,
         )
 
     def _panicked(self) -> None:
@@ -84,6 +86,26 @@ class ObservedProcessor:
 FOUND = reply(["www.example.org. 60 IN A 192.0.2.80"], aa=True)
 
 # --- step 4: which block answers ---
+
+
+def test_a_late_watch_is_waited_for_before_filters_read_the_store() -> None:
+    seen: list[str] = []
+
+    async def catch_up() -> None:
+        seen.append("late")
+
+    class Filter:
+        def filter_request(self, request: Request) -> Request | None:
+            seen.append("filter")
+            return request
+
+    candidate = Candidate[Next](ROOT, Recorder(FOUND), (Filter(),))
+    observed = ObservedProcessor(
+        {}, blocks=BlockChoice({ROOT: (candidate,)}), late_watch=lambda now: catch_up()
+    )
+    observed.answer(query("www.example.org", "A").to_wire())
+    assert seen == ["late", "filter"]
+
 
 ZONES = ("example.org", "sub.example.org", "org")
 

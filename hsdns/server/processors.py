@@ -33,6 +33,13 @@ class CountsDrops(Protocol):
     counts_drops: bool
 
 
+@runtime_checkable
+class ReadByFilters(Protocol):
+    """A plugin whose store is read before the chain (`kubernetes` with Pods, in a block with `metadata`)."""
+
+    is_read_by_filters: bool
+
+
 def make_processors(
     configuration: Configuration,
     runtime: ServerRuntime,
@@ -67,6 +74,11 @@ def make_processors(
                 queries,
             ),
             tap=queries,
+            late_watch=runtime.late_watch
+            if any(
+                has(each, ReadByFilters) and each.is_read_by_filters for each in listener.plugins
+            )
+            else None,
             stacktrace=debugs
             or any(block.logs_stacks for blocks in listener.served.values() for block in blocks),
         )

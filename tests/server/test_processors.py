@@ -66,6 +66,19 @@ def test_a_processor_for_each_listener() -> None:
     assert finish(made.ask("tls://:853", "c.org")).startswith("1 NOERROR")
 
 
+@pytest.mark.parametrize(
+    ("lines", "waits"),
+    [
+        pytest.param("metadata\nkubernetes {{\npods verified\n{}\n}}", True, id="clients"),
+        pytest.param("metadata\nkubernetes {{\n{}\n}}", False, id="no-pods"),
+        pytest.param("kubernetes {{\npods verified\n{}\n}}", False, id="no-metadata"),
+    ],
+)
+def test_filters_that_read_the_store_wait_for_a_late_watch(lines: str, waits: bool) -> None:
+    made = Made(f"a.org {{\n{lines.format('endpoint http://192.0.2.1:8001')}\n}}\n")
+    assert (made.processors["dns://:53"]._late_watch is not None) is waits
+
+
 def test_what_no_block_answers_is_counted() -> None:
     made = Made("a.org {\nwhoami\n}\n")
     assert finish(made.ask("dns://:53", "b.org")) == "1 REFUSED qr rd |  |  | "

@@ -155,6 +155,7 @@ class Kubernetes(Plugin):
         self._uses_watch = False
         self._options = options
         self.explains: bool = options["explain"]
+        self.is_read_by_filters = settings.pod_labels
         self.has_all_pod_names = options["pods"] == "insecure" and not options["namespaces"]
         self._max_silence: float | None = options["max_silence"]
         self.may_relapse = self._max_silence is not None

@@ -7,7 +7,9 @@ Rule 1: every query has an unpredictable ID (RFC 5452 section 9.2) and a source 
 Rule 2: if the upstream has closed an idle TCP connection, the query is sent over the next one.
 Rule 3: a UDP reply that is cut, or larger than the client's limit, becomes an empty one with TC set, so that the client
         retries over TCP.  Over TCP the only limit is that of a message.
-Rule 4: an error names the upstream and what it did, and after the first one also the number and time of the previous
+Rule 4: queries that wait for replies over TCP or TLS have a share of the descriptors, MAX_STREAMS at most; one more is
+        not sent, so that a silent upstream does not take those of sockets, clients and files.
+Rule 5: an error names the upstream and what it did, and after the first one also the number and time of the previous
         ones.  It ends with Go's words, if Go has any, because patterns of `errors` and log searches expect them.
 """
 
@@ -18,9 +20,10 @@ import secrets
 import ssl
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from hsdns.corefile.properties import duration_to_text
+from hsdns.descriptor_limit import descriptor_limit
 from hsdns.eager import Waiting
 from hsdns.metrics import TIME_BUCKETS, Registry
 from hsdns.upstream.connection import HTTPS, TCP, TLS, UDP, Connection, connect
@@ -42,6 +45,8 @@ READ_TIMEOUT: Final = 2.0  # seconds; plugin/forward defaultReadTimeout
 EXPIRE: Final = 10.0  # seconds; plugin/forward defaultExpire
 # Seconds to connect over HTTPS, for all queries that wait for the connection.
 OPEN_TIMEOUT: Final = 5.0
+# Of the process, if its limit of descriptors is not lower; server/shares.py leaves room for them.
+MAX_STREAMS: Final = 4096
 PROXY_NAME: Final = "forward"
 
 
@@ -66,11 +71,21 @@ class UpstreamSettings(NamedTuple):
     doh_method: str = "POST"
 
 
+class Streams:
+    """The queries that wait for replies over streams of their own, of all upstreams: each takes a descriptor."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.used = 0
+
+
 class Upstream:
     """An upstream with its connections, health and metrics; none of them leads back to it (hsdns/collector.py, rule 3).
 
     `loops` means that queries sent there come back to this server, so it must not be used.
     """
+
+    _streams: ClassVar[Streams] = Streams(MAX_STREAMS)
 
     def __init__(
         self,
@@ -98,6 +113,7 @@ class Upstream:
             max_age=settings.max_age,
             max_ports=min(settings.max_idle or MAX_PORTS, MAX_PORTS),
         )
+        self._streams.most = min(MAX_STREAMS, descriptor_limit() // 4)
         self._last = b"", Reply()  # the last datagram and its decoded reply
         self._spawn = waiting.spawn
         self._name = str(target)
@@ -157,13 +173,16 @@ class Upstream:
                 reply = self._read_datagram(
                     wire, query, udp_limit(query) if limit is None else limit
                 )
-            elif asyncio.current_task() is None:
-                outcome = await self._spawn(_outcome(self._exchange(proto, query, seconds)))
-                if isinstance(outcome, Exception):
-                    raise outcome
-                reply = outcome
+            elif self.https is not None:
+                reply = await self._in_task(proto, query, seconds)
+            elif self._streams.used >= self._streams.most:
+                raise Displaced(f"is not asked: {self._streams.most} queries over streams wait")
             else:
-                reply = await self._exchange(proto, query, seconds)
+                self._streams.used += 1
+                try:
+                    reply = await self._in_task(proto, query, seconds)
+                finally:
+                    self._streams.used -= 1
         except WrongQuestion:
             raise
         except Displaced as error:
@@ -229,6 +248,16 @@ class Upstream:
                     return decode_header(wire)
                 raise
         return self._last[1]
+
+    async def _in_task(self, proto: str, query: Query, seconds: float) -> Reply:
+        """Send a query over a stream, in a task of its own if this is none."""
+        if asyncio.current_task() is not None:
+            return await self._exchange(proto, query, seconds)
+        outcome = await self._spawn(_outcome(self._exchange(proto, query, seconds)))
+        if isinstance(outcome, Exception):
+            raise outcome
+        reply: Reply = outcome
+        return reply
 
     async def _exchange(self, proto: str, query: Query, seconds: float) -> Reply:
         """Send a query over a stream within `seconds` and decode its reply, in a task."""

@@ -13,7 +13,7 @@ import pytest
 from hsdns import eager
 from hsdns.server.runtime import Queries
 from hsdns.upstream.connection import StreamConnection
-from hsdns.upstream.exchange import Upstream, UpstreamError, UpstreamSettings
+from hsdns.upstream.exchange import Upstream, UpstreamError, UpstreamOverload, UpstreamSettings
 from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.target import Target
 from hsdns.upstream.tls import HTTP2
@@ -598,5 +598,30 @@ def test_https_with_a_wrong_question(tmp_path: Path) -> None:
             with pytest.raises(WrongQuestion):
                 await upstream.ask(QUERY, "udp", LONG)
             upstream.close()
+
+    asyncio.run(run())
+
+
+def test_queries_over_streams_have_a_share_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        one, other = (upstream_of(FakeRuntime(), port) for port in (1, 2))
+        replied = asyncio.Event()
+
+        async def exchange(*_: object) -> Reply:
+            await replied.wait()
+            return Reply()
+
+        for each in (one, other):
+            monkeypatch.setattr(each, "_exchange", exchange)
+        monkeypatch.setattr(Upstream._streams, "most", 2)
+        waiting = [asyncio.create_task(one.ask(QUERY, "tcp", LONG)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(UpstreamOverload, match=r"127\.0\.0\.1:2 is not asked"):
+            await other.ask(QUERY, "tcp", LONG)
+        waiting.pop().cancel()
+        await asyncio.sleep(0)
+        replied.set()
+        assert await other.ask(QUERY, "tcp", LONG) == await waiting.pop() == Reply()
+        assert Upstream._streams.used == 0
 
     asyncio.run(run())

@@ -16,9 +16,8 @@ from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.block_choice import BlockChoice
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.fastpath import AnswerTable
-from hsdns.turns import another_turn
 from hsdns.wire.decode import BadQuery, decode
-from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_badvers, udp_limit
+from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_badvers, encode_in_turns, udp_limit
 from hsdns.wire.iana import Rcode, RRClass
 from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import ROOT
@@ -26,6 +25,7 @@ from hsdns.wire.size import is_big
 
 log = logging.getLogger("hsdns.query")
 
+SMALL: Final = 4096  # octets; over UDP usually no more fit, which takes half a millisecond
 MAX_DEPTH: Final = 8  # lookups nested in lookups: ExternalNames whose targets are in other blocks
 
 
@@ -162,10 +162,11 @@ class QueryProcessor:
         limit = MAX_TCP_LEN if protocol == "tcp" else udp_limit(query, reply)
         if reply.sign is not None or reply.following is not None:
             return self._write(request, reply, limit, more)
-        if protocol == "tcp" and is_big(reply):  # over UDP few records fit
-            await another_turn()
         try:
-            out = encode(query, reply, limit)
+            if limit > SMALL and is_big(reply):
+                out = await encode_in_turns(query, reply, limit)
+            else:
+                out = encode(query, reply, limit)
         except Exception as error:  # a handler made records that cannot be written
             return encode(query, self._recover(request, error), limit)
         if dependencies is not None and (reply.fresh or dependencies.cached is not None):

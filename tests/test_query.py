@@ -18,7 +18,7 @@ from hsdns.chain import Endpoint, Next, Request
 from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.query import MAX_DEPTH, QueryProcessor, Tap
 from hsdns.wire.edns import Edns
-from hsdns.wire.iana import Rcode
+from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.size import MANY_RECORDS
@@ -569,6 +569,17 @@ def test_a_big_reply_is_encoded_in_another_turn(records: int, protocol: str, exp
     assert count == expected
     assert out is not None
     assert (out[2] & 2 == 0) == (protocol == "tcp")
+
+
+@pytest.mark.parametrize(("payload", "several"), [(65535, True), (4096, False)])
+def test_a_big_reply_with_names_is_encoded_in_several_turns(payload: int, several: bool) -> None:
+    owner = Name.from_text("www.example.org.")
+    names = tuple(RR(owner, RRType.NS, 5, b"\4%04d" % n + owner.wire) for n in range(3000))
+    processor = ObservedProcessor({".": Recorder(FOUND.replace(answer=names))}).processor
+    for protocol in ("udp", "tcp"):
+        wire = query("www.example.org", payload=payload).to_wire()
+        _, count = turns(processor.answer(wire, CLIENT, LOCAL, protocol, 5.0))
+        assert (count > 10) == (several or protocol == "tcp")
 
 
 # --- the tap ---

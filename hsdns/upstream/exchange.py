@@ -33,7 +33,13 @@ from hsdns.upstream.multiplexer import MAX_PORTS, Multiplexer
 from hsdns.upstream.pool import Pool
 from hsdns.upstream.target import Target
 from hsdns.upstream.udp_socket import UdpSockets
-from hsdns.wire.decode_reply import BadReply, WrongQuestion, decode_header, decode_reply
+from hsdns.wire.decode_reply import (
+    BadReply,
+    WrongQuestion,
+    decode_header,
+    decode_in_turns,
+    decode_reply,
+)
 from hsdns.wire.encode import encode_query, udp_limit
 from hsdns.wire.iana import RRType, rcode_to_text
 from hsdns.wire.message import RD, Query, Reply
@@ -265,7 +271,7 @@ class Upstream:
         count = partial(self._count, proto)
         async with asyncio.timeout(seconds):
             if self.https is not None:
-                return decode_reply(await self.https.ask(message, count), query)
+                return await decode_in_turns(await self.https.ask(message, count), query)
             return await self._ask_stream(proto, message, query)
 
     async def _ask_stream(self, proto: str, message: bytes, query: Query) -> Reply:
@@ -278,7 +284,7 @@ class Upstream:
                 connection = await connect(proto, self.target, self._tls, self.settings.source)
                 connection.opened = self._clock()
             try:
-                reply = decode_reply(await connection.ask(message), query)
+                reply = await decode_in_turns(await connection.ask(message), query)
             except ConnectionError:
                 connection.close()
                 if not reused:

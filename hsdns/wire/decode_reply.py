@@ -6,18 +6,32 @@ Rule 1: the reply must have QR set and the question of the query, in any case (R
 Rule 2: RDATA is returned uncompressed: _NAMES has every type whose names miekg/dns, and so CoreDNS 1.14.7,
         decompresses; all others are opaque (RFC 3597 section 4).
 Rule 3: the cost is bounded by the length of the message: pointers only go backwards, and decoded names are cached.
-        Thousands of records of one RRset are decoded in columns.
+        Thousands of records of one RRset are decoded in columns, others in several turns of the loop.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from itertools import repeat
 from typing import Final
 
+from hsdns.turns import another_turn
 from hsdns.wire.edns import read_options
 from hsdns.wire.iana import RRType
-from hsdns.wire.message import AA, AD, QR, RA, RR, TC, Query, Reply, make_record, make_records
+from hsdns.wire.message import (
+    AA,
+    AD,
+    AT_ONCE,
+    QR,
+    RA,
+    RR,
+    TC,
+    Query,
+    Reply,
+    make_record,
+    make_records,
+)
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, Name
 
 HEADER_LEN: Final = 12
@@ -81,17 +95,18 @@ def decode_reply(wire: bytes, query: Query) -> Reply:
 
     Counts above the number of records are ignored, as in miekg/dns.
     """
-    if len(wire) < HEADER_LEN:
-        raise BadReply(f"reply of {len(wire)} octets is shorter than a header", is_truncated=True)
-    flags = wire[2] << 8 | wire[3]
-    if not flags & QR:
-        raise WrongQuestion("reply is itself a query")
-    if wire[4:6] != b"\0\1":
-        raise WrongQuestion(f"reply has {wire[4] << 8 | wire[5]} questions, not 1")
-    try:
-        return _Reader(wire).read(query, flags)
-    except IndexError:
-        raise BadReply("reply ends in the middle of a record", is_truncated=True) from None
+    reader = _Reader(wire)
+    for _ in reader.read(query):
+        pass
+    return reader.reply
+
+
+async def decode_in_turns(wire: bytes, query: Query) -> Reply:
+    """Decode as decode_reply() does, some of the records in each turn of the loop."""
+    reader = _Reader(wire)
+    for _ in reader.read(query):
+        await another_turn()
+    return reader.reply
 
 
 def answers_question(wire: bytes, question: bytes) -> bool:
@@ -124,14 +139,32 @@ def decode_header(wire: bytes) -> Reply:
 class _Reader:
     """Decodes one message; IndexError means that it ends too early."""
 
-    __slots__ = ("_known", "_owners", "_wire")
+    __slots__ = ("_known", "_owners", "_wire", "reply")
 
     def __init__(self, wire: bytes) -> None:
+        self.reply: Reply
         self._wire = wire
         self._known: dict[int, tuple[bytes, int]] = {}  # offset -> name and the offset after it
         self._owners: dict[bytes, Name] = {}  # compression pointer -> name
 
-    def read(self, query: Query, flags: int) -> Reply:
+    def read(self, query: Query) -> Iterator[None]:
+        """Make `reply`, piece by piece."""
+        wire = self._wire
+        if len(wire) < HEADER_LEN:
+            raise BadReply(
+                f"reply of {len(wire)} octets is shorter than a header", is_truncated=True
+            )
+        flags = wire[2] << 8 | wire[3]
+        if not flags & QR:
+            raise WrongQuestion("reply is itself a query")
+        if wire[4:6] != b"\0\1":
+            raise WrongQuestion(f"reply has {wire[4] << 8 | wire[5]} questions, not 1")
+        try:
+            yield from self._read(query, flags)
+        except IndexError:
+            raise BadReply("reply ends in the middle of a record", is_truncated=True) from None
+
+    def _read(self, query: Query, flags: int) -> Iterator[None]:
         wire = self._wire
         question = query.question_wire
         at = HEADER_LEN + len(question)
@@ -163,6 +196,8 @@ class _Reader:
                     continue
                 before_run -= 1 if before_run else 0
                 left -= 1
+                if left and left % AT_ONCE == 0:
+                    yield
                 record, at = self._record(at)
                 if record.rrtype != RRType.OPT:
                     records.append(record)
@@ -172,7 +207,7 @@ class _Reader:
                 if options is None:
                     raise BadReply("reply has an OPT record with a malformed option")
             sections.append(tuple(records))
-        return Reply(
+        self.reply = Reply(
             rcode=rcode,
             answer=sections[0],
             authority=sections[1],

@@ -8,13 +8,16 @@ Rule 3: records that do not fit are left out from the end, and TC is set (CoreDN
         record always fits, if necessary without its options.
 Rule 4: Extended DNS Errors follow the other options, for clients that sent an OPT record.  They are the first to go:
         without room for them beside all records, they are left out and TC is set (RFC 8914 section 3).
+Rule 5: thousands of records are written in columns, or in several turns of the loop if they are not alike.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
+from hsdns.turns import another_turn
 from hsdns.wire.edns import OPT_FIXED_LEN, Edns, with_options
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import AA, AD, CD, QR, RA, RD, RR, TC, Query, Reply, copied_flags, pieces
@@ -41,6 +44,31 @@ def udp_limit(query: Query, reply: Reply | None = None) -> int:
 
 def encode(query: Query, reply: Reply, limit: int) -> bytes:
     """Encode the reply to a query in at most `limit` octets."""
+    writer, opt = _begin(query, reply, limit)
+    write = writer.write
+    counts = write(reply.answer), write(reply.authority), write(reply.additional)
+    return _end(query, reply, limit, writer, opt, counts)
+
+
+async def encode_in_turns(query: Query, reply: Reply, limit: int) -> bytes:
+    """Encode as encode() does, but in other turns of the loop, AT_ONCE records that are not alike in each."""
+    writer, opt = _begin(query, reply, limit)
+    counts = []
+    for section in (reply.answer, reply.authority, reply.additional):
+        if section:
+            await another_turn()
+        written = writer.write_alike(section)
+        if written is None:
+            written = 0
+            for piece in pieces(section):
+                written += writer.write(piece)
+                await another_turn()
+        counts.append(written)
+    return _end(query, reply, limit, writer, opt, counts)
+
+
+def _begin(query: Query, reply: Reply, limit: int) -> tuple[_Writer, bytes]:
+    """The writer of the records, and the OPT record without Extended DNS Errors; empty if the reply has none."""
     opt = b""
     edns = reply.edns or query.edns
     if edns is not None:
@@ -50,12 +78,13 @@ def encode(query: Query, reply: Reply, limit: int) -> bytes:
             opt = edns.to_wire(reply.rcode >> 4)
         if len(opt) > limit - 12 - len(query.question_wire):
             opt = Edns(edns.payload_size, do=edns.do).to_wire(reply.rcode >> 4)
-    question = query.question_wire
-    room = limit - len(opt)
-    writer = _Writer(query.qname, 12 + len(question), room)
-    answer = writer.write(reply.answer)
-    authority = writer.write(reply.authority)
-    additional = writer.write(reply.additional)
+    return _Writer(query.qname, 12 + len(query.question_wire), limit - len(opt)), opt
+
+
+def _end(
+    query: Query, reply: Reply, limit: int, writer: _Writer, opt: bytes, counts: Sequence[int]
+) -> bytes:
+    """Join the parts of the reply."""
     is_cut = writer.full
     if reply.extended_errors and query.edns is not None:
         if is_cut or writer.at + len(opt) + len(reply.extended_errors) > limit:
@@ -72,8 +101,9 @@ def encode(query: Query, reply: Reply, limit: int) -> bytes:
         | (AD if reply.ad else 0)
         | reply.rcode & 15
     )
+    answer, authority, additional = counts
     header = _HEADER.pack(query.id, flags, 1, answer, authority, additional + (1 if opt else 0))
-    return b"".join((header, question, *writer.parts, opt))
+    return b"".join((header, query.question_wire, *writer.parts, opt))
 
 
 def encode_badvers(query: Query, edns: Edns) -> bytes:
@@ -115,12 +145,12 @@ class _Writer:
         self._owners: dict[bytes, int] | None = None
         self._rdata_names: dict[bytes, int] = {}  # exact suffix -> offset, of names in RDATA only
 
-    def write(self, records: tuple[RR, ...]) -> int:
-        """Write the records of a section; return how many fitted."""
+    def write(self, records: Sequence[RR]) -> int:
+        """Write records of a section; return how many fitted."""
         if self.full:
             return 0
         if len(records) >= _MANY:
-            written = self._write_alike(records)
+            written = self.write_alike(records)
             if written is not None:
                 return written
         count, at, parts, room, qname_lower = 0, self.at, self.parts, self._room, self._qname.lower
@@ -150,8 +180,12 @@ class _Writer:
         self.at = at
         return count
 
-    def _write_alike(self, records: tuple[RR, ...]) -> int | None:
-        """Write a section as write() does, but in columns; None if its records do not differ in their RDATA only."""
+    def write_alike(self, records: Sequence[RR]) -> int | None:
+        """Write many records as write() does, but in columns; None if they do not differ in their RDATA only."""
+        if self.full:
+            return 0
+        if len(records) < _MANY:
+            return None
         owner, rrtype, ttl, first, rrclass = records[0]
         if (
             rrtype in COMPRESSIBLE

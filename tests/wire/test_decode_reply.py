@@ -21,11 +21,13 @@ from hsdns.wire.decode_reply import (
     WrongQuestion,
     _Reader,
     decode_header,
+    decode_in_turns,
     decode_reply,
 )
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import Query, Reply
+from hsdns.wire.message import AT_ONCE, Query, Reply
 from hsdns.wire.name import Name
+from tests.support.coroutines.eager import turns
 from tests.support.plugins.requests import section
 
 QUERY = Query.ask(Name.from_text("www.example.org."), RRType.A)
@@ -257,10 +259,10 @@ def message(runs: Sequence[tuple[str, int]], missing: int = 0) -> bytes:
     return whole[: len(whole) - missing]
 
 
-def decoded(wire: bytes) -> object:
+def decoded(wire: bytes, decode: Callable[[bytes, Query], Reply] = decode_reply) -> object:
     """What is decoded, or how it fails."""
     try:
-        reply = decode_reply(wire, QUERY)
+        reply = decode(wire, QUERY)
     except BadReply as error:
         return str(error), error.is_truncated
     return reply, [rr.owner.wire for rr in reply.answer]
@@ -275,9 +277,26 @@ def decoded(wire: bytes) -> object:
 )
 def test_runs_are_decoded_as_one_by_one(runs: list[tuple[str, int]], missing: int) -> None:
     wire = message(runs, missing)
+    assert decoded(wire, lambda *of: turns(decode_in_turns(*of))[0]) == decoded(wire)
     with mock.patch.object(decode_reply_module, "MANY", 100_000):
         one_by_one = decoded(wire)
     assert decoded(wire) == one_by_one
+
+
+@pytest.mark.parametrize(
+    ("runs", "others"),
+    [
+        pytest.param([("A", 4000)], 0, id="in columns"),
+        pytest.param([("CNAME", 4000)], 4000 // AT_ONCE, id="names"),
+        pytest.param([("CNAME", AT_ONCE)], 0, id="few"),
+        pytest.param([("TXT", 1), ("long TXT", 1)] * 1000, 2000 // AT_ONCE, id="of any length"),
+    ],
+)
+def test_records_with_names_are_decoded_in_several_turns(
+    runs: list[tuple[str, int]], others: int
+) -> None:
+    reply, count = turns(decode_in_turns(message(runs), QUERY))
+    assert (len(reply.answer), count) == (sum(each for _, each in runs), others)
 
 
 @pytest.mark.parametrize(

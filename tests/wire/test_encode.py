@@ -20,6 +20,7 @@ from hsdns.wire.encode import (
     _Writer,
     encode,
     encode_badvers,
+    encode_in_turns,
     encode_query,
     udp_limit,
 )
@@ -27,6 +28,7 @@ from hsdns.wire.iana import Opcode, Rcode, RRType
 from hsdns.wire.message import CD, RD, RR, Query, Reply
 from hsdns.wire.name import Name
 from tests import strategies
+from tests.support.coroutines.eager import turns
 from tests.support.effort import tries
 
 # Making three sections of records smaller takes minutes, more than a test may.
@@ -375,7 +377,7 @@ def test_records_that_differ_in_rdata_only_are_written_as_all_others(
 @pytest.mark.parametrize(("limit", "most"), [(1232, 110), (MAX_TCP_LEN, 4096)])
 def test_no_more_records_are_looked_at_than_may_fit(limit: int, most: int) -> None:
     looked: list[int] = []
-    encoder = _Writer._write_alike
+    encoder = _Writer.write_alike
 
     def look(self: _Writer, records: tuple[RR, ...]) -> int | None:
         class Counted(tuple):  # type: ignore[type-arg]  # of RR
@@ -389,8 +391,37 @@ def test_no_more_records_are_looked_at_than_may_fit(limit: int, most: int) -> No
 
         return encoder(self, Counted(records))
 
-    with mock.patch.object(_Writer, "_write_alike", look):
+    with mock.patch.object(_Writer, "write_alike", look):
         wire = encode(QUERY, Reply(answer=ADDRESSES), limit)
     assert len(wire) <= limit
     assert len(looked) == 1
     assert looked[0] <= most
+
+
+def names_below(owner: Name, rrtype: int, count: int) -> tuple[RR, ...]:
+    return tuple(RR(owner, rrtype, 30, b"\4%04d" % n + owner.wire) for n in range(count))
+
+
+@pytest.mark.parametrize(
+    ("sections", "limit", "others"),
+    [
+        pytest.param([(RRType.NS, 1000), (RRType.A, 0), (RRType.A, 1000)], MAX_TCP_LEN, 6, id="names"),
+        pytest.param([(RRType.PTR, 1000)] * 3, MAX_TCP_LEN, 15, id="everywhere"),
+        pytest.param([(RRType.A, 4000)], MAX_TCP_LEN, 1, id="alike"),
+        pytest.param([(RRType.NS, 5000), (RRType.A, 9)], MAX_TCP_LEN, 22, id="too many"),
+    ],
+)  # fmt: skip
+def test_what_is_encoded_in_several_turns_is_the_same(
+    sections: list[tuple[int, int]], limit: int, others: int
+) -> None:
+    owner = name("big.example.org.")
+    records = [
+        tuple(RR(owner, RRType.A, 30, n.to_bytes(4, "big")) for n in range(count))
+        if rrtype == RRType.A
+        else names_below(owner, rrtype, count)
+        for rrtype, count in sections
+    ]
+    answer, authority, additional = (*records, (), ())[:3]
+    reply = Reply(answer=answer, authority=authority, additional=additional)
+    query = Query.ask(owner, RRType.ANY)
+    assert turns(encode_in_turns(query, reply, limit)) == (encode(query, reply, limit), others)

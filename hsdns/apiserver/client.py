@@ -27,7 +27,7 @@ from urllib.parse import urlencode, urlsplit
 
 from hsdns import __version__
 from hsdns.apiserver.access import Access, AccessSource
-from hsdns.apiserver.connections import Connections, Route, head_of
+from hsdns.apiserver.connections import Connections, Route, head_of, proxy_authorization
 from hsdns.apiserver.fault import describe, is_away, is_tls
 from hsdns.apiserver.http_connection import BUFFER_LEN, HttpConnection, HttpFault
 from hsdns.apiserver.media_type import JSON, is_protobuf
@@ -174,7 +174,10 @@ class ApiClient:
         access = await self._source.current()
         self.server = access.server
         self.redact.remember(access.authorization)
-        self.redact.remember(urlsplit(access.proxy).password or "")
+        proxy = urlsplit(access.proxy)
+        self.redact.remember(proxy.password or "")
+        for _, value in proxy_authorization(proxy):
+            self.redact.remember(value)
         return access
 
     async def _sent_ahead(

@@ -74,7 +74,7 @@ class Route(NamedTuple):
         """The headers that a request needs on this route."""
         if self.proxy is None or self.is_tunnel:
             return []
-        return _proxy_authorization(self.proxy)
+        return proxy_authorization(self.proxy)
 
 
 class Connections:
@@ -163,7 +163,7 @@ async def _connect_through(route: Route, proxy: SplitResult) -> HttpConnection:
     server = route.server
     host = f"{_bracketed(server)}:{server.port or _PORTS[server.scheme]}"
     try:
-        lines = [("Host", host), *_proxy_authorization(proxy)]
+        lines = [("Host", host), *proxy_authorization(proxy)]
         await connection.ask(head_of(f"CONNECT {host}", lines))
         if connection.status != 200:
             raise ProxyRefused(connection.status, connection.reason)
@@ -247,7 +247,8 @@ def _bracketed(url: SplitResult) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _proxy_authorization(proxy: SplitResult) -> list[tuple[str, str]]:
+def proxy_authorization(proxy: SplitResult) -> list[tuple[str, str]]:
+    """Return the header with the name and password in the URL of a proxy."""
     if proxy.username is None:
         return []
     pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"

@@ -16,13 +16,13 @@ from typing import Final
 HIDDEN: Final = "[hidden]"
 MAX_SECRETS: Final = 16  # a token is renewed about once an hour, and two may be in use then
 _BEGINNING: Final = 8  # characters of a longer secret that suffice to recognise it
-_TOKEN: Final = r"[\w.~+/=%-]"  # as in RFC 6750 section 2.1, and as in a URL
+_TOKEN: Final = r"(?:[\w.~+/=%-]|\\/)"  # as in RFC 6750 section 2.1, in a URL, and with JSON's other form of "/"
 _LOOKS_SECRET: Final = re.compile(
     # After the scheme of an Authorization header, if it is not an English word.
-    rf"(?i:\b(?:bearer|basic|negotiate)\b[\s:\"']+)(?=[A-Za-z.~+/=%-]*[\d_]|{_TOKEN}{{20}})(?P<credential>{_TOKEN}{{4,}})"
+    rf"(?i:\b(?:bearer|basic|negotiate)\b[\s:\"']+)(?=(?:[A-Za-z.~+/=%-]|\\/)*[\d_]|{_TOKEN}{{20}})(?P<credential>{_TOKEN}{{4,}})"
     # A field of JSON, such as the output of an exec plugin or an OIDC provider.
     r"|\\?[\"'](?i:(?:\w+[_-])?token|\w*password|client[_-]?secret|client-?key-?data)\\?[\"']\s*:\s*"
-    r"\\?[\"'](?P<field>[^\"'\\]*)"
+    r"\\?[\"'](?P<field>(?:[^\"'\\]|\\/)*)"
     # A JSON Web Token, which begins with {" in base64.
     rf"|(?P<jwt>\beyJ{_TOKEN}{{5,}})"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?P<key>[^-]*)"
@@ -44,7 +44,7 @@ class Redaction:
             return
         if secret[:6].lower() == "basic ":
             self.remember(_password(word))
-        beginning = re.escape(word[:_BEGINNING])
+        beginning = re.escape(word[:_BEGINNING]).replace("/", r"\\?/")
         rest = rf"{_TOKEN}*" if len(word) > _BEGINNING else ""
         self._known[word] = re.compile(beginning + rest)
         if len(self._known) > MAX_SECRETS:
@@ -52,7 +52,7 @@ class Redaction:
 
     def __call__(self, text: str) -> str:
         """Return text without secrets."""
-        for pattern in self._known.values():
+        for pattern in list(self._known.values()):  # another thread may add one
             text = pattern.sub(HIDDEN, text)
         return _LOOKS_SECRET.sub(_hide, text)
 

@@ -180,7 +180,9 @@ class ApiServer:
 
     def outages(self) -> list[str]:
         """Sentences about what is not watched now, since when and why; callable from any thread."""
-        return self._contact.outages() if self._contact is not None else []
+        if self._contact is None or self._transport is None:
+            return []
+        return [self._transport.redact(each) for each in self._contact.outages()]
 
     def _deliver(self, events: Sequence[Event], deliver: Deliver) -> None:
         if events:

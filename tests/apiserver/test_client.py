@@ -4,6 +4,7 @@ import re
 import shutil
 import socket
 import ssl
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -486,6 +487,17 @@ class TestProxy:
                 assert "Bearer" not in head
 
         run(scenario, tls="server")
+
+    def test_its_password_is_hidden_in_each_form(self) -> None:
+        async def scenario(proxy: ScriptedServer) -> None:
+            url = proxy.url.replace("//", "//me:hunt%40er2@")
+            setting = Setting(Given(Access("https://192.0.2.1:443", proxy=url)))
+            await setting.fails()
+            for form in ("hunt%40er2", "hunt@er2", b64encode(b"me:hunt@er2").decode()):
+                assert setting.client.redact(f"your {form}") == "your [hidden]"
+            await setting.client.close()
+
+        run(scenario, lambda head: said("407 No"))
 
     def test_refusal(self) -> None:
         async def scenario(proxy: ScriptedServer) -> None:

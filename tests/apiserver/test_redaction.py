@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from hsdns.apiserver.redaction import HIDDEN, MAX_SECRETS, Redaction
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl-_x"
-KNOWN = Redaction(["Bearer s3cret-Token/with+chars==", "Basic amFuZTpodW50ZXIy", "pw"])
+KNOWN = Redaction(
+    ["Bearer s3cret-Token/with+chars==", "Basic amFuZTpodW50ZXIy", "pw", "a/b/c/d/e/f/g"]
+)
 CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/="
 
 
@@ -17,7 +19,10 @@ CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~
         pytest.param("token s3cret-Token/with+chars== is wrong", "token [hidden] is wrong", id="known"),
         pytest.param("you sent s3cret-Tok", "you sent [hidden]", id="cut"),
         pytest.param("<b>s3cret-Token/with+chars==</b>", "<b>[hidden]</b>", id="html"),
-        pytest.param('{"message":"s3cret-Token\\/with"}', '{"message":"[hidden]\\/with"}', id="escaped"),
+        pytest.param('{"message":"s3cret-Token\\/with+chars=="}', '{"message":"[hidden]"}', id="escaped"),
+        pytest.param('{"message":"a\\/b\\/c\\/d\\/e\\/f\\/g\\""}', '{"message":"[hidden]\\""}', id="escaped-beginning"),
+        pytest.param('"Bearer abc\\/def\\/123"', '"Bearer [hidden]"', id="escaped-bearer"),
+        pytest.param('"token": "ab\\/cd"', '"token": "[hidden]"', id="escaped-field"),
         pytest.param("Basic amFuZTpodW50ZXIy", "Basic [hidden]", id="basic"),
         pytest.param("jane has hunter2", "jane has [hidden]", id="password-of-basic"),
         pytest.param("Authorization: Bearer abc123def", "Authorization: Bearer [hidden]", id="bearer"),

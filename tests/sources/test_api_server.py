@@ -368,9 +368,10 @@ def test_token_that_the_server_echoes_is_not_reported(answer: Said) -> None:
                 await reported.wait()
             with pytest.raises(Unreachable) as caught:
                 await source.objects()
+            outages = source.outages()
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-            text = "\n".join([*lines, str(caught.value)])
+            text = "\n".join([*lines, *outages, str(caught.value)])
             assert "cannot watch" in text
             # Of what is not HTTP nothing is quoted.
             assert (HIDDEN in text) is ("does not speak HTTP" not in text)

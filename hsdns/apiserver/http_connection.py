@@ -22,7 +22,9 @@ from httptools import HttpParserError, HttpResponseParser
 
 READ_LEN: Final = 1 << 18  # octets that a read returns at most
 BUFFER_LEN: Final = 1 << 18  # octets to buffer before flow control stops the server
-MAX_HEAD_LEN: Final = 1 << 16  # octets of a status line with its headers
+MAX_HEAD_LEN: Final = (
+    1 << 16
+)  # octets of a status line with its headers, and of those after the body
 
 
 class HttpFault(Exception):
@@ -199,15 +201,19 @@ class HttpConnection(asyncio.Protocol):
             self.fail(NotHttp("it sends what was not asked for"))
             self.close()
             return
+        had_head, held = self._has_head, len(self._pieces)
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
             self._end(NotHttp(str(error)))
             return
+        is_body = len(self._pieces) > held or self._has_head is not had_head
+        self._head_len = 0 if is_body else self._head_len + len(data)
+        if self._head_len > MAX_HEAD_LEN:
+            part = "end" if had_head else "head"
+            self._end(NotHttp(f"the {part} of its response is longer than {MAX_HEAD_LEN} octets"))
+            return
         if not self._has_head:
-            self._head_len += len(data)
-            if self._head_len > MAX_HEAD_LEN:
-                self._end(NotHttp(f"the head of its response is longer than {MAX_HEAD_LEN} octets"))
             return
         arrived, take = self._arrived, self._take
         if take is not None and arrived is not None and not arrived.done():

@@ -310,3 +310,25 @@ def test_fail_ends_a_response_that_is_waited_for() -> None:
             await connection.read()
 
     run(scenario)
+
+
+@pytest.mark.parametrize("start", [b"0\r\nX-T: ", b"0;x="], ids=["trailer", "chunk-extension"])
+def test_octets_that_are_no_body_are_limited(start: bytes) -> None:
+    """A value of a trailer was joined without end."""
+
+    async def scenario(connection: HttpConnection, wire: Wire) -> None:
+        asking = asyncio.create_task(connection.ask(b"GET / HTTP/1.1\r\n\r\n"))
+        await asyncio.sleep(0)
+        connection.data_received(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await asking
+        for _ in range(MAX_HEAD_LEN):
+            connection.data_received(b"1\r\na\r\n")  # a watch may go on for hours
+        connection.data_received(start)
+        for _ in range(MAX_HEAD_LEN // 1024 - 1):
+            connection.data_received(b"x" * 1024)
+        assert not wire.is_closing()
+        connection.data_received(b"x" * 1024)
+        assert wire.is_over
+        assert isinstance(connection.error, NotHttp)
+
+    run(scenario)

@@ -19,7 +19,8 @@ _BEGINNING: Final = 8  # characters of a longer secret that suffice to recognise
 _TOKEN: Final = r"(?:[\w.~+/=%-]|\\/)"  # as in RFC 6750 section 2.1, in a URL, and with JSON's other form of "/"
 _LOOKS_SECRET: Final = re.compile(
     # After the scheme of an Authorization header, if it is not an English word.
-    rf"(?i:\b(?:bearer|basic|negotiate)\b[\s:\"']+)(?=(?:[A-Za-z.~+/=%-]|\\/)*[\d_]|{_TOKEN}{{20}})(?P<credential>{_TOKEN}{{4,}})"
+    rf"(?i:\b(?:bearer|basic|negotiate)\b[\s:\"']+)(?=(?:[A-Za-z.~+/=%-]|\\/)*[\d_]|{_TOKEN}{{20}})"
+    rf"(?P<credential>{_TOKEN}{{4,}})"
     # A field of JSON, such as the output of an exec plugin or an OIDC provider.
     r"|\\?[\"'](?i:(?:\w+[_-])?token|\w*password|client[_-]?secret|client-?key-?data)\\?[\"']\s*:\s*"
     r"\\?[\"'](?P<field>(?:[^\"'\\]|\\/)*)"

@@ -3,10 +3,12 @@
 Path: beside step 2; writer.py gives each stored reply the number of its group.  server/answer_tables.py adds the counts
 before each scrape, takes records from the table at intervals and gives them to HitLog.write().
 Rule 1: a hit counts in the same metrics as a query that the chain answers.
+Rule 2: lines that were dropped are said once, after those that waited.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
@@ -21,6 +23,7 @@ from hsdns.wire.name import Name
 
 # A block whose log shows the server's address has no answer table.
 _UNKNOWN: Final = Endpoint("", 0)
+_log = logging.getLogger("hsdns.answer_table")
 
 
 class HitGroup(NamedTuple):
@@ -87,6 +90,7 @@ class HitLog:
         # Finding the block of a line costs ten times as much as dropping it.
         self._drop = logs[0].drop_lines if logs and all(each.logs_all for each in logs) else None
         self.lost = 0
+        self._told = 0  # of the lost lines
 
     def is_refused(self) -> bool:
         """Whether each hit would have a line, and none can be written now."""
@@ -96,6 +100,14 @@ class HitLog:
         """Count lines that are not made."""
         if lines and (self._drop is None or not self._drop(lines)):
             self.lost += lines
+
+    def tell(self, dropped: int) -> None:
+        """Log how many lines were lost since the last call; `dropped` are those that the table had no room for."""
+        new = dropped + self.lost - self._told
+        if new:
+            self._told += new
+            verb = "line of the log was" if new == 1 else "lines of the log were"
+            _log.warning("%d %s dropped because more came than could be written", new, verb)
 
     def write(self, records: Sequence[LogRecord], endpoint: Callable[[bytes], Endpoint]) -> None:
         """Write the lines of hits; `endpoint` reads a socket address."""

@@ -176,6 +176,7 @@ class AnswerTables:
             each.table.clear()  # write_logs() continues
             return
         each.hit_log.lose(each.table.discard_log())
+        each.hit_log.tell(each.table.log_drops)
         self._count_drops(each, self._tables.pop(each))
 
     @staticmethod
@@ -188,6 +189,8 @@ class AnswerTables:
             return 0
         records = table.table.take_log(most)
         table.hit_log.write(records, client_endpoint)
+        if len(records) < most:
+            table.hit_log.tell(table.table.log_drops)
         return len(records)
 
     def _fold_table(self, writer: AnswerTableWriter, seen: _Seen) -> None:

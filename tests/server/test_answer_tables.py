@@ -256,8 +256,11 @@ def test_only_the_last_table_that_was_exchanged_waits_for_its_lines(
         metrics.fold()
     assert list(listening.tables._tables) == [servers[-1].writer]
     (lost,) = values(metrics, "hsdns_log_drops_total").values()
-    assert len(caplog.records) + lost == 3 * waiting
-    assert len(caplog.records) >= waiting, "of the last one, all"
+    written = sum(" IN " in line for line in caplog.messages)
+    assert written + lost == 3 * waiting
+    assert written >= waiting, "of the last one, all"
+    told = [int(line.split()[0]) for line in caplog.messages if " IN " not in line]
+    assert sum(told) == lost
 
 
 def test_lines_are_discarded_where_they_wait_while_nobody_reads_the_log(
@@ -284,6 +287,29 @@ def test_lines_are_discarded_where_they_wait_while_nobody_reads_the_log(
     metrics.fold()
     assert asked == [0, 50, 0, 70]
     assert values(metrics, "hsdns_log_drops_total") == {(): 70}
+
+
+def test_lines_left_out_are_said_once_after_those_that_waited(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "hsdns.plugin.log")
+    memory_server = make_logging_server()
+    listening = Listening(Registry())
+    listening.use(memory_server.writer)
+    said = []
+    for dropped in (3, 3, 4, 4):
+        for _ in range(module.LOG_SLICE + 1):
+            assert memory_server.from_table(WEB) is not None
+        memory_server.writer.table.log.dropped = dropped
+        caplog.clear()
+        listening.tables._write_log(memory_server.writer, module.LOG_SLICE)
+        assert not caplog.records[module.LOG_SLICE :]
+        listening.tables._write_log(memory_server.writer, module.LOG_SLICE)
+        said.append([each.getMessage() for each in caplog.records[module.LOG_SLICE + 1 :]])
+    because = "dropped because more came than could be written"
+    assert said == [
+        [f"3 lines of the log were {because}"], [], [f"1 line of the log was {because}"], []
+    ]  # fmt: skip
 
 
 def test_all_lines_are_written_at_the_end(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,8 @@
 Path: log_writer.py adds lines from every thread, and removes them in one.
 Rule 1: the order of lines is kept.  If the queue is full, new lines are dropped until half of it is free, so that one
         report covers all lines that are lost while a reader stalls.
-Rule 2: each lost line is counted, and reported once, before the next line that is written.
+Rule 2: each lost line is counted, and reported once, before the next line that is written.  A piece of a line that was
+        flushed counts as a line.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class LogQueue:
 
     def put(self, stream: int, data: bytes) -> None:
         """Add complete lines, or drop them."""
-        lines = data.count(b"\n")
+        lines = data.count(b"\n") or 1  # a piece of a line takes as much room
         share = 2 if self._has_overflowed else 1
         if (
             self._lines + lines > self._max_lines // share

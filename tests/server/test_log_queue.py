@@ -50,6 +50,16 @@ def test_what_does_not_fit_is_lost_and_reported_once(max_lines: int, max_octets:
     assert (bool(queue), queue.lost) == (False, 3)
 
 
+def test_pieces_of_lines_are_limited_in_number_too() -> None:
+    """Four million of one octet each took 400 MB."""
+    queue = LogQueue(4, 1000)
+    for _ in range(6):
+        queue.put(0, b"x")
+    assert queue.lost == 2
+    assert [queue.take().data for _ in range(2)] == [b"xxxx", report(2)]
+    assert not queue
+
+
 def test_after_an_overflow_lines_are_lost_until_half_of_the_queue_is_free() -> None:
     queue = LogQueue(4, 1000)
     for stream, number in enumerate((1, 2, 3, 4, 5)):  # one chunk each

@@ -190,6 +190,9 @@ class Table:
     def is_refused(self) -> bool:
         return False
 
+    def tell(self, dropped: int) -> None:
+        pass
+
     def lose(self, lines: int) -> None:
         self.lost += lines
 

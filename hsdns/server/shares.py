@@ -12,10 +12,9 @@ from typing import Final, NamedTuple, Self
 from hsdns.metrics import Registry
 from hsdns.server.places import Places
 
-MAX_CLIENTS: Final = (
-    8192  # idle 3.7 KB each over TCP, 30 MB in all; places.py limits what is kept beside it
-)
-# A kubelet's probe sends its request 30 ms after it has connected; at 4,000 new connections a second 512 last 128 ms.
+MAX_CLIENTS: Final = 8192  # idle 3.7 KB each over TCP, 30 MB in all; places.py limits the rest
+# A kubelet's probe sends its request 30 ms after it has connected; at 4,000 new connections a second 512 last 128 ms,
+# and the 128 of a process with 512 descriptors 32 ms.
 MAX_PAGES: Final = 512
 MAX_RESERVED: Final = (
     4096 + 1024
@@ -31,7 +30,7 @@ class Shares(NamedTuple):
     @classmethod
     def of(cls, limit: int) -> Self:
         """Divide a number of descriptors."""
-        pages = max(8, min(MAX_PAGES, limit // 8))
+        pages = max(8, min(MAX_PAGES, limit // 4))
         reserved = min(MAX_RESERVED, limit * 3 // 8)
         return cls(Places(max(16, min(MAX_CLIENTS, limit - pages - reserved))), Places(pages))
 

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from hsdns.server.places import MAX_TRIES, Places
+from hsdns.server.shares import Shares
 
 
 class Connection:
@@ -115,9 +116,10 @@ def test_a_place_that_is_freed_is_given_again() -> None:
     assert (len(places), connection.end) == (1, "")
 
 
-def test_a_probe_outlives_4000_silent_connections_a_second() -> None:
-    """With the fewest places of a process that may have 4,096 descriptors, though all come from one address."""
-    places, probe = Places(512), Connection()
+@pytest.mark.parametrize("limit", [512, 1024, 4096])
+def test_a_probe_outlives_4000_silent_connections_a_second(limit: int) -> None:
+    """With the places for pages of a process that may have few descriptors, though all come from one address."""
+    places, probe = Shares.of(limit).pages, Connection()
     for number in range(2 * 512):
         if number == 512:
             places.take(probe, probe, "192.0.2.1")

@@ -13,8 +13,9 @@ from tests.server.test_places import Connection
     ("limit", "clients", "pages"),
     [
         pytest.param(16, 16, 8, id="less-than-works"),
-        pytest.param(64, 32, 8, id="few"),
-        pytest.param(1024, 512, 128, id="soft-limit"),
+        pytest.param(64, 24, 16, id="few"),
+        pytest.param(512, 192, 128, id="half-of-it"),
+        pytest.param(1024, 384, 256, id="soft-limit"),
         pytest.param(4096, 2048, 512, id="hard-limit"),
         pytest.param(20_000, 8192, 512, id="many"),
         pytest.param(1 << 20, 8192, 512, id="container"),
@@ -34,9 +35,9 @@ def test_metrics() -> None:
         shares.pages.take(connection, connection, "192.0.2.1")
     metrics.fold()
     labels = ("clients",), ("pages",)
-    assert metrics.gauge("hsdns_connections", "").values == dict(zip(labels, (0, 8), strict=True))
+    assert metrics.gauge("hsdns_connections", "").values == dict(zip(labels, (0, 16), strict=True))
     assert metrics.gauge("hsdns_connections_max", "").values == dict(
-        zip(labels, (32, 8), strict=True)
+        zip(labels, (24, 16), strict=True)
     )
     assert metrics.counter("hsdns_connections_closed_total", "").values == dict(
         zip(labels, (0, 1), strict=True)

@@ -48,7 +48,9 @@ class Runtime(Protocol):
     metrics: Registry
     counters: Counters  # of the answer tables' dependencies
     stopping: bool  # from SIGTERM on
-    is_reload: bool  # another configuration serves while the plugins start
+
+    async def load(self, read: Callable[[], None]) -> None:
+        """Let a plugin that starts read something long: at a reload in a thread, as another configuration serves."""
 
     @property
     def queries(self) -> Waiting:

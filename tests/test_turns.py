@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from hsdns.eager import start
-from hsdns.turns import another_turn, listed
-from hsdns.wire.message import AT_ONCE
+from hsdns.turns import AT_ONCE, another_turn, listed
 from tests.support.coroutines.eager import turns
 
 

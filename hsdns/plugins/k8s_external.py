@@ -42,9 +42,9 @@ from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin
 from hsdns.plugins.kubernetes import MAX_ATTEMPTS, Kubernetes
 from hsdns.plugins.kubernetes.earlier import is_other
-from hsdns.turns import another_turn, listed
+from hsdns.turns import AT_ONCE, another_turn, listed
 from hsdns.wire.iana import RRType
-from hsdns.wire.message import AT_ONCE, RR, Reply, nodata, nxdomain
+from hsdns.wire.message import RR, Reply, nodata, nxdomain
 from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import soa
 

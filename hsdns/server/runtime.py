@@ -181,6 +181,13 @@ class ServerRuntime:
         """Seconds since the epoch; static like clock(), so that objects that outlive a configuration can keep it."""
         return time.time()
 
+    async def load(self, read: Callable[[], None]) -> None:
+        """Call a function that takes long: at a reload, in a thread."""
+        if self.is_reload:
+            await asyncio.to_thread(read)
+        else:
+            read()
+
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run a coroutine until the configuration stops."""
         return self.tasks.spawn(coro, name)

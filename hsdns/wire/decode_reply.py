@@ -16,13 +16,12 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Final
 
-from hsdns.turns import another_turn
+from hsdns.turns import AT_ONCE, another_turn
 from hsdns.wire.edns import read_options
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import (
     AA,
     AD,
-    AT_ONCE,
     QR,
     RA,
     RR,

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self, cast
 
 import msgspec
 
+from hsdns.turns import AT_ONCE
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Opcode, Rcode, RRClass
 from hsdns.wire.name import Name
@@ -40,8 +41,6 @@ class RR(NamedTuple):
 
 # RR(*fields) from one iterable and without a Python call, for thousands of them.
 make_record: Final = cast("Callable[[Iterable[Any]], RR]", partial(tuple.__new__, RR))
-# Records that one call in C may work on.  Other threads wait until it returns: 4,000 records take it milliseconds.
-AT_ONCE: Final = 256
 
 
 def make_records(*columns: Iterable[Any]) -> list[RR]:

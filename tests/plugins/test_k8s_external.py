@@ -23,8 +23,9 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.fastpath import Versions
 from hsdns.plugins.k8s_external import K8sExternal
 from hsdns.plugins.whoami import Whoami
+from hsdns.turns import AT_ONCE
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import AT_ONCE, RR, Reply, unwritten
+from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
 from tests.support.cluster.kubernetes_plugin import Cluster
 from tests.support.cluster.objects import deletes, endpoint_slice, meta, service, upserts

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.turns import AT_ONCE
 from hsdns.wire import decode_reply as decode_reply_module
 from hsdns.wire.decode_reply import (
     MANY,
@@ -25,7 +26,7 @@ from hsdns.wire.decode_reply import (
     decode_reply,
 )
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import AT_ONCE, Query, Reply
+from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
 from tests.support.coroutines.eager import turns
 from tests.support.plugins.requests import section

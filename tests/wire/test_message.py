@@ -4,11 +4,11 @@ from itertools import repeat
 
 import pytest
 
+from hsdns.turns import AT_ONCE
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRClass, RRType
 from hsdns.wire.message import (
     AA,
-    AT_ONCE,
     CD,
     QR,
     RD,

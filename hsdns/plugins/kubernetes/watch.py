@@ -13,10 +13,10 @@ Rule 4: it keeps only the parts of its first runtime that belong to the process:
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from hsdns.cluster.objects import Event
@@ -83,10 +83,7 @@ class ClusterWatch:
         self._users += 1
         if self._users > 1:
             return
-        if runtime.is_reload:
-            await asyncio.to_thread(self._load, runtime)
-        else:
-            self._load(runtime)
+        await runtime.load(partial(self._load, runtime))
         source = self.source
         process = _Process(runtime.random, runtime.metrics, runtime.clock, runtime.wall)
         watching = source.watch(self.deliver, self._report, process)

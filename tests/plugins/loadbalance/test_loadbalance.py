@@ -10,8 +10,9 @@ from unittest import mock
 import pytest
 
 from hsdns.plugins.loadbalance import MANY, Loadbalance, prefer, shuffle
+from hsdns.turns import AT_ONCE
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import AT_ONCE, Reply, unwritten
+from hsdns.wire.message import Reply, unwritten
 from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import make_request, next_with, reply, rr, section
 from tests.support.plugins.runtime import FakeRuntime

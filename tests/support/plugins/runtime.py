@@ -110,6 +110,13 @@ class FakeRuntime:
         made = self.spawn(coro, name)
         return made if isinstance(made, asyncio.Task) else Spawned(coro)
 
+    async def load(self, read: Callable[[], None]) -> None:
+        """Call it, with `is_reload` in a thread."""
+        if self.is_reload:
+            await asyncio.to_thread(read)
+        else:
+            read()
+
     def names_answered_first_changed(self) -> None:
         """Count the call."""
         self.names_answered_first_changes += 1

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable
 from itertools import islice
 from typing import Final, TypeVar
 
-# Records that are made in one turn, or by one call in C, whose end other threads wait for.  Thousands take milliseconds.
+# Records made in one turn, or by one call in C, whose end other threads wait for.  Thousands take milliseconds.
 AT_ONCE: Final = 256
 
 T = TypeVar("T")

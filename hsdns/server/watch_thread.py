@@ -15,7 +15,7 @@ from typing import Final
 import uvloop
 
 # Seconds that another thread may hold the interpreter while this one waits for it (docs/decisions/0008).
-SWITCH_INTERVAL: Final = 0.0001
+SWITCH_INTERVAL: Final = 0.0005
 
 
 class WatchThread:

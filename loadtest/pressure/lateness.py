@@ -2,7 +2,7 @@
 
     python -m loadtest.pressure.lateness CORES
 
-Path: soak.py -> Control -> this process, on the server's cores with the server's priority -> READY, a line of JSON.
+Path: run.py, soak.py -> Control -> this process, on the server's cores with its priority -> READY, a line of JSON.
 Rule 1: it sets a timer RATE times a second, like the events, and records how late each one was.  Timers that expire
         while it waits for a core are late too, and count: no figure of a server on these cores can be better.
 Rule 2: a time of LONG or more for which it was late is kept: a server on these cores could do nothing in it, either.

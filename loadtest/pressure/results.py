@@ -1,6 +1,8 @@
 """The result of one server under one kind of pressure.
 
 Path: run.py, soak.py -> here -> goals.py, report.py.
+Rule: a p99 under pressure is compared with the quiet one, or with that of an otherwise idle process under the same
+      pressure (lateness.py): quiet, a query takes 0.1 ms, which is less than a core is waited for when others run.
 """
 
 from __future__ import annotations
@@ -22,10 +24,9 @@ class Honest(NamedTuple):
     quiet: Counts
     pressed: Counts
 
-    @property
-    def slowdown(self) -> float | None:
-        """The p99 of all its queries under pressure, divided by the quiet one."""
-        return ratio(self.pressed.all_p99_us, self.quiet.all_p99_us)
+    def slowdown(self, late_us: float) -> float | None:
+        """The p99 of all its queries under pressure, divided by the quiet one, or by `late_us` if that is longer."""
+        return ratio(self.pressed.all_p99_us, max(self.quiet.all_p99_us, late_us))
 
 
 class Outcome(NamedTuple):
@@ -47,6 +48,7 @@ class Outcome(NamedTuple):
     memory_before: int = 0
     memory_after: int = 0
     memory_peak: int = 0
+    late: float = 0.0  # seconds that an otherwise idle process was late under pressure (p99)
     ended: str = ""
 
     @property
@@ -65,8 +67,8 @@ def _share(probed: Probed | None) -> float | None:
 
 
 def _slowdown(outcome: Outcome) -> float | None:
-    known = [each.slowdown for each in outcome.honest if each.slowdown is not None]
-    return max(known) if known else None
+    found = [each.slowdown(outcome.late * 1e6) for each in outcome.honest]
+    return max((each for each in found if each is not None), default=None)
 
 
 def _worst(outcome: Outcome) -> float | None:

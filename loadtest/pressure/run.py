@@ -25,10 +25,11 @@ from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, To
 from loadtest.pressure.corefile import CertificateFiles
 from loadtest.pressure.hostile_yaml import Reading, read
 from loadtest.pressure.judge import Judge
+from loadtest.pressure.lateness import Control
 from loadtest.pressure.probes import Probed, Probes, health_probe, tcp_probe
 from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.rows import Row
-from loadtest.pressure.server import ServerUnderPressure
+from loadtest.pressure.server import ServerUnderPressure, server_cores
 from loadtest.process import BenchmarkError
 from loadtest.progress import Progress
 from loadtest.watch.dns import ZONE, service_name
@@ -142,12 +143,14 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
     before, cpu, began = server.memory(), server.cpu(), time.monotonic()
     seconds = bench.effort.pressed + _LEAD
     with ExitStack() as stack:
+        control = stack.enter_context(Control(server_cores()[0]))
         pressing = [start(stack, bench.tools, server, each, seconds) for each in row.pressers]
         stack.enter_context(Rewriter(server, row.rewrite))
         time.sleep(_LEAD)
         pressed = run_phase(bench, server, floods, bench.effort.pressed)
         counts = [each.counts() for each in pressing]
         spent = server.cpu() - cpu
+        late = control.result().p99
     after = server.memory()
     seen = {key: Honest(quiet.clients[key], pressed.clients[key]) for key in quiet.clients}
     return Outcome(
@@ -167,6 +170,7 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         before.now,
         after.now,
         after.peak,
+        late,
     )
 
 

@@ -28,6 +28,7 @@ OURS = Outcome(
     memory_before=80_000_000,
     memory_after=95_000_000,
     memory_peak=101_000_000,
+    late=0.0007,
 )
 ENDED = Outcome("existing", COREDNS, Counts(0, 0, 0), ended="CoreDNS ended with status 2:\nfatal")
 ROW = BY_KEY["existing"]
@@ -40,6 +41,7 @@ def test_row() -> None:
         "0.5 → 1,000 (89%)",
         "0.5 → 0.5",
         "",
+        "0.7",
         "1.0",
         "1.0",
         "25.0",
@@ -57,7 +59,7 @@ def test_a_quiet_phase_that_was_not_quiet() -> None:
 
 
 def test_a_server_that_ended_says_so() -> None:
-    assert outcome_rows([ENDED])[1] == ["CoreDNS", *[""] * 11, "CoreDNS ended with status 2: fatal"]
+    assert outcome_rows([ENDED])[1] == ["CoreDNS", *[""] * 12, "CoreDNS ended with status 2: fatal"]
 
 
 def test_the_page_has_the_tables_and_the_limits_that_fail() -> None:

@@ -32,3 +32,13 @@ def test_a_server_that_drops_honest_queries_is_not_fast(
     outcome = Outcome("fair", NATIVE, Counts(0, 0, 0), *clients)  # type: ignore[arg-type] # three of them
     figures = ("honest answered", "honest p99 / quiet p99", "honest worst, ms")
     assert tuple(map(outcome.figure, figures)) == pytest.approx((answered, slowdown, worst))
+
+
+@pytest.mark.parametrize(
+    ("late", "slowdown"),
+    [(0.0, 2.0), (0.0003, 2.0), (0.0008, 1.25), (0.002, 0.5)],
+    ids=["on other cores", "less than quiet", "more than quiet", "more than under pressure"],
+)
+def test_what_any_process_waits_is_not_the_servers_delay(late: float, slowdown: float) -> None:
+    outcome = Outcome("fair", NATIVE, Counts(0, 0, 0), SLOW, late=late)
+    assert outcome.figure("honest p99 / quiet p99") == pytest.approx(slowdown)

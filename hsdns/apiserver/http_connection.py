@@ -22,9 +22,8 @@ from httptools import HttpParserError, HttpResponseParser
 
 READ_LEN: Final = 1 << 18  # octets that a read returns at most
 BUFFER_LEN: Final = 1 << 18  # octets to buffer before flow control stops the server
-MAX_HEAD_LEN: Final = (
-    1 << 16
-)  # octets of a status line with its headers, and of those after the body
+# Octets of a status line with its headers, and of what follows the body.
+MAX_HEAD_LEN: Final = 1 << 16
 
 
 class HttpFault(Exception):

@@ -352,10 +352,8 @@ class DohConnection(asyncio.Protocol):
         out = http2.to_send()
         if out:
             transport.write(out)
-            if (
-                self._blocked_since is not None
-            ):  # it keeps all of the octets until the last one is sent
-                self._unread += len(out)
+            if self._blocked_since is not None:
+                self._unread += len(out)  # all of it, until its last octet is sent
         self._count(http2.octets)
         if http2.excess and not transport.is_closing():
             self._server.send_away(self._client, http2.excess)

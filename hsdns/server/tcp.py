@@ -275,8 +275,8 @@ class TcpConnection(asyncio.Protocol):
 
     def _write_out(self, transport: asyncio.Transport, octets: bytes) -> None:
         transport.write(octets)
-        if self._blocked_since is not None:  # it keeps all of the octets until the last one is sent
-            self._unread += len(octets)
+        if self._blocked_since is not None:
+            self._unread += len(octets)  # all of them, until the last one is sent
             self._count()
 
     def count_encrypted(self, octets: int) -> None:

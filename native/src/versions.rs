@@ -9,8 +9,9 @@
 //! Rule 4: counters are valid for a store only while its writer follows the cluster, which it shows by renewing a
 //!         lease.  Replies that depend on counters are misses after the lease has ended.
 //! Rule 5: an index is a hash and represents many things; a collision costs a miss, never a stale answer.
-//! Rule 6: while a thread holds its increments (each thread its own), replies are computed and stored with the new values, and entries with
-//!         the old ones stay valid as well.  So replies to an event can be stored before any query misses.
+//! Rule 6: while a thread holds its increments, each thread its own, replies are computed and stored with the new
+//!         values, and entries with the old ones stay valid as well.  So replies to an event can be stored before any
+//!         query misses.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

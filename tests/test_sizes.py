@@ -1,0 +1,185 @@
+"""How big the tree may be: code lines a package, lines a file, files a folder, parameters a function.
+
+What is larger today stands in a table, with its number. A number falls with the change that makes it smaller; it rises
+only with a note in docs/decisions that says why.
+"""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+MAX_LINES = 700  # a file that is one noun
+MAX_FILES = 15  # a folder, without its __init__.py
+MAX_PARAMETERS = 8  # a function, without self
+SLACK = 50  # code lines that a number of the table may be behind
+
+# One folder has a file for each plugin, the other one for each subject of rules.
+UNBOUNDED = {"hsdns/plugins", "hsdns/rules/checks"}
+
+# Lines with code; a line that is blank, a comment or a part of a docstring is none.
+CODE_LINES = {
+    "hsdns": 1_274,
+    "hsdns/answer_table": 809,
+    "hsdns/apiserver": 2_742,
+    "hsdns/audit": 679,
+    "hsdns/authority": 854,
+    "hsdns/cli": 8_469,
+    "hsdns/cluster": 5_520,
+    "hsdns/corefile": 1_095,
+    "hsdns/explanation": 3_158,
+    "hsdns/expression": 1_584,
+    "hsdns/fastpath": 2_969,
+    "hsdns/fault_scenarios": 996,
+    "hsdns/faults": 1_436,
+    "hsdns/gotemplate": 1_022,
+    "hsdns/load": 9_145,
+    "hsdns/plugins": 7_464,
+    "hsdns/recording": 945,
+    "hsdns/resolver": 1_163,
+    "hsdns/rewriting": 715,
+    "hsdns/rules": 3_988,
+    "hsdns/server": 7_413,
+    "hsdns/sources": 3_028,
+    "hsdns/testing": 1_850,
+    "hsdns/upstream": 1_576,
+    "hsdns/wire": 1_684,
+    "loadtest": 9_277,
+    "tests": 97_682,
+}
+
+FILES = {
+    "hsdns": 16,
+    "hsdns/apiserver": 25,
+    "hsdns/cli": 78,
+    "hsdns/cluster": 40,
+    "hsdns/explanation": 28,
+    "hsdns/fastpath": 28,
+    "hsdns/load": 90,
+    "hsdns/server": 57,
+    "hsdns/server/control": 18,
+    "hsdns/sources": 26,
+    "hsdns/upstream": 16,
+    "hsdns/wire": 18,
+}
+
+PARAMETERS = {
+    "hsdns/cli/launch.py serve": 15,
+    "hsdns/cli/launch.py _serve": 16,
+    "hsdns/cluster/services.py __init__": 9,
+    "hsdns/fastpath/shared_header.py make_key": 9,
+    "hsdns/fastpath/table.py store": 13,
+    "hsdns/load/pod_sender.py __init__": 10,
+    "hsdns/load/sender.py __init__": 10,
+    "hsdns/query.py __init__": 9,
+    "hsdns/server/instance.py __init__": 9,
+    "hsdns/server/lifecycle.py __init__": 16,
+    "hsdns/server/runtime.py __init__": 10,
+    "hsdns/server/tcp_listener.py __init__": 9,
+    "hsdns/testing/cluster.py fault": 15,
+}
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def package_of(path: Path) -> str:
+    """The package of a module of hsdns/; of other folders the folder."""
+    parts = path.relative_to(ROOT).parts
+    return "/".join(parts[:2]) if parts[0] == "hsdns" and len(parts) > 2 else parts[0]
+
+
+def code_lines(text: str) -> int:
+    """The lines that are not blank, not a comment, and not a part of a docstring."""
+    documented: set[int] = set()
+    nodes: list[ast.AST] = [ast.parse(text)]
+    for node in nodes:
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and ast.get_docstring(node, clean=False) is not None:
+                documented.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+        # No expression has a docstring in it, and most nodes are in expressions.
+        nodes += [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr)]
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    return sum(bool(line) and line[0] != "#" and at not in documented for at, line in lines)
+
+
+def parameters_of(text: str) -> dict[str, int]:
+    """The number of parameters of each function with too many."""
+    found: dict[str, int] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, DEFINITIONS):
+            given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+            count = sum(each.arg not in ("self", "cls") for each in given)
+            if count > MAX_PARAMETERS:
+                found[node.name] = max(count, found.get(node.name, 0))
+    return found
+
+
+MODULES = [path for top in ("hsdns", "loadtest", "tests") for path in (ROOT / top).rglob("*.py")]
+PACKAGE = [path for path in MODULES if path.is_relative_to(ROOT / "hsdns")]
+
+
+def test_code_lines() -> None:
+    found: Counter[str] = Counter()
+    for path in MODULES:
+        found[package_of(path)] += code_lines(path.read_text())
+    assert set(found) == set(CODE_LINES)
+    grown = {name: count for name, count in found.items() if count > CODE_LINES[name]}
+    assert not grown, f"more code lines than CODE_LINES allows: {grown}"
+    fallen = {name: count for name, count in found.items() if count < CODE_LINES[name] - SLACK}
+    assert not fallen, f"write these into CODE_LINES, so that they stay: {fallen}"
+
+
+def test_lines_of_a_file() -> None:
+    lines = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in PACKAGE}
+    assert {name: count for name, count in lines.items() if count > MAX_LINES} == {}
+
+
+def test_files_of_a_folder() -> None:
+    found = Counter(
+        path.parent.relative_to(ROOT).as_posix() for path in PACKAGE if path.stem != "__init__"
+    )
+    large = {name: count for name, count in found.items() if count > MAX_FILES}
+    grown = {name: count for name, count in large.items() if count > FILES.get(name, 0)}
+    assert {name: count for name, count in grown.items() if name not in UNBOUNDED} == {}
+    assert {name: found[name] for name in FILES} == FILES, "write the lower numbers into FILES"
+
+
+def test_parameters_of_a_function() -> None:
+    found = {
+        f"{path.relative_to(ROOT).as_posix()} {name}": count
+        for path in PACKAGE
+        for name, count in parameters_of(path.read_text()).items()
+    }
+    assert found == PARAMETERS
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", 0),
+        ('"""A module."""\n\nA = 1  # one\n', 1),
+        ("# no code\n\n    # nor this\n", 0),
+        ('def f():\n    """Two\n\n    lines."""\n    return 1\n', 2),
+        ('class A:\n    """A."""\n\n    def f(self):\n        """F."""\n', 2),
+        ('A = """\ntext\n"""\n', 3),
+        ('if True:\n    def f():\n        """F."""\n        return 1\n', 3),
+    ],
+)
+def test_what_counts_as_code(text: str, lines: int) -> None:
+    assert code_lines(text) == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def f(self, a, b, c, d, /, e, f, *, g, h): ...", {}),
+        ("def f(a, b, c, d, /, e, f, *, g, h, i): ...", {"f": 9}),
+        ("class A:\n  async def f(self, a, b, c, d, e, f, g, h, i, *more): ...", {"f": 9}),
+    ],
+)
+def test_which_functions_have_too_many_parameters(text: str, found: dict[str, int]) -> None:
+    assert parameters_of(text) == found

@@ -44,8 +44,9 @@ class HttpStream(NamedTuple):
 
     `pieces` raises HttpRefusal before the first piece.  With a token, only requests with `Authorization: Bearer TOKEN`
     are answered.  Other methods and parameters than these are refused; HEAD is GET without the body.  `headers` are
-    sent with it.  A page that `is_public` may be on the address of other pages, which it leaves places.  One with
-    `any_host` may be asked by any name of the server: it tells nothing that a page of another site must not read.
+    sent with it.  A page that `is_public` may be on the address of other pages.  One with `any_host` may be asked by
+    any name of the server: it tells nothing that a page of another site must not read.  Of those that are `is_endless`,
+    few are sent at a time.
     """
 
     content_type: str
@@ -56,11 +57,13 @@ class HttpStream(NamedTuple):
     headers: Mapping[str, str] = {}
     is_public: bool = False
     any_host: bool = False
+    is_endless: bool = False
 
 
 class HttpRefusal(Exception):
-    """Why a request is not answered: a status, and a sentence for who asks."""
+    """Why a request is not answered: a status, a sentence for who asks, and headers of the response."""
 
-    def __init__(self, status: int, sentence: str) -> None:
+    def __init__(self, status: int, sentence: str, headers: Mapping[str, str] = {}) -> None:
         super().__init__(sentence)
         self.status = status
+        self.headers = headers

@@ -1,16 +1,22 @@
-"""Lets the event loop turn in the middle of a long computation.
+"""Turns of the event loop: one in the middle of a long computation, and those that a timer waits before it gives up.
 
-Path: handlers and query.py call it between the pieces of what takes milliseconds; eager.py, which steps the coroutine,
-then goes on with it in a task, after all that is ready.
-Rule: no event loop is needed: what is yielded to it is what asyncio.sleep(0) yields.
+Path: handlers and query.py call another_turn() between the pieces of what takes milliseconds; eager.py, which steps the
+coroutine, then goes on with it in a task, after all that is ready.  Connections and queries that end when nothing
+arrives in time have a Timer.
+Rule 1: no event loop is needed for a turn: what is yielded to it is what asyncio.sleep(0) yields.
+Rule 2: when a time is over, what has arrived may not have been read, because the loop was busy, or because it runs
+        timers before it reads, as uvloop does.  So a Timer lets it read once more.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from itertools import islice
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
 
 # Records made in one turn, or by one call in C, whose end other threads wait for.  Thousands take milliseconds.
 AT_ONCE: Final = 256
@@ -34,3 +40,24 @@ async def listed(items: Iterable[T]) -> list[T]:
             break
         await another_turn()
     return found
+
+
+class Timer:
+    """Calls a function after some seconds, when the loop has then read what has arrived; unless it is cancelled."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, seconds: float, call: Callable[[], object]
+    ) -> None:
+        self._loop, self._call = loop, call
+        self._handle: asyncio.Handle = loop.call_later(seconds, self._wait)
+
+    def cancel(self) -> None:
+        """Do not call it."""
+        self._handle.cancel()
+
+    def _wait(self) -> None:
+        # asyncio calls this one before what the next reading finds, uvloop before it reads.
+        self._handle = self._loop.call_soon(self._end)
+
+    def _end(self) -> None:
+        self._handle = self._loop.call_soon(self._call)

@@ -11,7 +11,6 @@ Rule 4: the connections of all clients share the event loop fairly (turns.py): e
         refuses its new connections for a while.
 Rule 5: the connections of a listener are limited (`max_connections`) as those of all listeners are: at the limit, the
         client with the most loses the one that was silent longest (places.py).
-Rule 6: aiohttp is imported when the first client speaks HTTP/1.1, because the import takes 0.14 s.
 """
 
 from __future__ import annotations
@@ -19,14 +18,15 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.server.datagram import socket_address
+from hsdns.server.doh_http1 import Http1
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
-from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
+from hsdns.server.doh_message import BadRequest, HttpReply, make_reply, read_request
 from hsdns.server.places import FREE_OCTETS, Places
 from hsdns.server.sent_away import SentAway, client_of
 from hsdns.server.tcp_listener import Connection, TcpListener
@@ -34,11 +34,7 @@ from hsdns.server.tls import TlsConnection
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.message import Query
 
-if TYPE_CHECKING:
-    from aiohttp import web
-
 ALPN: Final = ["h2", "http/1.1"]
-_TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
 
 
 class DohShares(NamedTuple):
@@ -100,8 +96,8 @@ class DohConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._client = self._local = Endpoint("", 0)
         self._address = b""  # the client's address in the kernel's form
-        self._http2: Http2 | None = None
-        self._http1: web.RequestHandler | None = None
+        self._http: Http1 | Http2 | None = None
+        self._most = MAX_STREAMS  # requests in progress
         self._last_asked = server.clock()
         self._asked_before = False
         self._blocked_since: float | None = None
@@ -124,22 +120,19 @@ class DohConnection(asyncio.Protocol):
         """Pass the octets to HTTP/2 or HTTP/1.1, as negotiated."""
         if self._transport is None or self._transport.is_closing():
             return
-        if self._http2 is None and self._http1 is None:
-            self._choose(self._transport)
-        if self._http1 is not None:
-            self._http1.data_received(data)
-        elif self._http2 is not None:
-            self._http2.feed(data, self._server.clock())
-            self._go_on()
-            self._count(self._http2.octets)
+        if self._http is None:
+            self._http = self._choose(self._transport)
+        self._http.feed(data, self._server.clock())
+        self._go_on()
+        self._count(self._http.octets)
 
     def step(self) -> bool:
-        """Handle a frame of HTTP/2; return whether the next one may follow."""
-        if self._http2 is None or not self._may_step():
+        """Handle a frame of HTTP/2 or a request of HTTP/1.1; return whether the next one may follow."""
+        if self._http is None or not self._may_step():
             return False
-        request = self._http2.step()
+        request = self._http.step()
         if request is not None:
-            deliver = functools.partial(self._reply_http2, request)
+            deliver = functools.partial(self._reply, request)
             self._is_stepping = True  # immediate replies are sent at the end of this iteration
             try:
                 self._ask(request.method, request.target, request.body, deliver)
@@ -154,12 +147,12 @@ class DohConnection(asyncio.Protocol):
 
     def _may_step(self) -> bool:
         return (
-            self._http2 is not None
-            and self._http2.has_waiting
+            self._http is not None
+            and self._http.has_waiting
             and self._transport is not None
             and not self._transport.is_closing()
             and self._blocked_since is None
-            and self.pending < MAX_STREAMS
+            and self.pending < self._most
         )
 
     def _go_on(self) -> None:
@@ -175,32 +168,20 @@ class DohConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Pause reading while the client does not read its replies."""
         self._blocked_since = self._server.clock()
-        if self._http1 is not None:
-            self._http1.pause_writing()
-            self._count_http1(0)
-        else:
-            self._read_or_pause()
+        self._read_or_pause()
 
     def resume_writing(self) -> None:
         """Resume reading when the client reads its replies."""
         self._blocked_since = None
         self._unread = 0
-        if self._http1 is not None:
-            self._http1.resume_writing()
-        elif self._http2 is not None:
+        if self._http is not None:
             self._go_on()
-            self._count(self._http2.octets)
+            self._count(self._http.octets)
 
     def count_encrypted(self, octets: int) -> None:
         """Count the octets that wait to be decrypted."""
         self._encrypted = octets
-        self._count(self._http2.octets if self._http2 is not None else 0)
-
-    def _count_http1(self, body_len: int) -> None:
-        """Count the octets of a request, and of the replies that aiohttp has written."""
-        if self._transport is not None:
-            self._unread = self._transport.get_write_buffer_size()
-            self._count(body_len)
+        self._count(self._http.octets if self._http is not None else 0)
 
     def _count(self, octets: int) -> None:
         """Count the octets that wait here: of requests and of unread replies."""
@@ -210,14 +191,14 @@ class DohConnection(asyncio.Protocol):
             self._server.hold(self, octets)
 
     def _read_or_pause(self) -> None:
-        """Read HTTP/2 only while the client reads its replies, few requests are in progress, and no frame waits."""
+        """Read only while the client reads its replies, few requests are in progress, and no frame waits."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
         is_busy = (
             self._blocked_since is not None
-            or self.pending >= MAX_STREAMS
-            or (self._http2 is not None and self._http2.has_waiting)
+            or self.pending >= self._most
+            or (self._http is not None and self._http.has_waiting)
         )
         if is_busy != self._is_paused:
             self._is_paused = is_busy
@@ -230,19 +211,15 @@ class DohConnection(asyncio.Protocol):
         """Free the connection."""
         self._transport = None
         self._server.discard(self)
-        if self._http1 is not None:
-            self._http1.connection_lost(exc)
-        http2, self._http2 = self._http2, None
-        if http2 is not None:
-            http2.forget()
+        http, self._http = self._http, None
+        if http is not None:
+            http.forget()
 
     def end(self) -> None:
         """Accept no more requests, tell the client so, and close after the replies in progress."""
-        if self._http2 is not None:
+        if self._http is not None:
             self._is_ending = True
             self._flush()
-        elif self._http1 is not None:
-            self._http1.close()
         else:
             self.close()
 
@@ -264,7 +241,7 @@ class DohConnection(asyncio.Protocol):
         unread_since = self._last_asked if self._blocked_since is None else self._blocked_since
         if not transport.get_write_buffer_size():
             unread_since = now
-        unsent_since = self._http2.unsent_since if self._http2 is not None else None
+        unsent_since = self._http.unsent_since if self._http is not None else None
         if unsent_since is not None:  # further requests do not widen the client's windows
             unread_since = min(unread_since, unsent_since)
         if now - unread_since > limits.write:
@@ -274,19 +251,13 @@ class DohConnection(asyncio.Protocol):
         ):
             transport.close()
 
-    def _choose(self, transport: asyncio.Transport) -> None:
+    def _choose(self, transport: asyncio.Transport) -> Http1 | Http2:
         """Use HTTP/2 if TLS has negotiated it, else HTTP/1.1, as Go's server does."""
         tls = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() == "h2":
-            self._http2 = Http2(self._server.clock())
-            return
-        from aiohttp import web  # noqa: PLC0415 - Rule 6
-
-        limits = self._server.settings.limits
-        self._http1 = web.Server(
-            self._answer_http1, keepalive_timeout=limits.idle, access_log=None, lingering_time=0
-        )()
-        self._http1.connection_made(transport)
+            return Http2(self._server.clock())
+        self._most = 1  # replies go out in the order of requests
+        return Http1()
 
     def _ask(
         self, method: str, target: str, body: bytes, deliver: Callable[[HttpReply], None]
@@ -326,79 +297,40 @@ class DohConnection(asyncio.Protocol):
         self._last_asked = self._server.clock()
         self._wrap(query, wire, deliver)
         self._server.processor.flush()
-        if self._is_paused and self._http1 is None:
-            self._go_on()
+        self._go_on()
 
     def _wrap(self, query: Query, wire: bytes | None, deliver: Callable[[HttpReply], None]) -> None:
         reply = make_reply(query, wire)
         self._server.count(reply.status)
         deliver(reply)
 
-    def _reply_http2(self, request: HttpRequest, reply: HttpReply) -> None:
-        http2 = self._http2
-        if http2 is not None:
+    def _reply(self, request: HttpRequest, reply: HttpReply) -> None:
+        http = self._http
+        if http is not None:
             head_only = request.method == "HEAD"
-            http2.reply(request.stream, reply, self._server.clock(), head_only=head_only)
+            http.reply(request.stream, reply, self._server.clock(), head_only=head_only)
             if not self._is_stepping:
                 self._flush()
 
     def _flush(self) -> None:
-        http2, transport = self._http2, self._transport
-        if http2 is None or transport is None:
+        http, transport = self._http, self._transport
+        if http is None or transport is None:
             return
-        is_idle = not self.pending and http2.unsent_since is None and not http2.has_waiting
+        is_idle = not self.pending and http.unsent_since is None and not http.has_waiting
         if self._is_ending and is_idle:  # after this h2 sends no more replies
-            http2.end()
-        out = http2.to_send()
+            http.end()
+        out = http.to_send()
         if out:
             transport.write(out)
             if self._blocked_since is not None:
                 self._unread += len(out)  # all of it, until its last octet is sent
-        self._count(http2.octets)
-        if http2.excess and not transport.is_closing():
-            self._server.send_away(self._client, http2.excess)
+        self._count(http.octets)
+        if http.excess and not transport.is_closing():
+            self._server.send_away(self._client, http.excess)
             transport.close()
             return
-        if http2.has_fault:
-            http2.has_fault = False
+        if http.has_fault:
+            http.has_fault = False
             self._server.add_fault(transport)
-        if http2.is_over and is_idle:
+        if http.is_over and is_idle:
             transport.close()
-
-    async def _answer_http1(self, request: web.BaseRequest) -> web.StreamResponse:
-        from aiohttp import web  # noqa: PLC0415 - Rule 6
-
-        body = bytearray()
-        while len(body) <= MAX_BODY_LEN and (chunk := await request.content.readany()):
-            body += chunk
-            self._count_http1(len(body))
-        self._count_http1(0)
-        taken = bytes(body) if len(body) <= MAX_BODY_LEN else _TOO_LONG
-        answered: asyncio.Future[HttpReply] = asyncio.get_running_loop().create_future()
-
-        def deliver(reply: HttpReply) -> None:
-            if not answered.done():
-                answered.set_result(reply)
-
-        ask = functools.partial(self._ask, request.method, request.path_qs, taken, deliver)
-        self._server.turns.enter(_Http1Step(self.client, ask, self.close))
-        reply = await answered
-        headers = {**dict(reply.headers), "server": "hsdns"}  # aiohttp would send Python's version
-        return web.Response(status=reply.status, headers=headers, body=reply.body)
-
-
-class _Http1Step:
-    """A request over HTTP/1.1 that waits for its step."""
-
-    def __init__(self, client: bytes, ask: Callable[[], None], close: Callable[[], None]) -> None:
-        self.client = client
-        self._ask = ask
-        self.close = close
-
-    def step(self) -> bool:
-        """Answer the request."""
-        self._ask()
-        return False
-
-    def end_turn(self) -> None:
-        """Do nothing: aiohttp writes the reply."""

@@ -27,7 +27,7 @@ from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
 from hsdns.server.doh import DohConnection, DohServer, DohShares
 from hsdns.server.doh_frames import COUNTED
-from hsdns.server.doh_http2 import MAX_STREAMS, MAX_UNSENT
+from hsdns.server.doh_http2 import MAX_STREAMS, MAX_UNSENT, Http2
 from hsdns.server.places import MAX_OCTETS
 from hsdns.server.runtime import Tasks
 from hsdns.server.sent_away import CREDIT, FAULT, REFUSED_SECONDS, SentAway
@@ -439,7 +439,7 @@ def test_client_that_trickles_gains_nothing() -> None:
             connection = await it.connection()
             it.now += DEFAULT_LIMITS.read + 0.1
             client.writer.write(b"GET /dns")
-            await until(lambda: connection._http1 is not None, "octets")
+            await until(lambda: connection._http is not None, "octets")
             connection.expire(it.now)
             assert await client.has_ended()
 
@@ -615,8 +615,8 @@ def test_small_frames_of_a_turn_are_bounded() -> None:
         connection.data_received(BEGIN + small)
     counted = 0.0
     for connection, _ in clients:
-        assert connection._http2 is not None
-        counted += 5000 - connection._http2._frames._allowance._left["window updates"]
+        assert isinstance(connection._http, Http2)
+        counted += 5000 - connection._http._frames._allowance._left["window updates"]
     assert counted <= STEPS * COUNTED
     assert all(transport.is_paused for _, transport in clients)
     while it.next:

@@ -5,6 +5,10 @@ import pytest
 from hsdns.server.http_browser import fault_of
 
 
+def headers(host: str, origin: str | None) -> dict[str, str]:
+    return {"host": host} if origin is None else {"host": host, "origin": origin}
+
+
 @pytest.mark.parametrize(
     ("host", "origin"),
     [
@@ -22,7 +26,7 @@ from hsdns.server.http_browser import fault_of
     ],
 )
 def test_own(host: str, origin: str | None) -> None:
-    assert fault_of(host, origin) == ""
+    assert fault_of("GET", "/", headers(host, origin)) == ""
 
 
 @pytest.mark.parametrize(
@@ -40,10 +44,41 @@ def test_own(host: str, origin: str | None) -> None:
     ],
 )  # fmt: skip
 def test_of_others(host: str, origin: str | None, fault: str) -> None:
-    assert fault_of(host, origin) == fault
+    assert fault_of("GET", "/", headers(host, origin)) == fault
 
 
 def test_any_host() -> None:
-    assert fault_of("dns:9160", None, any_host=True) == ""
-    assert fault_of("dns:9160", "http://dns:9160", any_host=True) == ""
-    assert fault_of("dns:9160", "http://evil.example", any_host=True) == "http://evil.example is another site, and may not ask here"  # fmt: skip
+    def fault(origin: str | None) -> str:
+        return fault_of("GET", "/", headers("dns:9160", origin), any_host=True)
+
+    assert fault(None) == fault("http://dns:9160") == ""
+    assert (
+        fault("http://evil.example") == "http://evil.example is another site, and may not ask here"
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "fetch", "is_refused"),
+    [
+        pytest.param("GET", "/v1/top", ("same-origin", "cors", "empty"), False, id="its own page"),
+        pytest.param("GET", "/v1/top", ("none", "navigate", "document"), False, id="typed by the operator"),
+        pytest.param("GET", "/", ("cross-site", "navigate", "document"), False, id="a link to the page"),
+        pytest.param("GET", "/", ("same-site", "navigate", "document"), False, id="a link from another port"),
+        pytest.param("POST", "/", ("cross-site", "navigate", "document"), True, id="a form"),
+        pytest.param("GET", "/", ("cross-site", "navigate", "iframe"), True, id="a frame"),
+        pytest.param("GET", "/v1/explain", ("cross-site", "navigate", "document"), True, id="a link to another path"),
+        pytest.param("GET", "/v1/explain", ("cross-site", "no-cors", "image"), True, id="img"),
+        pytest.param("GET", "/v1/explain", ("same-site", "no-cors", "image"), True, id="img of another port"),
+        pytest.param("GET", "/", ("cross-site", "no-cors", "script"), True, id="script"),
+        pytest.param("GET", "/", ("cross-site", None, None), True, id="site alone"),
+    ],
+)  # fmt: skip
+def test_what_a_browser_fetches_for_other_sites(
+    method: str, path: str, fetch: tuple[str | None, ...], is_refused: bool
+) -> None:
+    names = ("sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
+    sent = {name: value for name, value in zip(names, fetch, strict=True) if value is not None}
+    fault = fault_of(method, path, {"host": "localhost:8079", **sent})
+    assert fault == (
+        "another site may not ask here; it may only lead to the page at /" if is_refused else ""
+    )

@@ -1,6 +1,6 @@
 """All paths of the control door.
 
-Path: lifecycle.py gives pages() to each address that `control` or -control names; http_stream.py sends them.
+Path: lifecycle.py gives pages() to each address that `control` or -control names; http_connection.py sends them.
 Rule: ROUTES is the only list of paths.  A new path needs a row here, a module beside this one and a path in
       docs/openapi.yaml.  A change that an old client would misread gets a path below /v2/, and the path below /v1/
       stays.
@@ -50,6 +50,7 @@ class Route(NamedTuple):
     needs_token: bool = True
     headers: Mapping[str, str] = {}
     any_host: bool = False
+    is_endless: bool = False
 
 
 ROUTES: Final[Mapping[str, Route]] = {
@@ -58,15 +59,15 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/version": Route(version, JSON),
     "/v1/server": Route(state, JSON),
     "/v1/names": Route(names, LINES),
-    "/v1/changes": Route(changes, LINES),
-    "/v1/watch": Route(watch, LINES, WATCH_PARAMETERS),
+    "/v1/changes": Route(changes, LINES, is_endless=True),
+    "/v1/watch": Route(watch, LINES, WATCH_PARAMETERS, is_endless=True),
     "/v1/explain": Route(explain, JSON, EXPLAIN_PARAMETERS),
-    "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS),
-    "/v1/top": Route(top, LINES, TOP_PARAMETERS),
-    "/v1/top/events": Route(events(top), EVENTS, FILTERS),
+    "/v1/queries": Route(queries, LINES, QUERY_PARAMETERS, is_endless=True),
+    "/v1/top": Route(top, LINES, TOP_PARAMETERS, is_endless=True),
+    "/v1/top/events": Route(events(top), EVENTS, FILTERS, is_endless=True),
     "/v1/replay": Route(replay, LINES, (), ("GET", "POST")),
     "/v1/faults": Route(faults, LINES, ("name", "dry-run"), ("GET", "POST", "DELETE")),
-    "/v1/faults/hits": Route(hits, LINES),
+    "/v1/faults/hits": Route(hits, LINES, is_endless=True),
 }
 
 
@@ -95,4 +96,5 @@ def _stream(route: Route, door: Door, token: str | None, *, is_public: bool = Fa
         route.headers,
         is_public,
         route.any_host,
+        route.is_endless,
     )

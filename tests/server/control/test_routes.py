@@ -12,7 +12,7 @@ from typing import cast
 import aiohttp
 import pytest
 
-from hsdns.server import http
+from hsdns.server import http, http_connection
 from hsdns.server.control.door import Door
 from hsdns.server.control.events import EVENTS
 from hsdns.server.control.page import FILE
@@ -164,7 +164,7 @@ def test_an_address_of_a_container() -> None:
 
 def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Meanwhile another one is answered."""
-    monkeypatch.setattr(http, "TIMEOUT", 0.2)
+    monkeypatch.setattr(http_connection, "TIMEOUT", 0.2)
     text = BLOCK.replace("manifests shop.yaml", "synthetic services=3000")
 
     async def case() -> None:

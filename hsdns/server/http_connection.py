@@ -1,0 +1,397 @@
+"""A client's connection to HTTP pages: reads requests, and answers one after the other.
+
+Path: http.py makes one for each client -> http_request.py, http_browser.py -> pages of http_page.py.
+Rule 1: a page is made on the event loop, so that /health proves that the loop runs; a slow page is made in a thread.
+Rule 2: the next piece of a stream is generated when the kernel has accepted the previous one, so a reader that reads
+        nothing costs one piece.  The first piece is generated before the status is sent.  A later error closes the
+        connection without the last chunk, so that no reader takes a part for the whole.
+Rule 3: a client has TIMEOUT to send a request, to stay idle and to read a response.  What has arrived when that is over
+        is read first (turns.py).
+Rule 4: all octets that wait here are counted, with those of all other clients (places.py).  Nothing is read while a
+        request waits, beyond what one reading brings.
+Rule 5: requests take turns with those of other clients (server/turns.py).
+Rule 6: errors of streams are JSON, `{"error": SENTENCE}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from urllib.parse import parse_qsl, unquote
+
+from hsdns.http_page import Asked, HttpPage, HttpRefusal, HttpStream
+from hsdns.server import http_request
+from hsdns.server.http_browser import HEADERS, fault_of
+from hsdns.server.http_request import MAX_BODY, MAX_HEAD, Malformed, Request, RequestReader
+from hsdns.server.sent_away import client_of
+from hsdns.turns import Timer
+
+if TYPE_CHECKING:
+    from hsdns.server.http import HttpListener
+
+TIMEOUT: Final = 5.0  # seconds to send a request, to stay idle, and to read a response
+# Seconds in which a client may read the last response before the rest of what it sends resets the connection, as in Go.
+LINGER: Final = 0.5
+MAX_PARAMETERS: Final = 16
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+NO_TOKEN: Final = (
+    "this address needs the header Authorization: Bearer TOKEN, with the token that the server was given; "
+    "commands of hsdns take it from HSDNS_CONTROL_TOKEN"
+)
+log = logging.getLogger("hsdns.server.http")
+
+
+class _Response(NamedTuple):
+    """A response that is made at once."""
+
+    status: int
+    content_type: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def to(self, request: Request | None) -> bytes:
+        """Its octets."""
+        return http_request.response(
+            self.status, self.content_type, self.body, request, self.headers
+        )
+
+
+_NOT_FOUND: Final = _Response(404, TEXT, b"404 page not found\n")
+_NOT_ALLOWED: Final = _Response(405, TEXT, b"method not allowed\n", (("Allow", "GET, HEAD"),))
+_FAILED: Final = _Response(500, TEXT, b"internal server error\n")
+
+
+class HttpConnection(asyncio.Protocol):
+    """One client's connection."""
+
+    def __init__(self, listener: HttpListener) -> None:
+        self.pending = 0  # requests in progress
+        self.client = b""
+        self.address = ""
+        self.task: asyncio.Task[None] | None = None  # makes a response
+        self._listener = listener
+        self._reader = RequestReader()
+        self._transport: asyncio.Transport | None = None
+        self._timer: Timer | None = None
+        self._written: asyncio.Future[None] | None = None  # while the client does not read
+        self._is_over = False  # no more requests are answered
+        self._is_reading = True
+        self._counted = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register the connection, if there is a place for it."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
+        peer = transport.get_extra_info("peername")
+        if self._listener.path is not None:
+            peer = ("127.0.0.1", 0)  # all clients of a Unix socket count as one
+        if not peer or not self._listener.places.take(self, self._transport, peer[0]):
+            self._transport.abort()
+            return
+        self.address = peer[0]
+        self.client = client_of(self.address)
+        self._listener.clients.add(self)
+        self._transport.set_write_buffer_limits(0)  # pause as soon as anything waits to be sent
+        self._limit_time(TIMEOUT)
+
+    def data_received(self, data: bytes) -> None:
+        """Accept octets of requests."""
+        if not self._is_over:
+            self._reader.feed(data)
+            self._go_on()
+
+    def step(self) -> bool:
+        """Answer a request, or begin to; return whether the next one may follow."""
+        transport = self._transport
+        if transport is None or not self._may_step():
+            return False
+        try:
+            request = self._reader.take()
+        except Malformed as bad:
+            self._listener.malformed.add(self.address, str(bad))
+            self._end_with(http_request.refuse(bad))
+            return False
+        if request is None:
+            if interim := self._reader.interim():
+                transport.write(interim)
+            return False
+        self._listener.places.touch(self)
+        self._forget_limit()
+        self._answer(request)
+        return self._may_step()
+
+    def end_turn(self) -> None:
+        """Count what waits, and read on."""
+        self._count()
+
+    def eof_received(self) -> None:
+        """Close: a client that sends no more does not wait for a response."""
+
+    def pause_writing(self) -> None:
+        """Give the client TIMEOUT to read its responses."""
+        self._written = asyncio.get_running_loop().create_future()
+        self._limit_time(TIMEOUT)
+        self._count()
+
+    def resume_writing(self) -> None:
+        """Continue to write."""
+        written, self._written = self._written, None
+        if written is not None and not written.done():
+            written.set_result(None)
+        if not self._is_over:
+            self._forget_limit()
+            if not self.pending:
+                self._limit_time(TIMEOUT)
+        self._go_on()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Free the connection; nobody reads what is being made."""
+        self._is_over, self._transport = True, None
+        self._forget_limit()
+        self._listener.clients.discard(self)
+        self._listener.places.release(self)
+        self._listener.readers.release(self)
+        if self.task is not None:
+            self.task.cancel()
+
+    def end(self) -> None:
+        """Close after the response in progress."""
+        self._is_over = True
+        if not self.pending:
+            self.close()
+
+    def close(self) -> None:
+        """Close after the written data have been sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _may_step(self) -> bool:
+        return (
+            self._reader.has_waiting
+            and not self.pending
+            and not self._is_over
+            and self._written is None
+            and self._transport is not None
+            and not self._transport.is_closing()
+        )
+
+    def _go_on(self) -> None:
+        if self._may_step():
+            self._listener.turns.enter(self)
+        self._count()
+
+    def _count(self) -> None:
+        """Count the octets that wait, and read only while a request may be incomplete."""
+        transport = self._transport
+        if transport is None:
+            return
+        octets = self._reader.octets + transport.get_write_buffer_size()
+        if octets or self._counted:
+            self._counted = octets
+            self._listener.places.hold(self, octets)
+        reads = self._is_over or not self._reader.has_waiting or self._reader.octets < MAX_HEAD
+        if reads != self._is_reading and not transport.is_closing():
+            self._is_reading = reads
+            if reads:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    def _limit_time(self, seconds: float) -> None:
+        if self._timer is None and self._transport is not None:
+            self._timer = Timer(asyncio.get_running_loop(), seconds, self._give_up)
+
+    def _forget_limit(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if self._reader.has_head and not self._is_over and self._written is None:
+            late = f"the body of the request has not arrived after {TIMEOUT:g} s"
+            self._end_with(_refusal(408, late).to(None))
+        else:
+            self.abort()
+
+    def _end_with(self, last: bytes) -> None:
+        """Write the last response, and discard what the client sends meanwhile: unread, it would cause a reset."""
+        transport = self._transport
+        self._is_over = True
+        self._forget_limit()
+        if transport is not None and not transport.is_closing():
+            self._limit_time(LINGER)
+            self._reader = RequestReader()
+            transport.write(last)
+            transport.write_eof()
+
+    def _answer(self, request: Request) -> None:
+        page = self._listener.page_for(unquote(request.path))
+        if (isinstance(page, HttpPage) and not page.is_slow) or page is None:
+            made = self._missing(request) if page is None else _made(page, request)
+            self._finish(request, made.to(request))
+            return
+        if request.is_old and isinstance(page, HttpStream):  # its end is that of the connection
+            request = request._replace(keeps=False)
+        self.pending = 1
+        self.task = asyncio.get_running_loop().create_task(self._work(page, request))
+
+    def _missing(self, request: Request) -> _Response:
+        paths = self._listener.paths
+        if not all(isinstance(each, HttpStream) for each in paths.values()):
+            return _NOT_FOUND
+        there = ", ".join(sorted(paths))
+        return _refusal(404, f"this hsdns has no {unquote(request.path)}; it has {there}")
+
+    def _finish(self, request: Request, last: bytes) -> None:
+        """Write the end of a response."""
+        transport = self._transport
+        if transport is None:
+            return
+        if request.body is None:
+            self._end_with(last)
+            return
+        transport.write(last)
+        if request.keeps and not self._is_over:
+            self._limit_time(TIMEOUT)
+        else:
+            self._is_over = True
+            transport.close()
+
+    async def _work(self, page: HttpPage | HttpStream, request: Request) -> None:
+        """Make a response that takes longer than a step."""
+        try:
+            if isinstance(page, HttpPage):
+                last = (await _made_in_thread(page, request)).to(request)
+            else:
+                self._listener.streams.add(cast("asyncio.Task[None]", self.task))
+                last = await self._send(page, request)
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        except Exception:
+            log.exception("http: the page %s could not be made", request.path)
+            self.close()
+        else:
+            self.pending = 0
+            self._finish(request, last)
+        finally:
+            self.pending = 0
+            self._listener.readers.release(self)
+            if self.task is not None:
+                self._listener.streams.discard(self.task)
+                self.task = None
+            self._listener.places.touch(self)
+            self._go_on()
+
+    async def _send(self, page: HttpStream, request: Request) -> bytes:
+        """Send a stream; return its end, or the response to a refused request."""
+        try:
+            asked = _read(page, request)
+            transport = self._transport
+            if transport is None:
+                return b""
+            if page.is_endless and not self._listener.readers.take(self, transport, self.address):
+                most = self._listener.readers.most
+                raise HttpRefusal(503, f"{most} others read from this address; close one of them")
+            async with aclosing(page.pieces(asked)) as pieces:
+                try:
+                    piece = await anext(pieces, b"")
+                except HttpRefusal:
+                    raise
+                except Exception:
+                    log.exception("http: the page %s could not be made", request.path)
+                    raise HttpRefusal(
+                        500, "the server failed to answer; its log says why"
+                    ) from None
+                coding = () if request.is_old else (("Transfer-Encoding", "chunked"),)
+                own = ("Content-Type", page.content_type), *HEADERS.items(), *page.headers.items()
+                transport.write(http_request.head_of(200, (*own, *coding), request))
+                if request.method == "HEAD":
+                    return b""
+                await self._write(transport, piece, request)
+                async for piece in pieces:
+                    await self._write(transport, piece, request)
+                return b"" if request.is_old else b"0\r\n\r\n"
+        except HttpRefusal as error:
+            return _refusal(error.status, str(error), error.headers).to(request)
+
+    async def _write(self, transport: asyncio.Transport, piece: bytes, request: Request) -> None:
+        if piece:
+            chunk = piece if request.is_old else b"%x\r\n%b\r\n" % (len(piece), piece)
+            transport.write(chunk)
+        if self._written is not None:
+            await self._written
+
+
+def _made(page: HttpPage, request: Request) -> _Response:
+    if request.method not in ("GET", "HEAD"):
+        return _NOT_ALLOWED
+    try:
+        return _Response(*page.handler(request.target))
+    except Exception:
+        log.exception("http: the page %s could not be made", request.path)
+        return _FAILED
+
+
+async def _made_in_thread(page: HttpPage, request: Request) -> _Response:
+    if request.method in ("GET", "HEAD"):
+        page.prepare()
+    return await asyncio.get_running_loop().run_in_executor(None, _made, page, request)
+
+
+def _refusal(status: int, sentence: str, headers: Mapping[str, str] = {}) -> _Response:
+    text = json.dumps({"error": sentence}) + "\n"
+    return _Response(status, JSON, text.encode(), (*HEADERS.items(), *headers.items()))
+
+
+def _read(page: HttpStream, request: Request) -> Asked:
+    """What is asked of a stream; raise HttpRefusal."""
+    path, headers = unquote(request.path), request.headers
+    is_allowed = _is_allowed(page, headers.get("authorization", ""))
+    any_host = page.any_host or (page.token is not None and is_allowed)
+    if sentence := fault_of(request.method, path, headers, any_host=any_host):
+        raise HttpRefusal(403, sentence)
+    if not is_allowed:
+        raise HttpRefusal(401, NO_TOKEN, {"WWW-Authenticate": "Bearer"})
+    methods = page.methods + (("HEAD",) if "GET" in page.methods else ())
+    if request.method not in methods:
+        sentence = f"{path} has no {request.method}; it has {', '.join(page.methods)}"
+        raise HttpRefusal(405, sentence, {"Allow": ", ".join(methods)})
+    query = request.target.partition("?")[2]
+    try:
+        given = parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
+    except ValueError:
+        sentence = f"{path} takes at most {MAX_PARAMETERS} parameters"
+        raise HttpRefusal(400, sentence) from None
+    found = dict(given)
+    for name in found:
+        if name not in page.parameters:
+            which = ", ".join(page.parameters)
+            its = f"it has {which}" if which else f"leave out ?{query}"
+            raise HttpRefusal(400, f"{path} has no parameter {name}; {its}")
+    for name in found:
+        if [each for each, _ in given].count(name) > 1:
+            raise HttpRefusal(400, f"{path} takes {name} once")
+    if request.body is None:
+        raise HttpRefusal(413, f"{path} takes at most {MAX_BODY} octets")
+    return Asked(request.method, found, request.body)
+
+
+def _is_allowed(page: HttpStream, authorization: str) -> bool:
+    if page.token is None:
+        return True
+    scheme, _, token = authorization.partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(
+        token.strip().encode(), page.token.encode()
+    )

@@ -36,6 +36,7 @@ from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.tls import TlsContexts
 from hsdns.apiserver.transport import Away, Response, Unreachable
 from hsdns.metrics import DEFAULT_BUCKETS, Registry
+from hsdns.turns import Timer
 
 # Seconds; a server that is starting may delay a list for most of a minute.
 HEADERS_TIMEOUT: Final = 60.0
@@ -287,18 +288,18 @@ class _Response:
         # One timer that checks the time of the last chunk is cheaper than a timer for each chunk.
         loop, connection = asyncio.get_running_loop(), self._connection
         began = loop.time()
-        timer: asyncio.TimerHandle
+        timer: Timer
 
         def check() -> None:
             nonlocal timer
             timeout = read_timeout()
             rest = max(began, connection.last_received) + timeout - loop.time()
             if rest > 0:
-                timer = loop.call_later(rest, check)
+                timer = Timer(loop, rest, check)
             else:
                 connection.fail(_ReadTimeout(timeout))
 
-        timer = loop.call_later(read_timeout(), check)
+        timer = Timer(loop, read_timeout(), check)
         try:
             yield
         except _ReadTimeout as error:

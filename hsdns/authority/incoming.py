@@ -22,6 +22,7 @@ from hsdns.authority.master_file import to_rr
 from hsdns.authority.zone import Zone, ZoneError, serial_of
 from hsdns.chain import Endpoint
 from hsdns.corefile.arguments import HostPort
+from hsdns.upstream.connection import time_limit
 from hsdns.wire.encode import encode_query
 from hsdns.wire.framing import frame
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
@@ -102,7 +103,7 @@ async def _messages(
 ) -> AsyncIterator[tuple[int, list[RR]]]:
     """Yield rcode and answer section of each message, decoded by dnspython."""
     while True:
-        async with asyncio.timeout(TIMEOUT):
+        async with time_limit(TIMEOUT):
             length = int.from_bytes(await reader.readexactly(2), "big")
             wire = await reader.readexactly(length)
         try:

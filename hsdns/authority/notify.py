@@ -12,7 +12,7 @@ from typing import Final
 
 from hsdns.chain import Endpoint
 from hsdns.corefile.arguments import HostPort
-from hsdns.upstream.connection import UdpConnection
+from hsdns.upstream.connection import UdpConnection, time_limit
 from hsdns.upstream.faults import describe
 from hsdns.wire.decode_reply import BadReply, decode_reply
 from hsdns.wire.encode import encode_query
@@ -31,7 +31,7 @@ async def send_notify(zone: Name, target: Endpoint, source: str | None = None) -
     for _ in range(ATTEMPTS):
         connection: UdpConnection | None = None
         try:
-            async with asyncio.timeout(TIMEOUT):
+            async with time_limit(TIMEOUT):
                 _, connection = await asyncio.get_running_loop().create_datagram_endpoint(
                     UdpConnection,
                     local_addr=(source, 0) if source is not None else None,

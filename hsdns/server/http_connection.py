@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hsdns.server.http import HttpListener
 
 TIMEOUT: Final = 5.0  # seconds to send a request, to stay idle, and to read a response
-# Seconds in which a client may read the last response before the rest of what it sends resets the connection, as in Go.
+# Seconds in which a client may read the last response, as in Go; nothing of what it sends is read meanwhile.
 LINGER: Final = 0.5
 MAX_PARAMETERS: Final = 16
 JSON: Final = "application/json"
@@ -199,8 +199,8 @@ class HttpConnection(asyncio.Protocol):
         if octets or self._counted:
             self._counted = octets
             self._listener.places.hold(self, octets)
-        reads = self._is_over or not self._reader.has_waiting or self._reader.octets < MAX_HEAD
-        if reads != self._is_reading and not transport.is_closing():
+        reads = not self._reader.has_waiting or self._reader.octets < MAX_HEAD
+        if reads != self._is_reading and not self._is_over and not transport.is_closing():
             self._is_reading = reads
             if reads:
                 transport.resume_reading()
@@ -225,7 +225,7 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
 
     def _end_with(self, last: bytes) -> None:
-        """Write the last response, and discard what the client sends meanwhile: unread, it would cause a reset."""
+        """Write the last response; the client can read it before the rest of what it sends resets the connection."""
         transport = self._transport
         self._is_over = True
         self._forget_limit()
@@ -234,6 +234,7 @@ class HttpConnection(asyncio.Protocol):
             self._reader = RequestReader()
             transport.write(last)
             transport.write_eof()
+            transport.pause_reading()
 
     def _answer(self, request: Request) -> None:
         page = self._listener.page_for(unquote(request.path))

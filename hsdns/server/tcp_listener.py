@@ -24,6 +24,7 @@ from hsdns.server.shares import MAX_CLIENTS
 from hsdns.server.sockets import BACKLOG, endpoint_of
 from hsdns.server.tls import TlsConnection
 from hsdns.server.turns import Turns
+from hsdns.turns import Timer
 
 SWEEP_INTERVAL: Final = 1.0  # seconds
 
@@ -83,7 +84,7 @@ class TcpListener:
         self._rejected = rejected
         self._places = Places(MAX_CLIENTS) if places is None else places
         self._server: asyncio.Server | None = None
-        self._sweeper: asyncio.TimerHandle | None = None
+        self._sweeper: Timer | None = None
         self._is_closed = False
         self._sent_away = sent_away
 
@@ -94,7 +95,7 @@ class TcpListener:
         # for them only close after it.
         backlog = min(BACKLOG, max(1, self._places.most // 4))
         self._server = await loop.create_server(self._begin, sock=self._sock, backlog=backlog)
-        self._sweeper = loop.call_later(SWEEP_INTERVAL, self._sweep)
+        self._sweeper = Timer(loop, SWEEP_INTERVAL, self._sweep)
 
     def stop_accepting(self) -> None:
         """Accept no new connections; open ones continue."""
@@ -195,4 +196,4 @@ class TcpListener:
             connection.expire(now)
         if self._is_closed and not self.connections:
             return
-        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL, self._sweep)
+        self._sweeper = Timer(asyncio.get_running_loop(), SWEEP_INTERVAL, self._sweep)

@@ -3,7 +3,7 @@
 Path: upstream/exchange.py sends queries; upstream/pool.py keeps idle connections.
 Rule 1: a message with another ID than the pending query is ignored: it is late or spoofed.  UDP sockets are connected,
         so the kernel drops datagrams from other addresses.
-Rule 2: the caller sets the timeout, and closes a connection whose query failed.
+Rule 2: the caller sets the timeout, with time_limit(), and closes a connection whose query failed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import asyncio
 import errno
 import socket
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final, cast
 
+from hsdns.turns import Timer
 from hsdns.upstream.faults import ConnectionClosed
 from hsdns.upstream.target import Target
 from hsdns.wire.decode_reply import HEADER_LEN
@@ -23,6 +26,18 @@ UDP: Final = "udp"
 TCP: Final = "tcp"
 TLS: Final = "tcp-tls"
 HTTPS: Final = "https"  # https.py
+
+
+@asynccontextmanager
+async def time_limit(seconds: float) -> AsyncIterator[None]:
+    """As asyncio.timeout(), but a reply that has arrived within the time is read (turns.py)."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as limit:
+        timer = Timer(loop, seconds, lambda: limit.reschedule(loop.time()))
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 class Connection:

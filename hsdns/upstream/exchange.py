@@ -26,7 +26,7 @@ from hsdns.corefile.properties import duration_to_text
 from hsdns.descriptor_limit import descriptor_limit
 from hsdns.eager import Waiting
 from hsdns.metrics import TIME_BUCKETS, Registry
-from hsdns.upstream.connection import HTTPS, TCP, TLS, UDP, Connection, connect
+from hsdns.upstream.connection import HTTPS, TCP, TLS, UDP, Connection, connect, time_limit
 from hsdns.upstream.faults import Displaced, describe
 from hsdns.upstream.health import PROBE_TIMEOUT, Health, HealthCheck
 from hsdns.upstream.multiplexer import MAX_PORTS, Multiplexer
@@ -269,7 +269,7 @@ class Upstream:
         """Send a query over a stream within `seconds` and decode its reply, in a task."""
         message = encode_query(query, secrets.randbits(16))
         count = partial(self._count, proto)
-        async with asyncio.timeout(seconds):
+        async with time_limit(seconds):
             if self.https is not None:
                 return await decode_in_turns(await self.https.ask(message, count), query)
             return await self._ask_stream(proto, message, query)
@@ -305,7 +305,7 @@ class Upstream:
         message = encode_query(query, secrets.randbits(16))
         connection: Connection | HttpsConnection | None = None
         try:
-            async with asyncio.timeout(PROBE_TIMEOUT):
+            async with time_limit(PROBE_TIMEOUT):
                 if proto == HTTPS:
                     connection = await _connect_https(self.target, self._tls, self.settings, "POST")
                 else:
@@ -327,7 +327,7 @@ def _open_https(
 
     async def opened() -> HttpsConnection:
         try:
-            async with asyncio.timeout(OPEN_TIMEOUT):
+            async with time_limit(OPEN_TIMEOUT):
                 return await _connect_https(target, tls, settings, settings.doh_method)
         except TimeoutError:
             raise OSError(0, f"no connection within {OPEN_TIMEOUT:g}s") from None

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 
-from hsdns.upstream.connection import TCP, UDP, connect
+from hsdns.upstream.connection import TCP, UDP, connect, time_limit
 from hsdns.upstream.faults import describe
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.decode_reply import BadReply, decode_reply
@@ -89,7 +89,7 @@ async def _ask(resolver: Target, qname: Name, rrtype: int) -> Reply:
         if not reply.tc:
             break
         try:
-            async with asyncio.timeout(ASK_TIMEOUT):
+            async with time_limit(ASK_TIMEOUT):
                 connection = await connect(protocol, resolver, None)
                 try:
                     wire = await connection.ask(encode_query(query, secrets.randbits(16)))

@@ -26,6 +26,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from hsdns.eager import Wait
+from hsdns.turns import Timer
 from hsdns.upstream.deadlines import Deadlines
 from hsdns.upstream.entropy import Entropy
 from hsdns.upstream.faults import Displaced
@@ -127,7 +128,7 @@ class Multiplexer:
         self._waiting: dict[Wait[bytes], Exchange] = {}  # the one that has waited longest first
         self._ended: deque[Callable[[], None]] = deque()  # each resumes an asker
         self._resumes_later = False  # whether it is continued in the next iteration
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._ticks = False  # whether the timer is set for the next tick
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None  # cached: a system call
@@ -394,7 +395,7 @@ class Multiplexer:
         if self._ticks or self._ports:
             # At least a second, so that `expire 0s` does not busy the loop.
             delay = tick if self._ticks else max(self._expire, 1.0)
-            self._timer = asyncio.get_running_loop().call_later(delay, self.expire)
+            self._timer = Timer(asyncio.get_running_loop(), delay, self.expire)
 
 
 def _in_task(wait: Wait[T], loop: asyncio.AbstractEventLoop) -> Awaitable[T]:

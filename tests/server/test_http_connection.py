@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -14,7 +15,8 @@ from hsdns.server.http import HttpListeners, HttpPages
 from hsdns.server.http_browser import HEADERS
 from hsdns.server.places import Places
 from tests.server.test_http import LOCAL, ask, parse, run
-from tests.support.coroutines.event_loops import until
+from tests.support.coroutines import event_loops
+from tests.support.coroutines.event_loops import busy, until
 
 pytestmark = pytest.mark.sockets
 
@@ -184,6 +186,37 @@ def test_pages_of_other_sites_get_no_answer(headers: str, status: int) -> None:
     run(case())
 
 
+@pytest.mark.parametrize("loop", event_loops.LOOPS)
+@pytest.mark.parametrize("before", [b"", b"GET /hea"], ids=["silent", "half-a-request"])
+def test_request_that_has_arrived_when_the_time_is_over(loop: str, before: bytes) -> None:
+    """A loop that was busy finds the time-out and the request at once."""
+
+    async def case() -> None:
+        pages, places = HttpPages(), Places(4)
+        pages.serve(LOCAL, {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))})
+        listeners = HttpListeners(places)
+        await listeners.open(pages)
+        request = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        with socket.create_connection(listeners.bound[LOCAL], 5) as client:
+            client.sendall(before)
+            await until(
+                lambda: sum(places._sums.values()) == len(before) and len(places) == 1, "it is seen"
+            )
+
+            def meanwhile() -> None:
+                client.sendall(request[len(before) :])
+                (connection,) = listeners._open[LOCAL].clients
+                connection._forget_limit()
+                connection._limit_time(0.0)
+
+            await busy(meanwhile)
+            await until(lambda: not len(places), "the connection ends")
+            assert client.recv(65_536).startswith(b"HTTP/1.1 200 OK\r\n")
+        await listeners.close()
+
+    event_loops.run(case(), loop)
+
+
 def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It kept one of the few places of readers."""
     monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
@@ -202,3 +235,50 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.Monke
         await listeners.close()
 
     run(case())
+
+
+@pytest.mark.parametrize("loop", event_loops.LOOPS)
+@pytest.mark.parametrize(
+    ("sent", "statuses"),
+    [
+        pytest.param(b"GET / HTTP/9.9\r\n\r\n", [505], id="version"),
+        pytest.param(b"GET /" + b"a" * 1_000_000, [414], id="long URL"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"A: a\r\n" * 200_000, [431], id="long head"),
+        pytest.param(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /\r\n\r\n", [200, 505], id="after a request"),
+        pytest.param(b"POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n" + b"a" * 999_999, [405], id="long body"),
+    ],
+)  # fmt: skip
+def test_what_ends_the_connection(
+    loop: str, sent: bytes, statuses: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The response arrives, although not all that was sent is read; one line is logged for many."""
+
+    async def case() -> None:
+        pages = HttpPages()
+        pages.serve(LOCAL, {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))})
+        listeners = HttpListeners(Places(4))
+        await listeners.open(pages)
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
+            writer.write(sent)
+            raw = b""
+            with contextlib.suppress(ConnectionError):
+                while piece := await reader.read(65_536):
+                    raw += piece
+            assert [int(each[:3]) for each in raw.split(b"HTTP/1.1 ")[1:]] == statuses
+            assert b"\r\nConnection: close\r\n" in raw
+            writer.transport.abort()
+        await listeners.close()
+
+    event_loops.run(case(), loop)
+    assert len(caplog.messages) == (statuses[-1] != 405)
+
+
+def test_malformed_requests_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    count = http.MalformedCount(iter((100.0, 101.0, 159.9, 160.0, 161.0)).__next__)
+    for _ in range(5):
+        count.add("192.0.2.7", "Invalid HTTP version")
+    assert caplog.messages == [
+        f"http: {number} malformed requests were refused; the last one, from 192.0.2.7: Invalid HTTP version"
+        for number in (1, 3)
+    ]

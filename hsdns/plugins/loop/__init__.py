@@ -12,7 +12,6 @@ Cacheable: yes, because it handles only its own probes, and HINFO replies are ne
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from asyncio import sleep
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from hsdns.corefile.tree import Directive
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.loop.search import MAX_LABELS_LEN, LoopSearch, probe_name
-from hsdns.upstream.connection import UDP, connect
+from hsdns.upstream.connection import UDP, connect, time_limit
 from hsdns.upstream.target import Target
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import Rcode, RRType
@@ -133,7 +132,7 @@ class Loop(Plugin):
         """Send one probe; return whether a reply arrived."""
         message = encode_query(Query.ask(self.qname, RRType.HINFO), secrets.randbits(16))
         try:
-            async with asyncio.timeout(REPLY_TIMEOUT):
+            async with time_limit(REPLY_TIMEOUT):
                 connection = await connect(UDP, self.target, None)
                 try:
                     await connection.ask(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -28,6 +29,24 @@ def run(coro: Coroutine[Any, Any, T], loop: str = "uvloop") -> T:
     """Run a coroutine on one of the LOOPS."""
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         return runner.run(coro)
+
+
+async def busy(meanwhile: Callable[[], object]) -> None:
+    """Call a function as a callback of another socket, after which timers are due before the loop reads again."""
+    loop = asyncio.get_running_loop()
+    near, far = socket.socketpair()
+    over = asyncio.Event()
+
+    def block() -> None:
+        loop.remove_reader(near)
+        over.set()
+        meanwhile()
+        time.sleep(_PAUSE)  # so that a timer of no length is due by any clock
+
+    with near, far:
+        loop.add_reader(near, block)
+        far.send(b"data")
+        await over.wait()
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:

@@ -20,6 +20,8 @@ from hsdns.explanation.live import LiveObjects
 from hsdns.explanation.report import Explanation
 from hsdns.fastpath import Peeked
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.resolver import MODELS
+from hsdns.resolver.pod import MOST_SEARCHES
 from hsdns.server.runtime import ServerRuntime, begin
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
@@ -76,6 +78,12 @@ async def explain_lookup(
         return await runtime.in_watch(reading, WAIT)
 
     asker = await asker_of(configuration, asking, in_watch)
+    searched = max(len(MODELS[each].read(asker.text).search) for each in asker.resolvers)
+    if searched > MOST_SEARCHES:  # each costs the server a lookup
+        raise AskingError(
+            f"the search list has {searched} domains; leave some out: at most {MOST_SEARCHES} are explained, "
+            "as many as Kubernetes allows a Pod (glibc before 2.26 reads 6)"
+        )
     question = Question(asking.name, asking.types)
     try:
         return await explain_asker(explainer, asker, question, runtime.clock(), problems)

@@ -1,6 +1,6 @@
 """Reads the requests of an HTTP/1.1 connection, and writes the heads of responses; without sockets.
 
-Path: http_connection.py and doh_http1.py pass in the octets of a client -> requests, one after the other.
+Path: http_connection.py and doh.py pass in the octets of a client -> requests, one after the other.
 Rule 1: of a head, at most MAX_HEAD octets are read, of a body MAX_BODY.  Octets behind a request are not parsed before
         the caller takes the next one, so a client that sends many at once gets no more work done than others.
 Rule 2: what is no valid request is Malformed, with the status of its response.  The caller closes the connection:
@@ -101,7 +101,7 @@ class RequestReader:
         self._head_len = 0
         self._between = 0  # octets since the last data of a body
         self._rest = 0  # octets of a body of known length that are missing
-        self._has_line = self._has_started = self._says_continue = self._is_upgrade = False
+        self._has_started = self._says_continue = self._is_upgrade = False
 
     def feed(self, data: bytes) -> None:
         """Accept octets of the client."""
@@ -123,17 +123,21 @@ class RequestReader:
         message = self._message
         while self._data:
             # A head, the size of a chunk and the end of the last one end with a line; so a request ends with a piece.
-            size = self._rest or self._data.find(b"\n") + 1 or len(self._data)
-            if not message.has_head and self._head_len + size > MAX_HEAD:
-                what = "headers take" if self._has_line else "target takes"
-                self._fail(
-                    431 if self._has_line else 414, f"the {what} more than {MAX_HEAD} octets"
-                )
-            piece = bytes(self._data[:size])
-            del self._data[:size]
+            size = self._rest or self._data.find(b"\n") + 1
             if not message.has_head:
+                if self._head_len + (size or len(self._data)) > MAX_HEAD:
+                    status, what = (
+                        (431, "headers take") if self._head_len else (414, "target takes")
+                    )
+                    self._fail(status, f"the {what} more than {MAX_HEAD} octets")
+                if not size:
+                    break
                 self._head_len += size
-            self._parse(piece)
+            piece = bytes(self._data[: size or len(self._data)])
+            del self._data[: len(piece)]
+            # The offer of another protocol is ignored.  After it the parser would leave the body to that one.
+            if message.has_head or piece[:8].lower() != b"upgrade:":
+                self._parse(piece)
             if message.has_head and not self._has_started:
                 self._check_head()
             if message.is_complete or self._is_upgrade or self._is_too_long():
@@ -151,12 +155,11 @@ class RequestReader:
         try:
             self._parser.feed_data(piece)
         except HttpParserUpgrade:
-            self._is_upgrade = True  # ignored, but what follows may be another protocol
+            self._is_upgrade = True  # CONNECT, behind which is another protocol
         except HttpParserError as error:
             fault = str(error)
         if fault:  # raised here, so that it has no context
             self._fail(_STATUSES.get(fault, 400), fault)
-        self._has_line = self._has_line or piece.endswith(b"\n")
         found = len(self._message.body) - held
         self._rest -= min(self._rest, found)
         self._between = self._between + len(piece) if had_head and not found else 0

@@ -268,3 +268,26 @@ def test_an_upstream_that_does_not_answer() -> None:
             assert "refused" in found["cause"]
 
     run(case())
+
+
+@pytest.mark.parametrize("as_search", [True, False], ids=["search", "resolv-conf"])
+@pytest.mark.parametrize(("count", "status"), [(32, 200), (33, 400)])
+def test_search_lists_are_bounded(as_search: bool, count: int, status: int) -> None:
+    """Each domain costs a lookup of several names, and a request could have a thousand of them."""
+    domains = [f"d{number}.test" for number in range(count)]
+    text = ",".join(domains) if as_search else f"search {' '.join(domains)}\noptions ndots:5\n"
+    words = f"search={quote(text)}&ndots=5" if as_search else f"resolv-conf={quote(text)}"
+
+    async def case() -> None:
+        async with served() as server:
+            found = await server.get(f"/v1/explain?name=web.shop&{words}")
+            assert found.status == status
+            if status == 400:
+                assert found.lines == [
+                    {
+                        "error": "the search list has 33 domains; leave some out: at most 32 are explained, "
+                        "as many as Kubernetes allows a Pod (glibc before 2.26 reads 6)"
+                    }
+                ]
+
+    run(case())

@@ -114,6 +114,10 @@ class Process:
         text = self._log.read_text(errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 
+    def log_lines(self) -> int:
+        """The number of lines of its log."""
+        return self._log.read_bytes().count(b"\n")
+
     def cpu(self) -> float:
         """CPU time in seconds, user and system, since the start; raise BenchmarkError if the process has ended."""
         return sum(_cpu_ticks(pid) for pid in self._family()) / _TICKS

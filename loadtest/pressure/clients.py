@@ -1,6 +1,6 @@
 """Attackers and honest clients: processes that print one line of JSON when they have ended.
 
-Path: rows.py (which) -> run.py, soak.py -> here -> asker.c, doh_attack.py, silent.py, `hsdns load`.
+Path: rows.py (which) -> run.py, soak.py -> here -> asker.c, doh_attack.py, http_attack.py, silent.py, `hsdns load`.
 """
 
 from __future__ import annotations
@@ -147,6 +147,24 @@ class Silent(NamedTuple):
         return (*_module("silent"), *map(str, (ports.health, self.rate, seconds, SILENT_MOST)))
 
     def scaled(self, share: float) -> Silent:
+        """The same attacker at a share of its rate."""
+        return self._replace(rate=self.rate * share)
+
+
+class HttpAttack(NamedTuple):
+    """Clients of the port of /health and /metrics; `kind` as in http_attack.py."""
+
+    kind: str
+    clients: int
+    rate: float = 1.0
+
+    def words(self, tools: Tools, ports: Ports, seconds: float) -> Sequence[str]:
+        """The command."""
+        del tools
+        numbers = (ports.health, seconds, self.clients, self.rate)
+        return (*_module("http_attack"), self.kind, *map(str, numbers))
+
+    def scaled(self, share: float) -> HttpAttack:
         """The same attacker at a share of its rate."""
         return self._replace(rate=self.rate * share)
 

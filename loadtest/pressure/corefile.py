@@ -36,6 +36,7 @@ class Variation(NamedTuple):
     zonal: bool = False
     debug: bool = False
     unlimited: bool = False  # `forward` without max_concurrent
+    dashboard: bool = False  # at the address of `health`
     bulk: int = 0
     interval: str = ""
 
@@ -70,6 +71,9 @@ def corefile(
         text = _replaced(text, "    errors\n", "    errors\n    log\n")
     if variation.debug:
         text = _replaced(text, "    errors\n", "    errors\n    debug\n")
+    if variation.dashboard:
+        dashboard = f"    dashboard 127.0.0.1:{ports.health}\n"
+        text = _replaced(text, "    errors\n", f"    errors\n{dashboard}")
     if variation.zonal:
         text = _replaced(text, "        pods insecure\n", "        pods insecure\n        zonal\n")
     if variation.unlimited:

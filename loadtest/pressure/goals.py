@@ -21,6 +21,7 @@ from loadtest.pressure.rows import ROWS
 HIGHEST, LOWEST = "at most", "at least"
 KUBEADM_MB: Final = 178  # 170 MiB, the memory limit in kubeadm's manifest
 _OURS = (NATIVE, PURE)
+_HTTP = ("http-head", "http-heads", "http-bad", "http-streams")
 _UNALIKE = ("corefile", "yaml")  # not the stock Corefile
 
 
@@ -84,6 +85,13 @@ GOALS: Final = (
     Goal("corefile", "honest worst, ms", HIGHEST, 20.0),
     Goal("corefile", "honest answered", LOWEST, 0.99),
     Goal("silent", "health answered", LOWEST, 0.99),
+    *(Goal(row, "honest p99 / quiet p99", HIGHEST, 3.0) for row in _HTTP),
+    *(Goal(row, "honest answered", LOWEST, 0.99) for row in _HTTP),
+    *(Goal(row, "health answered", LOWEST, 0.99) for row in _HTTP),
+    *(Goal(row, "RSS growth, MB", HIGHEST, 8.0) for row in _HTTP),
+    *(Goal(row, "lines of log", HIGHEST, 2.0) for row in _HTTP),
+    Goal("http-bad", "answered", LOWEST, 0.99),
+    Goal("http-streams", "answered", LOWEST, 0.99),
     Goal("bare", "honest answered", LOWEST, 0.99),
     Goal("yaml", "answered", LOWEST, 1.0),
     Goal("yaml", "CPU, s", HIGHEST, 2.0),

@@ -48,6 +48,7 @@ class Outcome(NamedTuple):
     memory_before: int = 0
     memory_after: int = 0
     memory_peak: int = 0
+    log_lines: int = 0  # under pressure
     late: float = 0.0  # seconds that an otherwise idle process was late under pressure (p99)
     ended: str = ""
 
@@ -97,6 +98,7 @@ _FIGURES: Any = {
     "CPU µs an answer": lambda it: (
         it.cpu / it.pressing.answered * 1e6 if it.pressing.answered else None
     ),
+    "lines of log": lambda it: float(it.log_lines),
     "CPU, s": lambda it: it.cpu,
     "pressing p99, ms": lambda it: it.pressing.p99_us / 1e3 if it.pressing.answered else None,
 }

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from loadtest.pressure.clients import BIG, SRV, DohAttack, Flood, OverTcp, Presser, Silent
+from loadtest.pressure.clients import (
+    BIG,
+    SRV,
+    DohAttack,
+    Flood,
+    HttpAttack,
+    OverTcp,
+    Presser,
+    Silent,
+)
 from loadtest.pressure.corefile import Variation
 from loadtest.pressure.hostile_yaml import FILES
 from loadtest.pressure.http2 import ATTACKS
@@ -99,6 +108,16 @@ ROWS: Final = (
         rewrite=4.0,
     ),
     Row("silent", "4,000 silent connections a second to the port of /health", (Silent(4_000),)),
+    Row("http-head", "a client sends HTTP header lines without end to the port of /health", (HttpAttack("head", 1),)),
+    Row("http-heads", "20 such clients", (HttpAttack("head", 20),)),
+    Row("http-bad", "400 HTTP requests a second that are not valid", (HttpAttack("bad", 8, 400),)),
+    Row(
+        "http-streams",
+        "40 event streams of one client; an honest one opens the dashboard and its stream, again and again",
+        (HttpAttack("streams", 40, 5),),
+        Variation(dashboard=True),
+        peers=False,
+    ),
     Row(
         "bare",
         "800 replies a second from the upstream with a record of class ANY without RDATA, with `debug`",

@@ -141,6 +141,7 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
     floods = {key: honest_flood(key) for key in HONEST_NAMES}
     quiet = run_phase(bench, server, floods, bench.effort.quiet)
     before, cpu, began = server.memory(), server.cpu(), time.monotonic()
+    lines = server.log_lines()
     seconds = bench.effort.pressed + _LEAD
     with ExitStack() as stack:
         control = stack.enter_context(Control(server_cores()[0]))
@@ -170,6 +171,7 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         before.now,
         after.now,
         after.peak,
+        server.log_lines() - lines,
         late,
     )
 

@@ -109,6 +109,10 @@ class ServerUnderPressure:
         """Resident memory; raise BenchmarkError if the server has ended."""
         return self._process.memory()
 
+    def log_lines(self) -> int:
+        """The number of lines that it has logged."""
+        return self._process.log_lines()
+
     def _launcher(self) -> tuple[str, ...]:
         return (
             *(sys.executable, "-m", "loadtest.pressure.launch"),

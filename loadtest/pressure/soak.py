@@ -23,7 +23,16 @@ from hsdns.load.judge import STALE, WRONG
 from loadtest.answering.programs import COREDNS, Program
 from loadtest.apiserver.objects import namespace_of
 from loadtest.pressure.applied import between, scrape
-from loadtest.pressure.clients import HONEST, Counts, DohAttack, Flood, OverTcp, Presser, Silent
+from loadtest.pressure.clients import (
+    HONEST,
+    Counts,
+    DohAttack,
+    Flood,
+    HttpAttack,
+    OverTcp,
+    Presser,
+    Silent,
+)
 from loadtest.pressure.corefile import Variation
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.judge import Judge
@@ -67,6 +76,8 @@ PRESSERS: Final[Mapping[str, Presser]] = {
     **{f"doh-{kind}": DohAttack(kind).scaled(_SHARE / 2) for kind in ATTACKS},
     "large": OverTcp("large.example", 2),
     "silent": Silent(400),
+    "http-head": HttpAttack("head", 1),
+    "http-bad": HttpAttack("bad", 8, 40),
 }
 
 

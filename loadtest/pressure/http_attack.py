@@ -64,6 +64,9 @@ class Attack:
             except OSError:
                 time.sleep(AGAIN)
 
+    def _count(self, is_answered: bool) -> None:
+        self.answered += is_answered
+
     def _connect(self, source: str = HEAVY) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self._port), _TIMEOUT, (source, 0))
 
@@ -74,13 +77,13 @@ class Attack:
             with contextlib.suppress(OSError):
                 while time.monotonic() < self._until:
                     sock.sendall(_BLOCK)
-            self.answered += sock.recv(64).startswith(b"HTTP/1.1 431")
+            self._count(sock.recv(64).startswith(b"HTTP/1.1 431"))
 
     def _bad(self) -> None:
         self.sent += 1
         with self._connect() as sock:
             sock.sendall(BAD[self.sent % len(BAD)])
-            self.answered += sock.recv(64)[9:10] in (b"4", b"5")
+            self._count(sock.recv(64)[9:10] in (b"4", b"5"))
         time.sleep(self._every)
 
     def _hold(self) -> None:
@@ -98,7 +101,7 @@ class Attack:
             page.sendall(_PAGE)
             stream.sendall(_STREAM)
             found = [each.recv(64).startswith(b"HTTP/1.1 200") for each in (page, stream)]
-            self.answered += all(found)
+            self._count(all(found))
 
 
 def main(words: Sequence[str]) -> None:

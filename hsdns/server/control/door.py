@@ -6,6 +6,7 @@ Rule: after each await, a page reads the instance again, because a reload may ha
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -45,6 +46,9 @@ class Door:
         self.metrics = metrics
         self.faults = faults
         self.began = clock()
+        self.painting = (
+            asyncio.Lock()
+        )  # held for a picture of top: each takes milliseconds of the loop
 
     def serving(self) -> Instance:
         """The serving instance; raise HttpRefusal if there is none."""

@@ -29,6 +29,7 @@ from hsdns.server.runtime import Turn
 
 PARAMETERS: Final = ("once", *FILTERS)
 INTERVAL: Final = 1.0  # seconds between two pictures
+LONGEST: Final = 0.0004  # seconds of work without a break: queries wait for it, and readers ask for many pictures
 WINDOW: Final = 60.0  # seconds of failures, waste and slow queries in a picture
 
 
@@ -55,7 +56,9 @@ async def pictures(door: Door, asked: Asked) -> AsyncGenerator[dict[str, Any], N
                 door.queries.collect()
             if door.instance() is None:
                 return
-            yield await painter.paint()
+            async with door.painting:
+                picture = await painter.paint()
+            yield picture
 
 
 class _Painter:
@@ -63,7 +66,7 @@ class _Painter:
 
     def __init__(self, door: Door, wanted: QueryFilter) -> None:
         self._door, self._wanted = door, wanted
-        self._turn = Turn(door.clock)
+        self._turn = Turn(door.clock, LONGEST)
         self._rates, self._upstreams = Rates(door), Upstreams(door)
         self._changes, self._causes = ServedChanges(door, wanted), Causes(door)
 

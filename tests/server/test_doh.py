@@ -313,6 +313,64 @@ def test_pipelined_requests_take_turns() -> None:
     run(test())
 
 
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: a\r\n" * 2730, 431, id="long head"),
+        pytest.param(b"GET /" + b"a" * 16_400, 414, id="long target"),
+        pytest.param(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", 400, id="bad chunk"),
+        pytest.param(b"GET / HTTP/9.9\r\n\r\n", 505, id="version"),
+    ],
+)  # fmt: skip
+def test_malformed_requests_end_the_connection(sent: bytes, status: int) -> None:
+    """That one alone; nothing of it is kept."""
+
+    async def test() -> None:
+        async with (
+            serving(tls=False) as it,
+            Http1Client(it, tls=False) as client,
+            Http1Client(it, tls=False) as other,
+        ):
+            check(await other.ask("GET", get()))
+            client.writer.write(sent)
+            head = await client.reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 %d " % status)
+            await client.reader.readexactly(
+                int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0])
+            )
+            assert await client.has_ended()
+            check(await other.ask("GET", get()))
+            assert it.server._places.octets == 0
+
+    run(test())
+
+
+def test_no_more_is_read_while_a_request_is_in_progress() -> None:
+    """Of HTTP/1.1, whose replies are in the order of requests."""
+    go_on = asyncio.Event()
+
+    async def answer(request: Request) -> Reply:
+        await go_on.wait()
+        return await asked_address(request)
+
+    async def test() -> None:
+        async with serving(answer, tls=False) as it, Http1Client(it, tls=False) as client:
+            connection = await it.connection()
+            many = 10_000
+            client.writer.write(f"GET {get()} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * many)
+            await until(lambda: connection._is_paused, "it reads no more")
+            assert connection._http is not None
+            assert connection.pending == 1
+            assert 0 < connection._http.octets <= 262_144
+            go_on.set()
+            for _ in range(many):
+                head = await client.reader.readuntil(b"\r\n\r\n")
+                size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                await client.reader.readexactly(size)
+
+    run(test())
+
+
 @pytest.mark.parametrize("client", [Http1Client, Http2Client])
 def test_silence_is_status_500(client: type[Http1Client] | type[Http2Client]) -> None:
     async def drop(request: Request) -> Reply:

@@ -12,6 +12,7 @@ from hsdns.upstream.connection import (
     UdpConnection,
     connect,
     server_hostname,
+    time_limit,
 )
 from hsdns.upstream.faults import ConnectionClosed, describe
 from hsdns.upstream.target import Target
@@ -199,3 +200,26 @@ def test_a_source_address_of_another_family(
 )
 def test_whom_the_certificate_must_name(target: Target, name: str) -> None:
     assert server_hostname(target) == name
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_time_limit(loop: str) -> None:
+    """It ends a wait that is longer, nothing else, and leaves no timer behind."""
+
+    async def case() -> None:
+        with pytest.raises(TimeoutError):
+            async with time_limit(0.001):
+                await asyncio.Event().wait()
+        async with time_limit(0.0):
+            pass
+        await asyncio.sleep(0.01)
+        with pytest.raises(ConnectionError):
+            async with time_limit(60.0):
+                raise ConnectionError
+        waiting = asyncio.create_task(asyncio.Event().wait())
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            async with time_limit(60.0):
+                await waiting
+
+    event_loops.run(case(), loop)

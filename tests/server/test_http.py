@@ -471,6 +471,16 @@ def test_page_over_tls() -> None:
         where = listeners.bound[LOCAL]
         found = await ask_tls(where, "ca")
         assert (found.status, found.body) == (200, b"/metrics?a=b")
+        for sent, first in (
+            (b"GET / HTTP/9.9\r\n\r\n", b"HTTP/1.1 505 "),
+            (b"A" * 99_999, b"HTTP/1.1 414 "),
+        ):
+            reader, writer = await asyncio.open_connection(
+                *where, ssl=trusting("ca"), server_hostname="127.0.0.1"
+            )
+            writer.write(sent)
+            assert (await reader.read()).startswith(first)
+            writer.close()
         plain = await ask(where, "/metrics")
         assert (plain.status, plain.body) == (
             400,

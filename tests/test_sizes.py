@@ -22,11 +22,11 @@ UNBOUNDED = {"hsdns/plugins", "hsdns/rules/checks"}
 
 # Lines with code; a line that is blank, a comment or a part of a docstring is none.
 CODE_LINES = {
-    "hsdns": 1_274,
+    "hsdns": 1_290,
     "hsdns/answer_table": 809,
-    "hsdns/apiserver": 2_742,
+    "hsdns/apiserver": 2_743,
     "hsdns/audit": 679,
-    "hsdns/authority": 854,
+    "hsdns/authority": 855,
     "hsdns/cli": 8_469,
     "hsdns/cluster": 5_520,
     "hsdns/corefile": 1_095,
@@ -37,18 +37,18 @@ CODE_LINES = {
     "hsdns/faults": 1_436,
     "hsdns/gotemplate": 1_022,
     "hsdns/load": 9_145,
-    "hsdns/plugins": 7_464,
+    "hsdns/plugins": 7_463,
     "hsdns/recording": 945,
     "hsdns/resolver": 1_163,
     "hsdns/rewriting": 715,
     "hsdns/rules": 3_988,
-    "hsdns/server": 7_413,
+    "hsdns/server": 7_672,
     "hsdns/sources": 3_028,
     "hsdns/testing": 1_850,
-    "hsdns/upstream": 1_576,
+    "hsdns/upstream": 1_589,
     "hsdns/wire": 1_684,
-    "loadtest": 9_277,
-    "tests": 97_682,
+    "loadtest": 9_422,
+    "tests": 98_123,
 }
 
 FILES = {

@@ -4,6 +4,7 @@ Path: steps 2 to 6, in order, for one listener.  server/udp.py and tcp.py call a
 within the server (the target of an ExternalName) calls resolve() and so begins at step 4.
 Rule 1: only resolve() calls a chain, and only eager.start() steps it from outside.
 Rule 2: no parsing, no socket, no plugin here.
+Rule 3: a reply that was read from a store is sent when the answer tables have nothing older (cluster/freshness.py).
 """
 
 from __future__ import annotations
@@ -156,6 +157,8 @@ class QueryProcessor:
         else:
             # steps 4 and 5: the block's chain
             reply = await self.resolve(request)
+        if dependencies is not None:
+            dependencies.settle()
         if reply.dropped:
             return None
         # step 6: Reply -> bytes, within the client's limit

@@ -4,7 +4,8 @@ Path: the store increments the counters of what an event changes; code that comp
 it is about to read; fastpath/ stores the answer with their values and uses it while none of them has changed.
 Rule 1: a counter is added before the store is read, and incremented after the store has changed, by the thread that
         changes it.  An answer computed from the state before an event is therefore stale after it, whenever it is
-        stored.  During an event, answers may be stored for the time after it.
+        stored.  During an event, answers may be stored for the time after it.  What another thread reads meanwhile is
+        sent only then: no client gets an older state after a newer one.
 Rule 2: the number of counters is fixed.  Two objects that share a counter invalidate each other's answers, which costs
         time but never gives a wrong answer.  Names that do not exist have counters as well.
 """
@@ -34,6 +35,9 @@ class Counters(Protocol):
 
         `more`: another event follows at once.
         """
+
+    def settle(self) -> None:
+        """Wait until the events that other threads are applying are shown; for what has been read from the store."""
 
     def read(self, index: int) -> int:
         """The value of a counter, with all increments."""
@@ -99,6 +103,9 @@ class NoCounters:
         """Do nothing."""
 
     def release(self, *, more: bool = False) -> None:
+        """Do nothing."""
+
+    def settle(self) -> None:
         """Do nothing."""
 
     def read(self, index: int) -> int:
@@ -206,6 +213,11 @@ class Dependencies:
     def hold(self) -> bool:
         """Whether no counter has changed since it was added."""
         return all(self._counters.read(index) == value for index, value in self._pairs.items())
+
+    def settle(self) -> None:
+        """Wait, before the answer is sent, until nobody can get an older one any more."""
+        if self._pairs:
+            self._counters.settle()
 
     def again(self) -> Dependencies:
         """An empty record, for another attempt to compute the answer."""

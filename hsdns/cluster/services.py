@@ -101,6 +101,7 @@ class Services:
         self._zonal = zonal
         self._counts_not_ready = counts_not_ready
         self._applied: _Applied | None = None
+        self.unlisted: list[Callable[[], None]] = []  # take off the names what is gone
         # The Service of each slice, by the slice's namespace and name.
         self._slice_owner: dict[tuple[str, str], Key] = {}
         self._compiled = None
@@ -176,7 +177,9 @@ class Services:
             if self._compiled is not None and not gone and not self._replaced.is_kept:
                 done = self._compiled.apply(slice_key, found.resource_version, found.reading)
                 if done is not None:
-                    owner, before, old, new = done
+                    owner, before, old, new, lost = done
+                    if lost:
+                        self.unlisted.append(partial(self._names.remove_labels, *owner, lost))
                     if new is None:
                         return False
                     self.changes += 1
@@ -225,8 +228,12 @@ class Services:
     def finish(self) -> bool:
         """Report a slice that was added or changed; return whether the serial of the cluster's zones changes.
 
-        To be called when the event has been shown, which need not wait for it.
+        To be called when the event has been shown, which need not wait for it.  Only then are names denied that it has
+        removed, as replies with them were valid until then.
         """
+        for unlist in self.unlisted:
+            unlist()
+        self.unlisted.clear()
         if self._applied is None:
             return False
         found, changed_at, before, owner, old, new = self._applied
@@ -301,8 +308,8 @@ class Services:
     ) -> None:
         """Replace a value; `gained` and `lost` are the labels below it that are added and removed.
 
-        New labels are listed before they exist, and removed ones until they no longer exist: a lookup in another thread
-        never denies a name that exists.
+        New labels are listed before they exist, and removed ones until the event is shown (finish): a lookup in another
+        thread never denies a name that exists.
         """
         self.changes += 1
         if self._replaced.is_kept:
@@ -310,7 +317,7 @@ class Services:
         names = self._names
         if value.is_empty and not value.resource_version:
             if self.values.pop(key, None) is not None:
-                names.remove_service(*key)
+                self.unlisted.append(partial(names.remove_service, *key))
         else:
             if key not in self.values:
                 names.add_service(*key)
@@ -318,7 +325,7 @@ class Services:
                 names.add_labels(*key, gained)
             self.values[key] = value
             if lost:
-                names.remove_labels(*key, lost)
+                self.unlisted.append(partial(names.remove_labels, *key, lost))
         self._counters.bump(service_counter(*key))
 
 

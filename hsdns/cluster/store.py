@@ -15,6 +15,7 @@ Rule 6: only the thread of the watch writes; others read without a lock.  So val
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -172,11 +173,14 @@ class Store:
         left = len(events)
         for event in events:
             left -= 1
-            counters.hold()
+            if is_read := self.serves:
+                counters.hold()
             try:
                 new_serial |= self._apply_event(event)
+                self._bump_all()
             finally:
-                counters.release(more=left > 0)
+                if is_read:
+                    counters.release(more=left > 0)
             new_serial |= self.services.finish()
         self._publish(new_serial)
         self._pass_on(events)
@@ -250,12 +254,16 @@ class Store:
         if new_serial:
             self._note(SERIALS, OWN_SERIAL, self.serial)
             self.serial = names.serial = int(self._wall())
+        self._bump_all()
+        if not names.open and self.serves:
+            names.open = True
+
+    def _bump_all(self) -> None:
+        """Increment the counter of all changes, if there are any since the last call."""
         changes = self.changes
         if self._published != changes:
             self._published = changes
             self._counters.bump(ANYTHING)
-        if not names.open and self.serves:
-            names.open = True
 
     def _drop_unconfirmed(self) -> bool:
         new_serial = False
@@ -308,7 +316,7 @@ class Store:
                 self._note(NAMESPACES, namespace, self.namespaces[namespace])
                 del self.namespaces[namespace]
                 self._namespace_changes += 1
-                self._names.remove_namespace(namespace)
+                self.services.unlisted.append(partial(self._names.remove_namespace, namespace))
                 self._counters.bump(namespace_counter(namespace))
         else:
             is_new = namespace not in self.namespaces

@@ -97,6 +97,7 @@ class Versions:
     def hold(self) -> None: ...
     def held(self) -> list[int]: ...
     def release(self, *, more: bool = False) -> None: ...
+    def settle(self) -> None: ...
     def read(self, index: int) -> int: ...
     def renew_lease(self, end: float) -> None: ...
 
@@ -418,13 +419,18 @@ class SliceStore:
         self, key: tuple[str, str], version: str, reading: SliceReading
     ) -> (
         tuple[
-            tuple[bytes, bytes], tuple[bytes, bytes] | None, tuple[Any, ...], tuple[Any, ...] | None
+            tuple[bytes, bytes],
+            tuple[bytes, bytes] | None,
+            tuple[Any, ...],
+            tuple[Any, ...] | None,
+            list[bytes],
         ]
         | None
     ):
         """Apply a slice that was added or changed, by namespace and name; None for one that is left to Python.
 
-        Return its Service, that of its state before, its parts before and now; no parts now if it is the same.
+        Return its Service, that of its state before, its parts before and now; no parts now if it is the same; and the
+        labels below the Service that are to be removed from `names`.
         """
 
 class ServiceReplies:

@@ -8,7 +8,8 @@ Rule 3: replies to frequent queries are prepared (prepared_reply.py, prepared_ne
         the shared header, the client's question and the records.
 Rule 4: memory is bounded: everything counts with Python's overhead, and eviction.py chooses the entries to drop.
 Rule 5: replies that depend on counters, and those of negative zones, are misses after the counters' lease has ended.
-Rule 6: each hit of a logging block adds a record to the log ring (log.py), over UDP and over TCP.
+Rule 6: while another thread applies an event, nothing is stored (versions.py, rule 6).
+Rule 7: each hit of a logging block adds a record to the log ring (log.py), over UDP and over TCP.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class AnswerTable:
             or len(dependencies) > MAX_DEPENDENCIES
             or len(errors or b"") > MAX_ERRORS_LEN
             or any(values[index] != value for index, value in dependencies)
+            or self._versions.is_held_elsewhere()
         ):
             return self._refuse()
         outline = read_outline(query[HEADER_LEN : plain.end], reply)

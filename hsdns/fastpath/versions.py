@@ -13,7 +13,10 @@ Rule 4: threads write while others read.  A change is written before CHANGES is 
         the data that it covers; so a reader may see too old a number, never too new a one.
 Rule 5: counters with a lease are valid for a store only until it ends: the store's writer renews it while it follows
         the cluster.  Without a lease they are always valid.
-Rule 6: for the labels below a Service only hashes are stored, sorted, one for each time that a label was added.  If two
+Rule 6: while other threads hold, the thread of the tables may have read a state that is not shown yet.  It stores
+        nothing then, and waits for their release() before it sends what it has read (`settle`): no reply of the state
+        before follows one of the state after.
+Rule 7: for the labels below a Service only hashes are stored, sorted, one for each time that a label was added.  If two
         are equal, a query for a name that does not exist goes to the chain; a name that exists is never denied.  A
         change creates a new array, which replaces the old one in one step: a lookup sees one of the two.
 """
@@ -24,12 +27,13 @@ from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from math import inf
-from threading import Lock, get_ident
+from threading import Condition, Lock, get_ident
 from typing import Final, TypeAlias
 
 # The number of changes in this process; in a list, so that all modules share it.
 CHANGES: Final = [0]
 _WRITING: Final = Lock()  # held by writers only, for some instructions
+PATIENCE: Final = 0.1  # seconds that a reply waits for events of other threads; one takes about a millisecond
 
 
 def count_change() -> None:
@@ -48,11 +52,12 @@ class Versions:
 
     SIZE: Final = 65536
 
-    __slots__ = ("_held", "lease_end", "moved", "values")
+    __slots__ = ("_held", "_released", "lease_end", "moved", "values")
 
     def __init__(self) -> None:
         # The threads that hold, and what each of them has incremented.
         self._held: dict[int, list[int]] = {}
+        self._released = Condition()
         self.values = [0] * self.SIZE
         self.moved = [0] * self.SIZE  # the value of CHANGES after the last bump
         self.lease_end = inf
@@ -80,7 +85,22 @@ class Versions:
 
     def release(self, *, more: bool = False) -> None:
         """End hold()."""
-        self._held.pop(get_ident(), None)
+        if self._held.pop(get_ident(), None) is not None:
+            with self._released:
+                self._released.notify_all()
+
+    def is_held_elsewhere(self) -> bool:
+        """Return whether another thread is between hold() and release(), and this one is not."""
+        return bool(self._held) and get_ident() not in self._held
+
+    def settle(self) -> None:
+        """Wait until the events of other threads are shown, PATIENCE at most."""
+        if self.is_held_elsewhere():
+            begun, held = tuple(self._held.items()), self._held
+            with self._released:
+                self._released.wait_for(
+                    lambda: all(held.get(thread) is not each for thread, each in begun), PATIENCE
+                )
 
     def renew_lease(self, end: float) -> None:
         """Set when replies that depend on counters, and those of negative zones, expire (monotonic seconds)."""

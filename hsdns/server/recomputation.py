@@ -6,8 +6,8 @@ Rule 1: with a compiled answer table, this runs in the watch thread (watch_loop.
         reply does not wait for other work of the main loop.  In pure Python it runs on the main loop, to which the
         table belongs.
 Rule 2: it recomputes for at most TURN seconds before the thread checks for events again.
-Rule 3: replies to an event that came alone are stored before the counters are incremented: the next query gets the new
-        reply, and none in between waits for the main loop.
+Rule 3: replies to an event that came alone are computed before the counters are incremented, and stored right after
+        that: the next query gets the new reply, and none in between waits for the main loop.
 Rule 4: the new table of a reload is filled with replies for the names that clients queried in the previous table, so
         that a reload does not cause a flood of misses.
 """
@@ -93,7 +93,7 @@ class Recomputation:
         self._holders.discard(threading.get_ident())
         try:
             if self._loop is not None:
-                moved = self.versions.held()
+                moved = [index for index in self.versions.held() if index != ANYTHING]
                 if more or threading.get_ident() != self._thread:
                     self._moved.extend(moved)
                     if moved:
@@ -102,6 +102,10 @@ class Recomputation:
                     self._recompute_all(moved)
         finally:
             self.versions.release()
+
+    def settle(self) -> None:
+        """Wait until the events of other threads are shown."""
+        self.versions.settle()
 
     def read(self, index: int) -> int:
         """The value of a counter."""

@@ -77,9 +77,9 @@ fn ask_all(table: &AnswerTable, questions: &[Vec<u8>]) -> usize {
     answered
 }
 
-fn filled_table(count: usize) -> AnswerTable {
+fn filled_table(count: usize) -> Arc<AnswerTable> {
     let versions = Arc::new(Versions::new());
-    let table = AnswerTable::new(Arc::clone(&versions), 1 << 30);
+    let table = Arc::new(AnswerTable::new(Arc::clone(&versions), 1 << 30));
     for index in 0..count {
         let query = question(&host(index), 0, &[]);
         for query in [query.clone(), with_opt(query, &[])] {

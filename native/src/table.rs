@@ -6,7 +6,8 @@
 //! Rule 3: readers lock once per batch; the writer (Python, which stores) holds the lock for one entry at a time.
 //!         Memory for entries is reserved at the start, so that growing never copies all of them under the lock.
 //! Rule 4: a reply is stored under the question that it answers, and only if none of its dependencies has changed since
-//!         it was computed: versions are compared under the lock that the readers use.
+//!         it was computed: versions are compared under the lock that the readers use.  During an event it is stored
+//!         at its end or not at all (versions.rs, rules 6 and 7).
 //! Rule 5: each hit of a logging block adds a record to the log ring (log.rs), over UDP and over TCP.
 //! Rule 6: larger payload sizes of queries are lowered to `max_payload` of the entry or negative zone before the reply
 //!         is written.
@@ -28,7 +29,7 @@ use crate::s3fifo::{Entries, Queues};
 use crate::system::{monotonic, prefetch};
 use crate::tap::{Answered, Tap};
 use crate::timing::Timing;
-use crate::versions::Versions;
+use crate::versions::{Holder, Versions};
 
 /// The most counters that an entry may depend on.
 pub const MAX_DEPENDENCIES: usize = 8;
@@ -165,17 +166,42 @@ impl AnswerTable {
         }
     }
 
-    /// Store a reply; return whether it was stored.
-    pub fn store(&self, query: &[u8], reply: &[u8], terms: Terms) -> bool {
+    /// Store a reply; return whether it was or will be stored.
+    pub fn store(self: &Arc<Self>, query: &[u8], reply: &[u8], terms: Terms) -> bool {
         self.put(query, reply, terms, false)
     }
 
-    /// Store a reply that no client has queried; return whether it was stored.
-    pub fn renew(&self, query: &[u8], reply: &[u8], terms: Terms) -> bool {
+    /// Store a reply that no client has queried; return whether it was or will be stored.
+    pub fn renew(self: &Arc<Self>, query: &[u8], reply: &[u8], terms: Terms) -> bool {
         self.put(query, reply, terms, true)
     }
 
-    fn put(&self, query: &[u8], reply: &[u8], terms: Terms, renewed: bool) -> bool {
+    /// Store a reply when the increments that this thread holds are made, or now; not while other threads hold any.
+    fn put(self: &Arc<Self>, query: &[u8], reply: &[u8], terms: Terms, renewed: bool) -> bool {
+        match self.versions.holder() {
+            Holder::Nobody => self.put_now(query, reply, terms, renewed),
+            Holder::This if self.is_shown(&terms) => self.put_now(query, reply, terms, renewed),
+            Holder::This => {
+                let (table, query, reply) = (Arc::clone(self), query.to_vec(), reply.to_vec());
+                self.versions.after_release(move || {
+                    table.put_now(&query, &reply, terms, renewed);
+                });
+                true
+            }
+            Holder::Another => {
+                lock(&self.changes).refused += 1;
+                false
+            }
+        }
+    }
+
+    /// Whether a reply depends on no increment that is held.
+    fn is_shown(&self, terms: &Terms) -> bool {
+        let mut dependencies = terms.dependencies.iter();
+        dependencies.all(|dependency| self.versions.is_unchanged(*dependency))
+    }
+
+    fn put_now(&self, query: &[u8], reply: &[u8], terms: Terms, renewed: bool) -> bool {
         let (is_stored, evicted) = self
             .try_store(query, reply, terms, renewed)
             .unwrap_or((false, 0));

@@ -9,13 +9,17 @@
 //! Rule 4: counters are valid for a store only while its writer follows the cluster, which it shows by renewing a
 //!         lease.  Replies that depend on counters are misses after the lease has ended.
 //! Rule 5: an index is a hash and represents many things; a collision costs a miss, never a stale answer.
-//! Rule 6: while a thread holds its increments, each thread its own, replies are computed and stored with the new
-//!         values, and entries with the old ones stay valid as well.  So replies to an event can be stored before any
-//!         query misses.
+//! Rule 6: while a thread holds its increments, each thread its own, entries with the old values stay valid.  It computes
+//!         replies with the new values, which are stored at its release(), after all of its increments are made.  So
+//!         replies to an event are there before a query waits for one, and no reply of the state before follows one of
+//!         the state after, from any entry of any table.
+//! Rule 7: a thread that read the data itself while others hold may have read both states.  It stores nothing then, and
+//!         waits for their release() before it sends what it has read (`settle`).
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use crate::lock::lock;
 use crate::system::prefetch;
@@ -23,26 +27,45 @@ use crate::system::prefetch;
 /// The number of counters: 512 KiB, and few collisions among some thousand Services.
 pub const SIZE: usize = 65_536;
 
+/// How long a reply waits for the events that other threads apply; one takes less than a millisecond.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// Counters shared by all tables and workers of a process.
 pub struct Versions {
     counters: Box<[Counter]>,
     changes: AtomicU64,
     lease_end: AtomicU64,
     held: Mutex<Vec<Held>>,
+    holders: AtomicUsize, // the length of `held`
+    holds: AtomicU64,     // calls of hold()
+    released: Condvar,
 }
 
 #[derive(Default)]
 struct Counter {
-    /// The value of entries that are valid until an increment that is held is made.
+    /// The value of valid entries.
     current: AtomicU64,
-    /// The value for replies that are computed now, which are valid too; above `current` while an increment is held.
+    /// The value for replies that are computed now; above `current` while an increment is held.
     next: AtomicU64,
 }
 
-/// The increments that a thread holds.
+/// The increments that a thread holds, and what it does once they are made.
 struct Held {
     thread: ThreadId,
+    began: u64, // the number of calls of hold() before
     indexes: Vec<u16>,
+    after: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+/// Who holds increments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// No thread.
+    Nobody,
+    /// The calling thread, and perhaps others.
+    This,
+    /// Other threads only.
+    Another,
 }
 
 /// A counter and the value that it had.
@@ -90,7 +113,10 @@ impl Versions {
             counters: (0..SIZE).map(|_| Counter::default()).collect(),
             changes: AtomicU64::new(0),
             lease_end: AtomicU64::new(u64::MAX),
-            held: Mutex::new(Vec::new()),
+            held: Mutex::default(),
+            holders: AtomicUsize::new(0),
+            released: Condvar::new(),
+            holds: AtomicU64::new(0),
         }
     }
 
@@ -109,12 +135,57 @@ impl Versions {
 
     /// Hold the increments that this thread makes until it calls `release`.
     pub fn hold(&self) {
-        let thread = thread::current().id();
         self.release();
-        lock(&self.held).push(Held {
-            thread,
+        let mut all = lock(&self.held);
+        all.push(Held {
+            thread: thread::current().id(),
+            began: self.holds.fetch_add(1, Ordering::Relaxed),
             indexes: Vec::new(),
+            after: Vec::new(),
         });
+        // Before the data change: a thread that sees them changed also sees this.
+        self.holders.store(all.len(), Ordering::Release);
+    }
+
+    /// Return who holds increments.
+    #[must_use]
+    pub fn holder(&self) -> Holder {
+        if self.holders.load(Ordering::Acquire) == 0 {
+            return Holder::Nobody;
+        }
+        let this = thread::current().id();
+        let all = lock(&self.held);
+        match all.iter().any(|held| held.thread == this) {
+            true => Holder::This,
+            false if all.is_empty() => Holder::Nobody,
+            false => Holder::Another,
+        }
+    }
+
+    /// Do something once the increments that this thread holds are made; at once if it holds none.
+    pub fn after_release(&self, function: impl FnOnce() + Send + 'static) {
+        let this = thread::current().id();
+        let mut all = lock(&self.held);
+        if let Some(held) = all.iter_mut().find(|held| held.thread == this) {
+            held.after.push(Box::new(function));
+            return;
+        }
+        drop(all);
+        function();
+    }
+
+    /// Wait until all other threads that hold increments now have made them, `PATIENCE` at most.
+    pub fn settle(&self) {
+        if self.holder() != Holder::Another {
+            return;
+        }
+        let all = lock(&self.held);
+        let now = self.holds.load(Ordering::Relaxed);
+        let waits = |all: &mut Vec<Held>| all.iter().any(|held| held.began < now);
+        let _ = self
+            .released
+            .wait_timeout_while(all, PATIENCE, waits)
+            .unwrap_or_else(PoisonError::into_inner);
     }
 
     /// The counters whose increments this thread holds, in the order of the increments.
@@ -127,16 +198,20 @@ impl Versions {
             .map_or_else(Vec::new, |held| held.indexes.clone())
     }
 
-    /// Make all increments that this thread holds.
+    /// Make all increments that this thread holds, then do what waits for that.
     pub fn release(&self) {
         let this = thread::current().id();
         let mut all = lock(&self.held);
-        let own = all.iter().position(|held| held.thread == this);
-        let held = own.map(|at| all.swap_remove(at));
+        let Some(own) = all.iter().position(|held| held.thread == this) else {
+            return;
+        };
+        // Before others may store what they read since.
+        all[own].indexes.iter().for_each(|&index| self.publish(index));
+        let held = all.swap_remove(own);
+        self.holders.store(all.len(), Ordering::Release);
         drop(all);
-        for index in held.map_or_else(Vec::new, |held| held.indexes) {
-            self.publish(index);
-        }
+        self.released.notify_all();
+        held.after.into_iter().for_each(|function| function());
     }
 
     fn publish(&self, index: u16) {
@@ -163,12 +238,11 @@ impl Versions {
             .load(Ordering::Acquire)
     }
 
-    /// Return whether a counter has not changed, with or without the increments that are held.
+    /// Return whether a counter has a value, without the increments that are held.
     #[must_use]
     pub fn is_unchanged(&self, dependency: Dependency) -> bool {
         let counter = &self.counters[usize::from(dependency.index)];
         counter.current.load(Ordering::Acquire) == dependency.value
-            || counter.next.load(Ordering::Acquire) == dependency.value
     }
 
     /// Let replies that depend on counters be valid until `end`, in nanoseconds of the monotonic clock.
@@ -196,6 +270,8 @@ impl Default for Versions {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Barrier};
+
     use super::*;
 
     #[test]
@@ -223,7 +299,7 @@ mod tests {
         versions.hold();
         versions.bump(7);
         assert_eq!((versions.read(7), versions.held()), (1, vec![7]));
-        assert_eq!((valid(), versions.changes()), ([true, true, false], 0));
+        assert_eq!((valid(), versions.changes()), ([true, false, false], 0));
         thread::scope(|scope| {
             scope.spawn(|| versions.bump(8));
         });
@@ -256,6 +332,61 @@ mod tests {
         for index in [7, 8] {
             assert!(!versions.is_unchanged(Dependency { index, value: 0 }));
         }
+    }
+
+    #[test]
+    fn what_waits_for_a_release_sees_all_increments_of_its_thread() {
+        let versions = Arc::new(Versions::new());
+        let is_over = || {
+            let at = |index| Dependency { index, value: 1 };
+            [7, 8].map(|index| versions.is_unchanged(at(index))) == [true, true]
+        };
+        let done = Arc::new(AtomicUsize::new(0));
+        let note = || {
+            let (versions, done) = (Arc::clone(&versions), Arc::clone(&done));
+            move || {
+                let at = |index| Dependency { index, value: 1 };
+                let both = [7, 8].map(|index| versions.is_unchanged(at(index)));
+                done.fetch_add(1 + usize::from(both == [false; 2]), Ordering::Relaxed);
+            }
+        };
+        versions.hold();
+        versions.bump(7);
+        versions.after_release(note());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert_eq!(versions.holder(), Holder::Another);
+                versions.after_release(note()); // of this thread, which holds nothing
+            });
+        });
+        assert_eq!((versions.holder(), done.load(Ordering::Relaxed)), (Holder::This, 2));
+        versions.bump(8);
+        assert!(!is_over());
+        versions.settle(); // not for its own
+        versions.release();
+        assert!(is_over());
+        assert_eq!((versions.holder(), done.load(Ordering::Relaxed)), (Holder::Nobody, 3));
+    }
+
+    #[test]
+    fn a_thread_waits_for_the_events_that_others_began_before() {
+        let versions = Versions::new();
+        let began = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                versions.hold();
+                versions.bump(7);
+                began.wait();
+                (0..100).for_each(|_| thread::yield_now());
+                versions.release();
+                versions.hold(); // the next event, which nobody waits for
+                began.wait();
+            });
+            began.wait();
+            versions.settle();
+            assert!(versions.is_unchanged(Dependency { index: 7, value: 1 }));
+            began.wait();
+        });
     }
 
     #[test]

@@ -43,7 +43,7 @@ fn receive(client: &UdpSocket) -> Vec<u8> {
     octets
 }
 
-fn filled_table() -> (AnswerTable, Vec<u8>, Vec<u8>) {
+fn filled_table() -> (Arc<AnswerTable>, Vec<u8>, Vec<u8>) {
     let (_, table) = table();
     let asked = query("www.example.org", A);
     let answer = reply(&asked, 0, [&[address(1)], &[], &[]]);
@@ -226,7 +226,7 @@ fn a_worker_serves_until_it_is_stopped() {
         client.send(b"before the table").unwrap();
         let first = take_one(&queue);
         assert_eq!((first.worker, first.query()), (5, &b"before the table"[..]));
-        worker.exchange(Some(Arc::new(table)));
+        worker.exchange(Some(Arc::clone(&table)));
         // A batch that has begun ends without the table; the next one has it.
         client.send(&asked).unwrap();
         let mut replies = 0;
@@ -450,7 +450,7 @@ fn names_of_services_wait_in_a_queue_of_their_own() {
     let socket = server();
     let worker = Worker::new(socket.as_raw_fd(), false, others, 0).with_first(Some(first));
     let worker = Arc::new(worker);
-    worker.exchange(Some(Arc::new(table)));
+    worker.exchange(Some(Arc::clone(&table)));
     let runner = Arc::clone(&worker);
     let thread = thread::spawn(move || runner.run());
     let client = client_of(&socket);

@@ -452,7 +452,7 @@ fn what_is_logged_over_tcp() {
 fn memory_is_bounded_and_a_flood_displaces_nothing() {
     let versions = Arc::new(Versions::new());
     let capacity = 200_000;
-    let table = AnswerTable::new(versions, capacity);
+    let table = Arc::new(AnswerTable::new(versions, capacity));
     let store_name = |text: &str| {
         let asked = query(text, A);
         let answer = reply(&asked, 0, [&addresses(2), &[], &[]]);
@@ -480,7 +480,7 @@ fn memory_is_bounded_and_a_flood_displaces_nothing() {
 
 #[test]
 fn what_is_larger_than_the_table_is_refused() {
-    let table = AnswerTable::new(Arc::new(Versions::new()), 1000);
+    let table = Arc::new(AnswerTable::new(Arc::new(Versions::new()), 1000));
     let asked = query("www.example.org", A);
     assert!(!table.store(
         &asked,

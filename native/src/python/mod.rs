@@ -29,7 +29,7 @@ use crate::pod_names::Counted;
 use crate::system::slice;
 use crate::table::Client;
 use crate::timing::Timing;
-use crate::versions::{Dependency, SIZE};
+use crate::versions::{Dependency, Holder, SIZE};
 use crate::{names, table, tap, versions};
 
 /// The module's contents.
@@ -196,7 +196,7 @@ impl Versions {
         self.inner.bump(index.0);
     }
 
-    /// Hold the increments that this thread makes: entries stay valid until release().
+    /// Hold the increments that this thread makes: entries stay valid until release(), when its replies are stored.
     fn hold(&self) {
         self.inner.hold();
     }
@@ -211,6 +211,13 @@ impl Versions {
     fn release(&self, more: bool) {
         let _ = more;
         self.inner.release();
+    }
+
+    /// Wait until the events of other threads are shown.
+    fn settle(&self, py: Python<'_>) {
+        if self.inner.holder() == Holder::Another {
+            py.detach(|| self.inner.settle());
+        }
     }
 
     /// Return the value of a counter, with increments that are held.

@@ -214,12 +214,14 @@ pub(super) struct SliceStore {
     counts_not_ready: bool,
 }
 
-/// The Service of a slice, that of its state before, its parts before and its parts now, None if it is the same.
+/// The Service of a slice, that of its state before, its parts before and its parts now, None if it is the same; and the
+/// labels below the Service that are gone.
 type Applied<'py> = (
     Bound<'py, PyTuple>,
     Option<Bound<'py, PyAny>>,
     Bound<'py, PyTuple>,
     Option<Bound<'py, PyTuple>>,
+    Vec<Bound<'py, PyBytes>>,
 );
 
 #[pymethods]
@@ -297,7 +299,7 @@ impl SliceStore {
         };
         let had = PyTuple::new(py, &old)?;
         if is_same {
-            return Ok(Some((owner, before, had, None)));
+            return Ok(Some((owner, before, had, None, Vec::new())));
         }
         let Some((width, addresses, labels, ports, zones, not_ready)) =
             reading.endpoints(py, self.pod_names, self.zonal)?
@@ -345,10 +347,6 @@ impl SliceStore {
             self.names.add_labels(of, service, gained);
         }
         values.set_item(&owner, new)?;
-        if !change.lost.is_empty() {
-            let lost = change.lost.iter().map(|each| &each[..]);
-            self.names.remove_labels(of, service, lost);
-        }
         self.versions.bump(counter(&owner)?);
         let octets = |each: &&[u8]| Ok(PyBytes::new(py, each).into_any());
         move_all(
@@ -360,6 +358,7 @@ impl SliceStore {
                 .as_any(),
             &self.versions,
         )?;
-        Ok(Some((owner, before, had, Some(has))))
+        let lost = change.lost.iter().map(|each| PyBytes::new(py, each));
+        Ok(Some((owner, before, had, Some(has), lost.collect())))
     }
 }

@@ -137,10 +137,10 @@ pub fn terms_with(versions: &Versions, indexes: &[u16]) -> Terms {
 }
 
 /// An empty table of a megabyte, and its counters.
-pub fn table() -> (Arc<Versions>, AnswerTable) {
+pub fn table() -> (Arc<Versions>, Arc<AnswerTable>) {
     let versions = Arc::new(Versions::new());
     let table = AnswerTable::new(Arc::clone(&versions), 1 << 20);
-    (versions, table)
+    (versions, Arc::new(table))
 }
 
 /// What a table replies over UDP.

@@ -33,7 +33,7 @@ const COUNTED: Counted = Counted {
 
 /// A table with some contents, for any number of inputs.
 pub struct Harness {
-    table: AnswerTable,
+    table: Arc<AnswerTable>,
     names: Arc<ClusterNames>,
     sample: Vec<u8>,
     negative_zone: usize,
@@ -42,7 +42,7 @@ pub struct Harness {
 impl Harness {
     /// Make a small table, which also evicts.
     pub fn new() -> Self {
-        let table = AnswerTable::new(Arc::new(Versions::new()), 64 << 10);
+        let table = Arc::new(AnswerTable::new(Arc::new(Versions::new()), 64 << 10));
         let names = cluster_names();
         let sample = query("nope.svc.cluster.local", A);
         let number =

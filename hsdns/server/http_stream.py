@@ -7,14 +7,14 @@ Rule 2: the first piece is generated before the status is sent.  A later error c
         chunk, so that no reader takes a part for the whole.
 Rule 3: errors are JSON, `{"error": SENTENCE}`.
 Rule 4: the body of a request must arrive within the timeout of http.py.
-Rule 5: requests that a browser sends for pages of other sites are refused before anything is generated
+Rule 5: after a wrong token the next ones of that client wait (AccessToken in http_page.py).
+Rule 6: requests that a browser sends for pages of other sites are refused before anything is generated
         (http_browser.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import logging
 from contextlib import aclosing
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from hsdns.http_page import Asked, HttpRefusal, HttpStream
 from hsdns.server.http_browser import HEADERS, fault_of
+from hsdns.server.sent_away import client_of
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -41,7 +42,8 @@ async def send(
     """Answer a request, whose body must arrive within `body_timeout` seconds."""
     from aiohttp import web  # noqa: PLC0415 - Rule 5 of http.py
 
-    is_allowed = _is_allowed(page, request.headers.get("Authorization", ""))
+    authorization = request.headers.get("Authorization", "")
+    is_allowed = await _is_allowed(page, authorization, request.remote or "")
     any_host = page.any_host or (page.token is not None and is_allowed)
     host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
     if sentence := fault_of(host, origin, any_host=any_host):
@@ -111,10 +113,14 @@ async def _body(request: web.BaseRequest) -> bytes:
     return bytes(body)
 
 
-def _is_allowed(page: HttpStream, authorization: str) -> bool:
+async def _is_allowed(page: HttpStream, authorization: str, address: str) -> bool:
     if page.token is None:
         return True
     scheme, _, token = authorization.partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(
-        token.strip().encode(), page.token.encode()
-    )
+    if scheme.lower() != "bearer":
+        return False  # nothing is guessed
+    client = client_of(address)
+    clock = asyncio.get_running_loop().time
+    if pause := page.token.pause(client, clock()):
+        await asyncio.sleep(pause)
+    return page.token.is_text(token.strip(), client, clock())

@@ -7,8 +7,9 @@
 # Other base images, for a mirror or an air-gapped machine: --build-arg PYTHON=... --build-arg RUST=...
 # An image that also reads kubeconfigs: --build-arg KUBECONFIG=yes
 # PYTHON is a Debian image with Python 3.11 or newer; RUST has a toolchain under /usr/local.
-ARG PYTHON=python:3.13-slim-bookworm
-ARG RUST=rust:1-slim-bookworm
+# The digests are those of lists for several architectures, so that who moves a tag moves nothing here.
+ARG PYTHON=python:3.13.14-slim-bookworm@sha256:67a1e1f215ccda113cfc024e8639049257e88f273898f595b61476d128d387e8
+ARG RUST=rust:1.98.0-slim-bookworm@sha256:94e9efa4033213dbb70d4f665527e7ece3944ddb7ba1dd2e43f6fd6e2490af58
 
 FROM ${RUST} AS rust
 

@@ -5,11 +5,18 @@ Path: beside the queries; plugins hand pages to Runtime.serve_http(), server/htt
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     import ssl
+
+FIRST_PAUSE: Final = 0.1  # seconds
+LONGEST_PAUSE: Final = 3.2  # seconds
+FORGOTTEN_AFTER: Final = 60.0  # seconds without a wrong token
+MAX_PAUSED: Final = 1024  # clients
 
 HttpHandler = Callable[[str], tuple[int, str, bytes]]  # path?query -> status, content type, body
 
@@ -39,6 +46,38 @@ class Asked(NamedTuple):
     body: bytes = b""
 
 
+class AccessToken:
+    """What requests for the pages of an address must know; `now` is monotonic seconds.
+
+    After a wrong token the client has a pause, twice as long as its last one, and what it sends meanwhile is compared
+    at the end.  So it tries as many tokens in a pause as it has connections, and the right one waits for one at most.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text.encode()
+        self._pauses: dict[
+            bytes, tuple[float, float]
+        ] = {}  # client -> end and length, the oldest first
+
+    def pause(self, client: bytes, now: float) -> float:
+        """The seconds before a token of this client may be compared."""
+        return max(0.0, self._pauses.get(client, (0.0, 0.0))[0] - now)
+
+    def is_text(self, text: str, client: bytes, now: float) -> bool:
+        """Compare a token; a wrong one is remembered."""
+        if hmac.compare_digest(text.encode(), self._text):
+            return True
+        end, length = self._pauses.pop(client, (-inf, 0.0))
+        if now >= end:  # not one of several that waited for this end
+            length = 2 * length if now - end < FORGOTTEN_AFTER else FIRST_PAUSE
+            length = min(length, LONGEST_PAUSE)
+            end = now + length
+        self._pauses[client] = end, length
+        if len(self._pauses) > MAX_PAUSED:
+            del self._pauses[next(iter(self._pauses))]
+        return False
+
+
 class HttpStream(NamedTuple):
     """A page in pieces, each of which is sent before the next one is made; between them queries are answered.
 
@@ -51,7 +90,7 @@ class HttpStream(NamedTuple):
 
     content_type: str
     pieces: Callable[[Asked], AsyncGenerator[bytes, None]]
-    token: str | None = None
+    token: AccessToken | None = None
     parameters: tuple[str, ...] = ()
     methods: tuple[str, ...] = ("GET",)
     headers: Mapping[str, str] = {}

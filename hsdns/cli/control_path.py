@@ -64,13 +64,13 @@ def token_for(control: str | None) -> str | None:
         raise FlagError(
             f'-control needs a path, or an IP address and a port such as 0.0.0.0:9160, found "{control}"'
         ) from None
-    from hsdns.plugins.control import is_token
+    from hsdns.plugins.control import TOKEN_SYNTAX, is_token
 
     token = os.environ.get(TOKEN, "")
     if not is_token(token):
         raise FlagError(
             f"whoever reaches {control} could use the control door, so it needs a token; "
-            f"set {TOKEN} to one word of ASCII, such as that of: openssl rand -hex 32"
+            f"set {TOKEN} to {TOKEN_SYNTAX}"
         )
     return token
 

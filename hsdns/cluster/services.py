@@ -179,7 +179,9 @@ class Services:
                 if done is not None:
                     owner, before, old, new, lost = done
                     if lost:
-                        self.unlisted.append(partial(self._names.remove_labels, *owner, lost))
+                        self.unlisted.append(
+                            partial(self._names.remove_labels, owner[0], owner[1], lost)
+                        )
                     if new is None:
                         return False
                     self.changes += 1

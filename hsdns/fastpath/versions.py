@@ -33,7 +33,9 @@ from typing import Final, TypeAlias
 # The number of changes in this process; in a list, so that all modules share it.
 CHANGES: Final = [0]
 _WRITING: Final = Lock()  # held by writers only, for some instructions
-PATIENCE: Final = 0.1  # seconds that a reply waits for events of other threads; one takes about a millisecond
+PATIENCE: Final = (
+    0.1  # seconds that a reply waits for events of other threads; one takes about a millisecond
+)
 
 
 def count_change() -> None:

@@ -20,6 +20,10 @@ from hsdns.corefile.properties import Property, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime
 
+MIN_TOKEN: Final = 16  # characters
+TOKEN_SYNTAX: Final = (
+    f"one word of at least {MIN_TOKEN} ASCII characters, such as that of: openssl rand -hex 32"
+)
 SYNTAX: Final = 'write "control PATH", or "control 127.0.0.1:PORT TOKENFILE"'
 
 
@@ -71,8 +75,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def is_token(text: str) -> bool:
-    """Whether a text can be a token: one word of ASCII."""
-    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+    """Whether a text can be a token: one word of ASCII that nobody guesses by trying."""
+    is_word = text.isascii() and text.isprintable() and " " not in text
+    return is_word and len(text) >= MIN_TOKEN
 
 
 def _read_token(word: Token, block: Block) -> str:
@@ -89,7 +94,5 @@ def _read_token(word: Token, block: Block) -> str:
             f"the token file {path} must belong to its reader alone; chown it, or chmod 600 {path}"
         )
     if not is_token(text):
-        raise word.error(
-            f"the token file {path} needs one word of ASCII, such as that of: openssl rand -hex 32"
-        )
+        raise word.error(f"the token file {path} needs {TOKEN_SYNTAX}")
     return text

@@ -16,7 +16,6 @@ Rule 6: errors of streams are JSON, `{"error": SENTENCE}`.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import logging
 from collections.abc import Mapping
@@ -298,7 +297,9 @@ class HttpConnection(asyncio.Protocol):
     async def _send(self, page: HttpStream, request: Request) -> bytes:
         """Send a stream; return its end, or the response to a refused request."""
         try:
-            asked = _read(page, request)
+            authorization = request.headers.get("authorization", "")
+            is_allowed = await _is_allowed(page, authorization, self.client)
+            asked = _read(page, request, is_allowed=is_allowed)
             transport = self._transport
             if transport is None:
                 return b""
@@ -356,10 +357,9 @@ def _refusal(status: int, sentence: str, headers: Mapping[str, str] = {}) -> _Re
     return _Response(status, JSON, text.encode(), (*HEADERS.items(), *headers.items()))
 
 
-def _read(page: HttpStream, request: Request) -> Asked:
+def _read(page: HttpStream, request: Request, *, is_allowed: bool) -> Asked:
     """What is asked of a stream; raise HttpRefusal."""
     path, headers = unquote(request.path), request.headers
-    is_allowed = _is_allowed(page, headers.get("authorization", ""))
     any_host = page.any_host or (page.token is not None and is_allowed)
     if sentence := fault_of(request.method, path, headers, any_host=any_host):
         raise HttpRefusal(403, sentence)
@@ -389,10 +389,13 @@ def _read(page: HttpStream, request: Request) -> Asked:
     return Asked(request.method, found, request.body)
 
 
-def _is_allowed(page: HttpStream, authorization: str) -> bool:
+async def _is_allowed(page: HttpStream, authorization: str, client: bytes) -> bool:
     if page.token is None:
         return True
     scheme, _, token = authorization.partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(
-        token.strip().encode(), page.token.encode()
-    )
+    if scheme.lower() != "bearer":
+        return False  # nothing is guessed
+    clock = asyncio.get_running_loop().time
+    if pause := page.token.pause(client, clock()):
+        await asyncio.sleep(pause)
+    return page.token.is_text(token.strip(), client, clock())

@@ -70,8 +70,8 @@ def _make_folder(folder: Path) -> None:
     found = folder.stat()
     if found.st_uid not in (os.geteuid(), 0):
         raise UnixSocketError(f"the folder {folder} belongs to another user")
-    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-        raise UnixSocketError(f"other users may write to the folder {folder}; chmod o-w it")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX:
+        raise UnixSocketError(f"other users may write to the folder {folder}; chmod go-w it")
 
 
 @contextlib.contextmanager

@@ -213,14 +213,20 @@ class SnapshotFile:
 
 
 def why_untrusted(file: os.stat_result, folder: os.stat_result, user: int) -> str:
-    """Why another user may have written a file in a folder, as a part of a sentence; "" if only `user` or root may."""
+    """Why another user may have written a file in a folder, as a part of a sentence; "" if only `user` or root may.
+
+    A group may write the folder, as that of a volume with fsGroup: what others of it put there belongs to them.
+    """
     if file.st_uid not in (user, 0):
         return (
             f"it belongs to user {file.st_uid}, and this process runs as user {user}, so it cannot be trusted; "
             "delete it, or change its owner"
         )
-    if file.st_mode & stat.S_IWOTH:
-        return f"every user may write it (mode {file.st_mode & 0o777:04o}), so it cannot be trusted; give it mode 0600"
+    if file.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return (
+            f"other users may write it (mode {file.st_mode & 0o777:04o}), so it cannot be trusted; give it mode 0600, "
+            "and a Pod with fsGroup the fsGroupChangePolicy OnRootMismatch"
+        )
     if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
         return (
             f"every user may replace it, since its folder has mode {stat.S_IMODE(folder.st_mode):04o}, so it cannot "

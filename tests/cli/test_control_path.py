@@ -96,19 +96,19 @@ def test_sockets_of_the_user_and_of_the_system(folder: Path) -> None:
     ("control", "token"),
     [
         (None, None), ("c.sock", None), ("off", None), ("/run/0.0.0.0:9160", None),
-        ("0.0.0.0:9160", "secret"), ("127.0.0.1:9160", "secret"), ("[::]:9160", "secret"),
+        ("0.0.0.0:9160", "secret-of-16-octets"), ("127.0.0.1:9160", "secret-of-16-octets"), ("[::]:9160", "secret-of-16-octets"),
     ],
 )  # fmt: skip
 def test_an_address_has_a_token(
     control: str | None, token: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(TOKEN, "secret")
+    monkeypatch.setenv(TOKEN, "secret-of-16-octets")
     assert token_for(control) == token
 
 
 NEEDED = (
     "whoever reaches 0.0.0.0:9160 could use the control door, so it needs a token; "
-    "set HSDNS_CONTROL_TOKEN to one word of ASCII, such as that of: openssl rand -hex 32"
+    "set HSDNS_CONTROL_TOKEN to one word of at least 16 ASCII characters, such as that of: openssl rand -hex 32"
 )
 OTHER = "-control needs a path, or an IP address and a port such as 0.0.0.0:9160, found "
 
@@ -118,8 +118,9 @@ OTHER = "-control needs a path, or an IP address and a port such as 0.0.0.0:9160
     [
         ("0.0.0.0:9160", None, NEEDED),
         ("0.0.0.0:9160", "", NEEDED),
-        ("0.0.0.0:9160", "two words", NEEDED),
-        ("0.0.0.0:9160", "ö", NEEDED),
+        ("0.0.0.0:9160", "one of the two words", NEEDED),
+        ("0.0.0.0:9160", "15-octets-long-", NEEDED),
+        ("0.0.0.0:9160", "ö" * 16, NEEDED),
         (":9160", "secret", f'{OTHER}":9160"'),
         ("dns:9160", "secret", f'{OTHER}"dns:9160"'),
     ],

@@ -217,10 +217,10 @@ def test_control_address(
     monkeypatch.delenv("HSDNS_CONTROL_TOKEN", raising=False)
     assert serve.run(["-control", "0.0.0.0:9160"]) == 1
     assert capsys.readouterr().err.startswith("whoever reaches 0.0.0.0:9160 could use")
-    monkeypatch.setenv("HSDNS_CONTROL_TOKEN", "secret")
+    monkeypatch.setenv("HSDNS_CONTROL_TOKEN", "secret-of-16-octets")
     assert serve.run(["-control", "0.0.0.0:9160"]) == 0
     (call,) = served
-    assert (call["control"], call["control_token"]) == ("0.0.0.0:9160", "secret")
+    assert (call["control"], call["control_token"]) == ("0.0.0.0:9160", "secret-of-16-octets")
 
 
 def test_without_a_place_for_a_control_socket(

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+import hsdns
+
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: ExternalName, externalName: 10.1.2.3}}"
 
@@ -52,13 +54,13 @@ def test_the_action_annotates_what_is_found(tmp_path: Path) -> None:
     pipx.write_text(f'#!/bin/sh\necho "$3" >spec\nshift 3\nshift\n{python} -m hsdns "$@"\n')
     pipx.chmod(0o755)
     (tmp_path / "a.yaml").write_text(TARGET)
-    (tmp_path / "b.yaml").write_text(TARGET.replace("10.1.2.3", "db.example.com"))
+    (tmp_path / " b $(exit 9).yaml").write_text(TARGET.replace("10.1.2.3", "db.example.com"))
     inputs = {name.upper(): each["default"] for name, each in action["inputs"].items()}
     assert {value.split(".")[1].split()[0].upper() for value in step["env"].values()} == set(inputs)
     environ = {
         **os.environ,
         **inputs,
-        "PATHS": "a.yaml b.yaml",
+        "PATHS": "a.yaml\n b $(exit 9).yaml\n",
         "PATH": f"{pipx.parent}:{os.environ['PATH']}",
     }
     done = subprocess.run(
@@ -74,4 +76,4 @@ def test_the_action_annotates_what_is_found(tmp_path: Path) -> None:
         f"::error file=a.yaml,line=1,col={TARGET.index('10.1') + 1},title=HS131 "
     )
     assert done.stdout.count("::error") == 1
-    assert (tmp_path / "spec").read_text() == "hsdns-server\n"
+    assert (tmp_path / "spec").read_text() == f"hsdns-server=={hsdns.__version__}\n"

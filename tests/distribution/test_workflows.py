@@ -23,8 +23,9 @@ REPOSITORY = PROJECT["project"]["urls"]["Source"].removeprefix("https://github.c
 ACTIONLINT = shutil.which(
     "actionlint", path=os.pathsep.join([os.environ.get("PATH", ""), str(Path.home() / "go/bin")])
 )
-# A version, a branch that the action's authors keep for a major version, or a commit.
-PIN = re.compile(r"[\w-]+/[\w-]+@(v\d+(\.\d+\.\d+)?|release/v\d+|[0-9a-f]{40})")
+# A commit, since tags and branches can be moved; dependabot renews it with the comment.
+PINNED_ACTION = re.compile(r"uses: (\./[\w./-]+|[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)")
+PINNED_IMAGE = re.compile(r"[\w./-]+:\d+\.\d+\.\d+-[\w-]+@sha256:[0-9a-f]{64}")
 MANIFEST_OF = {
     "pip": "*.txt",
     "cargo": "Cargo.toml",
@@ -89,17 +90,29 @@ def test_what_it_runs_is_there(workflow: Path) -> None:
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
 def test_it_is_limited(workflow: Path) -> None:
-    """It has the least rights, ends in time, and uses actions of a known version."""
+    """It has the least rights, ends in time, and uses actions of one commit."""
     assert load(workflow)["permissions"] == {"contents": "read"}
     for name, job in jobs(workflow).items():
         if "uses" in job:
             assert (ROOT / job["uses"]).is_file(), name
         else:
             assert job["timeout-minutes"] <= 120, name
+    for used in re.findall(r"\buses:.*", workflow.read_text()):
+        assert PINNED_ACTION.fullmatch(used), used
     for step in steps(workflow):
-        assert "uses" not in step or PIN.fullmatch(step["uses"]), step
         if step.get("uses", "").startswith("actions/checkout@"):
             assert step["with"]["persist-credentials"] is False
+
+
+def test_an_image_is_built_on_others_that_nobody_can_move() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    stages, given = set[str](), dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.M))
+    for image, stage in re.findall(r"^FROM (\S+)(?: AS (\w+))?$", text, re.M):
+        name = given.get(image.strip("${}"), image)
+        assert name in {"scratch", *stages} or PINNED_IMAGE.fullmatch(name), image
+        stages.add(stage)
+    for image in re.findall(r"--from=(\S+)", text):
+        assert image in stages, image
 
 
 def test_ci_runs_on_every_python_that_is_supported() -> None:

@@ -68,7 +68,7 @@ class Served(NamedTuple):
     @property
     def hits(self) -> list[int]:
         """Those of all rules."""
-        request = urllib.request.Request(f"http://{self.control}/v1/faults", headers={"Authorization": "Bearer secret"})  # fmt: skip
+        request = urllib.request.Request(f"http://{self.control}/v1/faults", headers={"Authorization": "Bearer secret-of-this-test"})  # fmt: skip
         with urllib.request.urlopen(request) as reply:
             return [json.loads(line)["hits"] for line in reply]
 

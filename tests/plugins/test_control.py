@@ -12,18 +12,19 @@ from tests.support.plugins.setup import set_up, setup_error
 
 FORMS = 'write "control PATH", or "control 127.0.0.1:PORT TOKENFILE"'
 OTHERS = "others must not reach the control door, so write 127.0.0.1:PORT or [::1]:PORT"
-WORD = "needs one word of ASCII, such as that of: openssl rand -hex 32"
+WORD = "needs one word of at least 16 ASCII characters, such as that of: openssl rand -hex 32"
 
 
 @pytest.fixture(autouse=True)
 def _token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in {
-        "token": "secret\n",
+        "token": "secret-of-16-octets\n",
         "empty": "\n",
-        "words": "a b",
-        "öpen": "secret",
-        "bytes": "é",
+        "words": "one of the two words",
+        "short": "15-octets-long-",
+        "öpen": "secret-of-16-octets",
+        "bytes": "é" * 16,
     }.items():
         Path(name).write_text(text)
         Path(name).chmod(0o640 if name == "öpen" else 0o600)
@@ -35,11 +36,13 @@ def _token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("control /run/c.sock", {"unix:/run/c.sock": None}, id="path"),
         pytest.param("control c.sock", {"unix:c.sock": None}, id="relative"),
         pytest.param("control ./1:2", {"unix:./1:2": None}, id="path-like-an-address"),
-        pytest.param("control 127.0.0.1:9160 token", {"127.0.0.1:9160": "secret"}, id="address"),
-        pytest.param("control [::1]:9160 token", {"[::1]:9160": "secret"}, id="ipv6"),
+        pytest.param(
+            "control 127.0.0.1:9160 token", {"127.0.0.1:9160": "secret-of-16-octets"}, id="address"
+        ),
+        pytest.param("control [::1]:9160 token", {"[::1]:9160": "secret-of-16-octets"}, id="ipv6"),
         pytest.param(
             "control /run/c.sock\ncontrol 127.0.0.1:9160 token",
-            {"unix:/run/c.sock": None, "127.0.0.1:9160": "secret"},
+            {"unix:/run/c.sock": None, "127.0.0.1:9160": "secret-of-16-octets"},
             id="both",
         ),
     ],
@@ -65,6 +68,7 @@ def test_start(text: str, expected: dict[str, str | None]) -> None:
         ("control 127.0.0.1:9160 öpen", "2:24: the token file öpen must belong to its reader alone; chown it, or chmod 600 öpen"),
         ("control 127.0.0.1:9160 empty", f"2:24: the token file empty {WORD}"),
         ("control 127.0.0.1:9160 words", f"2:24: the token file words {WORD}"),
+        ("control 127.0.0.1:9160 short", f"2:24: the token file short {WORD}"),
         ("control 127.0.0.1:9160 bytes", f"2:24: the token file bytes {WORD}"),
         ("control c.sock {\n x\n}", '3:2: unknown property "x" of control'),
     ],

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from hsdns.http_page import Asked, HttpPage, HttpRefusal, HttpStream
+from hsdns.http_page import AccessToken, Asked, HttpPage, HttpRefusal, HttpStream
 from hsdns.server import http, http_connection
 from hsdns.server.http import HttpListeners, HttpPages
 from hsdns.server.http_browser import HEADERS
@@ -282,3 +282,38 @@ def test_malformed_requests_are_logged_once_a_minute(caplog: pytest.LogCaptureFi
         f"http: {number} malformed requests were refused; the last one, from 192.0.2.7: Invalid HTTP version"
         for number in (1, 3)
     ]
+
+
+def test_a_token_is_compared_after_the_pause_of_its_client() -> None:
+    """Requests without a token, which guess nothing, are refused meanwhile."""
+    compared: list[bytes] = []
+
+    class Paused(AccessToken):
+        def pause(self, client: bytes, now: float) -> float:
+            return 3600.0
+
+        def is_text(self, text: str, client: bytes, now: float) -> bool:
+            compared.append(client)
+            return super().is_text(text, client, now)
+
+    async def case() -> None:
+        pages, compares = HttpPages(), AccessToken("secret-of-16-octets")
+        pages.serve(LOCAL, {"/paused": HttpStream("text/plain", whole, Paused("x"))})
+        pages.serve(LOCAL, {"/": HttpStream("text/plain", whole, compares)})
+        listeners = HttpListeners(Places(64))
+        await listeners.open(pages)
+        where = listeners.bound[LOCAL]
+        _, writer = await asyncio.open_connection(*where)
+        writer.write(b"GET /paused HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\r\n")
+        assert (await ask(where, "/paused")).status == 401
+        wrong = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\nConnection: close\r\n\r\n"
+        reader, other = await asyncio.open_connection(*where)
+        other.write(wrong)
+        assert parse(await reader.read()).status == 401
+        assert compares.pause(bytes((127, 0, 0, 1)), asyncio.get_running_loop().time()) > 0
+        assert compared == []
+        other.close()
+        writer.close()
+        await listeners.close()
+
+    run(case())

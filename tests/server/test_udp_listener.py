@@ -459,7 +459,7 @@ def with_table(kind: str, answer: Answer) -> QueryProcessor:
     found = processor(stored)
     found.writer = SimpleNamespace(  # type: ignore[assignment]  # the part that is asked for here
         table=table,
-        dependencies=lambda: SimpleNamespace(cached=None),
+        dependencies=lambda: SimpleNamespace(cached=None, settle=lambda: None),
         enqueue=enqueue,
         flush=bool,
         make=lambda wire, now: False,

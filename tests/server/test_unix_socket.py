@@ -67,8 +67,8 @@ def write_file() -> None:
     PATH.write_text("notes")
 
 
-def open_to_all() -> None:
-    Path().resolve().chmod(0o777)
+def open_to(mode: int) -> Callable[[], None]:
+    return lambda: Path().resolve().chmod(mode)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,8 @@ def open_to_all() -> None:
     [
         pytest.param(write_file, "c.sock", "there is a file that is no socket; it is left alone", id="file"),
         pytest.param(lambda: PATH.symlink_to("x"), "c.sock", "there is a file that is no socket; it is left alone", id="link"),
-        pytest.param(open_to_all, "c.sock", "other users may write to the folder .; chmod o-w it", id="folder"),
+        pytest.param(open_to(0o777), "c.sock", "other users may write to the folder .; chmod go-w it", id="folder"),
+        pytest.param(open_to(0o770), "c.sock", "other users may write to the folder .; chmod go-w it", id="folder-of-a-group"),
         pytest.param(lambda: None, "x" * (MAX_PATH + 1), f"the path has more than {MAX_PATH} octets", id="long"),
     ],
 )  # fmt: skip

@@ -75,7 +75,8 @@ def fill(path: Path, text: str = "apiVersion: v1\n") -> None:
         pytest.param(lambda path: path.symlink_to(path), "WARNING", "it cannot be read: Too many levels of symbolic links; starting without it", id="unreadable"),
         pytest.param(
             lambda path: (write(path), path.chmod(0o602)), "WARNING",
-            "every user may write it (mode 0602), so it cannot be trusted; give it mode 0600; starting without it, the next save replaces it",
+            "other users may write it (mode 0602), so it cannot be trusted; give it mode 0600, "
+            "and a Pod with fsGroup the fsGroupChangePolicy OnRootMismatch; starting without it, the next save replaces it",
             id="too-open-to-use",
         ),
         pytest.param(
@@ -112,7 +113,9 @@ def status(mode: int, user: int) -> os.stat_result:
         pytest.param(status(0o600, 53), status(0o1777, 0), "", id="sticky-folder"),
         pytest.param(status(0o600, 53), status(0o2775, 0), "", id="folder-of-a-group"),  # as with fsGroup
         pytest.param(status(0o600, 54), status(0o1777, 0), "it belongs to user 54, and this process runs as user 53, ", id="of-another"),
-        pytest.param(status(0o602, 53), status(0o700, 53), "every user may write it (mode 0602), ", id="writable"),
+        pytest.param(status(0o602, 53), status(0o700, 53), "other users may write it (mode 0602), ", id="writable"),
+        pytest.param(status(0o660, 53), status(0o700, 53), "other users may write it (mode 0660), ", id="writable-for-its-group"),
+        pytest.param(status(0o660, 0), status(0o2770, 0), "other users may write it (mode 0660), ", id="of-fsGroup"),
         pytest.param(status(0o600, 53), status(0o777, 0), "every user may replace it, since its folder has mode 0777, ", id="folder"),
     ],
 )  # fmt: skip
@@ -150,13 +153,13 @@ def test_load(tmp_path: Path) -> None:
 def test_a_file_that_others_can_access_causes_a_warning(tmp_path: Path) -> None:
     path, listener = tmp_path / "snapshot.json", Listener()
     write(path)
-    path.chmod(0o660)
+    path.chmod(0o640)
     found = SnapshotFile(str(path)).load(listener)
     assert found is not None
     assert len(list(found[0])) == 3
     assert listener.said[0] == (
         "WARNING",
-        f'snapshot "{path}": other users have access to it (mode 0660); give it mode 0600',
+        f'snapshot "{path}": other users have access to it (mode 0640); give it mode 0600',
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from hsdns.http_page import Asked, HttpStream
+from hsdns.http_page import AccessToken, Asked, HttpStream
 from hsdns.server.control.changes import changes
 from hsdns.server.control.door import Door
 from hsdns.server.control.events import EVENTS, events
@@ -78,7 +78,8 @@ DASHBOARD: Final = ("/", "/v1/explain", "/v1/top/events")
 
 def pages(door: Door, token: str | None) -> dict[str, HttpStream]:
     """The pages of an address of the control door."""
-    return {path: _stream(route, door, token) for path, route in ROUTES.items()}
+    found = None if token is None else AccessToken(token)
+    return {path: _stream(route, door, found) for path, route in ROUTES.items()}
 
 
 def dashboard(door: Door) -> dict[str, HttpStream]:
@@ -86,7 +87,9 @@ def dashboard(door: Door) -> dict[str, HttpStream]:
     return {path: _stream(ROUTES[path], door, None, is_public=True) for path in DASHBOARD}
 
 
-def _stream(route: Route, door: Door, token: str | None, *, is_public: bool = False) -> HttpStream:
+def _stream(
+    route: Route, door: Door, token: AccessToken | None, *, is_public: bool = False
+) -> HttpStream:
     return HttpStream(
         route.content_type,
         partial(route.pieces, door),

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
 
-from hsdns.http_page import Asked, HttpRefusal, HttpStream
+from hsdns.http_page import AccessToken, Asked, HttpRefusal, HttpStream
 from hsdns.server.control.door import Door, to_line
 from hsdns.server.control.events import EVENTS, events
 from hsdns.server.control.page import HTML, headers, page
@@ -37,7 +37,7 @@ class Stand:
         self.explanations: dict[str, dict[str, Any]] = {}
         self.refusal = ""  # what it says in place of pictures
         self.asked: list[tuple[str, dict[str, str]]] = []
-        self._token = token
+        self._token = None if token is None else AccessToken(token)
         self._more = asyncio.Event()
         self._address = "127.0.0.1:0"
         self._listeners = HttpListeners(Places(64))

@@ -9,7 +9,9 @@ Rule 3: a UDP reply that is cut, or larger than the client's limit, becomes an e
         retries over TCP.  Over TCP the only limit is that of a message.
 Rule 4: queries that wait for replies over TCP or TLS have a share of the descriptors, MAX_STREAMS at most; one more is
         not sent, so that a silent upstream does not take those of sockets, clients and files.
-Rule 5: an error names the upstream and what it did, and after the first one also the number and time of the previous
+Rule 5: EDNS cookies are neither sent on nor returned (RFC 7873 section 3).  A reply to a query with a client subnet is
+        for no other query, unless it says that it is for all networks (RFC 7871 section 7.3.1).
+Rule 6: an error names the upstream and what it did, and after the first one also the number and time of the previous
         ones.  It ends with Go's words, if Go has any, because patterns of `errors` and log searches expect them.
 """
 
@@ -18,9 +20,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Callable, Coroutine
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from hsdns.corefile.properties import duration_to_text
 from hsdns.descriptor_limit import descriptor_limit
@@ -29,7 +33,7 @@ from hsdns.metrics import TIME_BUCKETS, Registry
 from hsdns.upstream.connection import HTTPS, TCP, TLS, UDP, Connection, connect, time_limit
 from hsdns.upstream.faults import Displaced, describe
 from hsdns.upstream.health import PROBE_TIMEOUT, Health, HealthCheck
-from hsdns.upstream.multiplexer import MAX_PORTS, Multiplexer
+from hsdns.upstream.multiplexer import MAX_PORTS, Multiplexer, Ports, sent_on
 from hsdns.upstream.pool import Pool
 from hsdns.upstream.target import Target
 from hsdns.upstream.udp_socket import UdpSockets
@@ -41,7 +45,7 @@ from hsdns.wire.decode_reply import (
     decode_reply,
 )
 from hsdns.wire.encode import encode_query, udp_limit
-from hsdns.wire.iana import RRType, rcode_to_text
+from hsdns.wire.iana import OptCode, RRType, rcode_to_text
 from hsdns.wire.message import RD, Query, Reply
 
 if TYPE_CHECKING:
@@ -54,6 +58,8 @@ OPEN_TIMEOUT: Final = 5.0
 # Of the process, if its limit of descriptors is not lower; server/shares.py leaves room for them.
 MAX_STREAMS: Final = 4096
 PROXY_NAME: Final = "forward"
+_SCOPE_AT: Final = 3  # octets of family, then of the prefix length of the query: RFC 7871 section 6
+T = TypeVar("T")
 
 
 class UpstreamError(Exception):
@@ -75,6 +81,7 @@ class UpstreamSettings(NamedTuple):
     check: HealthCheck = HealthCheck()
     source: str | None = None
     doh_method: str = "POST"
+    use_caps_for_id: bool = False
 
 
 class Streams:
@@ -83,6 +90,17 @@ class Streams:
     def __init__(self, most: int) -> None:
         self.most = most
         self.used = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Have one more meanwhile; raise Displaced."""
+        if self.used >= self.most:
+            raise Displaced(f"is not asked: {self.most} queries over streams wait")
+        self.used += 1
+        try:
+            yield
+        finally:
+            self.used -= 1
 
 
 class Upstream:
@@ -115,13 +133,25 @@ class Upstream:
             UdpSockets(target, settings.source, clock).open,
             clock,
             waiting.waits,
-            expire=settings.expire,
-            max_age=settings.max_age,
-            max_ports=min(settings.max_idle or MAX_PORTS, MAX_PORTS),
+            Ports(
+                settings.expire,
+                settings.max_age,
+                min(settings.max_idle or MAX_PORTS, MAX_PORTS),
+                settings.use_caps_for_id,
+            ),
+            open_stream=partial(_Stream, weakref.ref(self)),
+            forged=partial(
+                metrics.counter(
+                    "hsdns_forward_forged_total",
+                    "Counter of datagrams from an upstream without the ID and question of a query.",
+                    ("to",),
+                ).inc,
+                (str(target),),
+            ),
         )
         self._streams.most = min(MAX_STREAMS, descriptor_limit() // 4)
         self._last = b"", Reply()  # the last datagram and its decoded reply
-        self._spawn = waiting.spawn
+        self.spawn = waiting.spawn
         self._name = str(target)
         self._clock = clock
         self._tls = tls
@@ -181,14 +211,9 @@ class Upstream:
                 )
             elif self.https is not None:
                 reply = await self._in_task(proto, query, seconds)
-            elif self._streams.used >= self._streams.most:
-                raise Displaced(f"is not asked: {self._streams.most} queries over streams wait")
             else:
-                self._streams.used += 1
-                try:
+                with self._streams.one():
                     reply = await self._in_task(proto, query, seconds)
-                finally:
-                    self._streams.used -= 1
         except WrongQuestion:
             raise
         except Displaced as error:
@@ -206,7 +231,7 @@ class Upstream:
         rcode = rcode_to_text(reply.rcode)
         rcode = rcode.removeprefix("RCODE")  # CoreDNS writes unknown ones as plain numbers
         self._durations.observe(self._clock() - started, (PROXY_NAME, self._name, rcode))
-        return reply
+        return _returned(query, reply)
 
     def close(self) -> None:
         """Close all idle connections; those in use are closed after their reply."""
@@ -259,7 +284,7 @@ class Upstream:
         """Send a query over a stream, in a task of its own if this is none."""
         if asyncio.current_task() is not None:
             return await self._exchange(proto, query, seconds)
-        outcome = await self._spawn(_outcome(self._exchange(proto, query, seconds)))
+        outcome = await self.spawn(_outcome(self._exchange(proto, query, seconds)))
         if isinstance(outcome, Exception):
             raise outcome
         reply: Reply = outcome
@@ -267,14 +292,22 @@ class Upstream:
 
     async def _exchange(self, proto: str, query: Query, seconds: float) -> Reply:
         """Send a query over a stream within `seconds` and decode its reply, in a task."""
-        message = encode_query(query, secrets.randbits(16))
+        message = encode_query(sent_on(query), secrets.randbits(16))
         count = partial(self._count, proto)
         async with time_limit(seconds):
             if self.https is not None:
                 return await decode_in_turns(await self.https.ask(message, count), query)
-            return await self._ask_stream(proto, message, query)
+            return await self._ask_stream(proto, message, partial(decode_in_turns, query=query))
 
-    async def _ask_stream(self, proto: str, message: bytes, query: Query) -> Reply:
+    async def ask_over_tcp(self, message: bytes) -> bytes:
+        """Send a query that the multiplexer does not send over UDP; raise OSError."""
+        with self._streams.one():
+            async with asyncio.timeout(self.settings.read_timeout):
+                return await self._ask_stream(TCP, message, _as_it_is)
+
+    async def _ask_stream(
+        self, proto: str, message: bytes, decode: Callable[[bytes], Awaitable[T]]
+    ) -> T:
         """Send a query over a connection that no other query uses meanwhile; close it after an error."""
         while True:
             connection = self.pool.take(proto)
@@ -284,7 +317,7 @@ class Upstream:
                 connection = await connect(proto, self.target, self._tls, self.settings.source)
                 connection.opened = self._clock()
             try:
-                reply = await decode_in_turns(await connection.ask(message), query)
+                reply = await decode(await connection.ask(message))
             except ConnectionError:
                 connection.close()
                 if not reused:
@@ -318,6 +351,64 @@ class Upstream:
             if connection is not None:
                 connection.close()
         return True
+
+
+class _Stream:
+    """A query over TCP that the multiplexer treats as one over a socket of its own; it is sent in a task."""
+
+    def __init__(
+        self,
+        upstream: weakref.ref[Upstream],
+        receive: Callable[[bytes], None],
+        fail: Callable[[OSError], None],
+    ) -> None:
+        self._upstream = upstream
+        self._ends: tuple[Callable[[bytes], None], Callable[[OSError], None]] | None = receive, fail
+
+    def send(self, message: bytes) -> None:
+        """Send the query."""
+        upstream = self._upstream()
+        if upstream is not None:
+            upstream.spawn(self._ask(upstream, message))
+
+    def close(self) -> None:
+        """Wait for its reply no more."""
+        self._ends = None
+
+    async def _ask(self, upstream: Upstream, message: bytes) -> None:
+        error: OSError
+        try:
+            wire = await upstream.ask_over_tcp(message)
+        except Displaced as displaced:
+            error = displaced
+        except OSError as failure:
+            error = OSError(0, f"{failure.strerror or failure} over TCP, after forged replies")
+        else:
+            if self._ends is not None:
+                self._ends[0](wire)
+            return
+        if self._ends is not None:
+            self._ends[1](error)
+
+
+async def _as_it_is(wire: bytes) -> bytes:
+    return wire
+
+
+def _returned(query: Query, reply: Reply) -> Reply:
+    """The reply without the upstream's cookie, and for this query only if its client subnet matters."""
+    options = reply.edns_options
+    if options and any(code == OptCode.COOKIE for code, _ in options):
+        reply = reply.replace(edns_options=tuple(o for o in options if o[0] != OptCode.COOKIE))
+    if query.edns is None or all(code != OptCode.SUBNET for code, _ in query.edns.options):
+        return reply
+    scopes = [data[_SCOPE_AT:][:1] for code, data in options or () if code == OptCode.SUBNET]
+    return reply if scopes == [b"\0"] else reply.held(_is_for_another)
+
+
+def _is_for_another() -> bool:
+    """Whether a stored reply to a query with a client subnet may be used: never."""
+    return False
 
 
 def _open_https(

@@ -1,19 +1,28 @@
 """Many queries to one upstream over a few UDP sockets, without a task, a socket or a timer for each of them.
 
 Path: upstream/exchange.py asks; udp_socket.py sends and receives.
-Source: RFC 5452 (sections 4.2, 4.5 and 9: what a forger must guess); CoreDNS 1.14.7 plugin/pkg/proxy persistent.go.
+Source: RFC 5452 (sections 4.2, 4.5, 5 and 9: what a forger must guess); CoreDNS 1.14.7 plugin/pkg/proxy persistent.go;
+RFC 7873 section 3 (cookies); draft-vixie-dnsext-dns0x20-00.
 Rule 1: each query has a random ID that no other outstanding query has at its socket.  A socket, with its source port,
         gives way to another one after MAX_SENT queries or MAX_AGE seconds, and is closed after its last reply.
-Rule 2: a datagram with another ID or question than an outstanding query is ignored, however many there are; the query
-        goes on waiting.  A reply without any question (FORMERR of old servers) is passed on.
-Rule 3: identical questions that wait share one query; each asker has its own time-out.  When the time-out of the first
-        one is over, the query is lost: it is sent again for the others, with another ID.
-Rule 4: no more than MAX_WAITING askers wait.  One more displaces the one that has waited longest: it is the least
+Rule 2: a datagram with another ID or question than an outstanding query is ignored, and the query goes on waiting.
+        A reply without any question (FORMERR of old servers) is passed on.  Datagrams that are ignored are counted,
+        except for those with the ID of an earlier query of their socket, which are late.  From MAX_FORGED in a second
+        on, the questions that they are about go over TCP for SUSPICION seconds: no one else can (a forger must name a
+        question that waits, and can send no other one there).
+Rule 3: identical queries that wait share one; each asker has its own time-out.  When the time-out of the first one is
+        over, the query is lost: it is sent again for the others, with another ID.  Queries are identical if they differ
+        only in case and cookies, which are not sent on.
+Rule 4: of the queries for one name, type and class, whatever else they differ in, no two are outstanding at one socket,
+        and so no more than there are sockets: a forged datagram for them has one ID to hit.  More of them wait for
+        their turn, the first one first.  Those whose time is over before their turn have not been lost by the upstream.
+Rule 5: with `use_caps_for_id` each query has its name in a random case, and a reply in another case goes over TCP.
+Rule 6: no more than MAX_WAITING askers wait.  One more displaces the one that has waited longest: it is the least
         likely to get a reply, and a flood of names without one leaves new queries the time that a reply takes.
-Rule 5: askers whose queries have ended go on one after the other, for TURN seconds, and no more than MAX_RESUMED; the
+Rule 7: askers whose queries have ended go on one after the other, for TURN seconds, and no more than MAX_RESUMED; the
         others wait for the next iteration of the loop, and those that come meanwhile queue up behind them: each goes on
         through the chain at once, and one datagram or error may end the queries of thousands.
-Rule 6: ask() resumes no other asker, to avoid recursion: errors of others are reported in the next iteration of the
+Rule 8: ask() resumes no other asker, to avoid recursion: errors of others are reported in the next iteration of the
         loop.
 """
 
@@ -21,32 +30,42 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from hsdns.eager import Wait
 from hsdns.turns import Timer
 from hsdns.upstream.deadlines import Deadlines
 from hsdns.upstream.entropy import Entropy
-from hsdns.upstream.faults import Displaced
+from hsdns.upstream.faults import Displaced, ProtocolViolation
 from hsdns.upstream.udp_socket import TURN
 from hsdns.wire.decode_reply import HEADER_LEN, answers_question
 from hsdns.wire.encode import encode_query
+from hsdns.wire.iana import OptCode
 from hsdns.wire.message import Query
 
 MAX_PORTS: Final = 4  # sockets in use, without replaced sockets that wait for their last replies
 MAX_SENT: Final = 1024  # queries from one source port
 MAX_AGE: Final = 30.0  # seconds of a source port
 MAX_WAITING: Final = 8192  # askers
+MAX_FORGED: Final = 16  # in a second
+SUSPICION: Final = 60.0  # seconds
+MAX_SUSPECTS: Final = 1024  # questions
 MAX_RESUMED: Final = 64  # askers in an iteration; those that wait in tasks go on only after it
 TICK: Final = 0.02  # seconds that a time-out may be late
+_QUESTION_AT: Final = HEADER_LEN - 2  # in a message without its ID
+_TAIL_LEN: Final = 4  # type and class
 
 T = TypeVar("T")
+_NoTurn: Final = partial(
+    Displaced, "has other queries for the same name to answer, so this one had no turn in time"
+)
 
 
 class Datagrams(Protocol):
-    """A connected socket."""
+    """A connected socket, or what sends one query over TCP as if it were one."""
 
     @property
     def send(self) -> Callable[[bytes], object]:
@@ -60,48 +79,76 @@ class Datagrams(Protocol):
 Open = Callable[[Callable[[bytes], None], Callable[[OSError], None]], Datagrams]
 
 
+class Ports(NamedTuple):
+    """How sockets are used; times in seconds.
+
+    One without outstanding queries is closed after `expire`, and one older than `max_age`, if not 0, is not used.
+    `most` limits those in use.
+    """
+
+    expire: float
+    max_age: float = 0.0
+    most: int = MAX_PORTS
+    use_caps_for_id: bool = False
+
+
 class Exchange:
     """A query without a reply yet; `content` is its message without the ID, times in seconds of the clock.
 
+    `port` is None as long as it waits for its turn; `question` is in lower case, `asked` as it was sent.
     `lost` is when no reply is expected any more, `due` the earliest of that and the askers' deadlines.
     """
 
-    __slots__ = ("askers", "content", "due", "id", "lost", "port", "question")
+    __slots__ = ("asked", "askers", "content", "due", "id", "lost", "port", "question")
 
-    def __init__(
-        self, question: bytes, content: bytes, query_id: int, port: SourcePort, lost: float
-    ) -> None:
-        self.question = question
+    def __init__(self, question: bytes, content: bytes, lost: float) -> None:
+        self.question = self.asked = question
         self.content = content
-        self.id = query_id
-        self.port = port
+        self.id = 0
+        self.port: SourcePort | None = None
         self.lost = self.due = lost
         self.askers: list[tuple[Wait[bytes], float]] = []  # with their deadlines
 
-    @property
-    def is_outstanding(self) -> bool:
-        """Whether a reply is still expected."""
-        return self.port.outstanding.get(self.id) is self
+
+class Turns:
+    """The queries for one question: those that have been sent, and those that wait for their turn, in order."""
+
+    __slots__ = ("sent", "waiting")
+
+    def __init__(self) -> None:
+        self.sent: list[Exchange] = []
+        self.waiting: dict[Exchange, None] = {}
 
 
 class SourcePort:
     """A socket with the queries that have been sent from it."""
 
-    __slots__ = ("is_retired", "opened", "outstanding", "sent", "socket", "used")
+    __slots__ = (
+        "is_retired",
+        "is_stream",
+        "opened",
+        "outstanding",
+        "past",
+        "sent",
+        "socket",
+        "used",
+    )
 
     def __init__(self, now: float) -> None:
         self.outstanding: dict[int, Exchange] = {}  # by ID
         self.opened = self.used = now
         self.sent = 0
+        self.past: set[int] = set()  # IDs of queries that have ended
         self.is_retired = False  # no more queries are sent from it
+        self.is_stream = False  # it is for one query over TCP
         self.socket: Datagrams
 
 
 class Multiplexer:
     """The UDP queries to one upstream; times in seconds.
 
-    A socket without outstanding queries is closed after `expire`, and one older than `max_age`, if not 0, is not used.
-    `max_ports` limits the sockets in use.  `waits` are those of the configuration.
+    `open_stream` is for questions that go over TCP, one query each; `waits` are those of the configuration; `forged`
+    counts a datagram that is no reply to any query.
     """
 
     def __init__(
@@ -109,21 +156,27 @@ class Multiplexer:
         open_socket: Open,
         clock: Callable[[], float],
         waits: set[Wait[Any]],
+        settings: Ports,
         *,
-        expire: float,
-        max_age: float = 0.0,
-        max_ports: int = MAX_PORTS,
+        open_stream: Open,
+        forged: Callable[[], object],
         entropy: Entropy | None = None,
     ) -> None:
         self._open = open_socket
+        self._open_stream = open_stream
         self._clock = clock
         self._waits = waits
-        self._expire = expire
-        self._max_age = min(max_age or MAX_AGE, MAX_AGE)
-        self._max_ports = max_ports
+        self._count_forged = forged
+        self._expire = settings.expire
+        self._max_age = min(settings.max_age or MAX_AGE, MAX_AGE)
+        self._max_ports = settings.most
+        self._use_caps_for_id = settings.use_caps_for_id
         self._entropy = entropy or Entropy()
         self._ports: list[SourcePort] = []
         self._by_content: dict[bytes, Exchange] = {}
+        self._turns: dict[bytes, Turns] = {}  # by question
+        self._forged: deque[float] = deque(maxlen=MAX_FORGED)  # when the last ones came
+        self._suspects: dict[bytes, float] = {}  # questions that go over TCP, and until when
         self._deadlines: Deadlines[Exchange] = Deadlines(TICK)
         self._waiting: dict[Wait[bytes], Exchange] = {}  # the one that has waited longest first
         self._ended: deque[Callable[[], None]] = deque()  # each resumes an asker
@@ -146,12 +199,14 @@ class Multiplexer:
         """
         now = self._clock()
         deadline = now + seconds
+        query = sent_on(query)
         content = encode_query(query, 0)[2:]
         if len(self._waiting) >= MAX_WAITING:
             self._displace()
         exchange = self._by_content.get(content)
         if exchange is None:
-            exchange = self._send(query.question_wire, content, now, deadline, count)
+            exchange = Exchange(query.question_wire, content, deadline)
+            self._start(exchange, now, count)
         else:
             count(True)
             if deadline < exchange.due:
@@ -174,13 +229,16 @@ class Multiplexer:
             self._waits.discard(wait)
             if wait in self._waiting:  # cancelled
                 self._leave(wait)
+                self._resume_later()
 
     def expire(self) -> None:
         """End expired queries and idle sockets; called by a timer while there are any."""
         now = self._clock()
         due = self._deadlines.take_due(now)
         for count, exchange in enumerate(due, start=1):
-            if exchange.is_outstanding:  # one before it may have displaced it
+            if (
+                self._by_content.get(exchange.content) is exchange
+            ):  # one before it may have displaced it
                 self._expire_exchange(exchange, now)
                 self._resume(now + TURN)
             if count < len(due) and self._clock() >= now + TURN:
@@ -200,32 +258,73 @@ class Multiplexer:
             self._retire(port)
         self._set_timer()
 
+    def _start(
+        self, exchange: Exchange, now: float, count: Callable[[bool], None] = lambda is_open: None
+    ) -> None:
+        """Send a query, or let it wait for its turn; raise OSError."""
+        turns = self._turns.get(exchange.question)
+        if turns is not None and (turns.waiting or len(turns.sent) >= self._max_ports):
+            turns.waiting[exchange] = None
+            count(True)
+        else:
+            self._send(exchange, now, count)
+        self._by_content[exchange.content] = exchange
+        self._deadlines.add(exchange.due, exchange)
+
     def _send(
-        self,
-        question: bytes,
-        content: bytes,
-        now: float,
-        lost: float,
-        count: Callable[[bool], None] = lambda is_open: None,
-    ) -> Exchange:
-        """Send a query for its first asker; raise OSError."""
-        port = self._choose_port(now)
-        count(port is not None)
-        if port is None:
-            port = self._open_port(now)
+        self, exchange: Exchange, now: float, count: Callable[[bool], None] = lambda is_open: None
+    ) -> None:
+        """Send a query with a new ID; raise OSError."""
+        question, content = exchange.question, exchange.content
+        turns = self._turns.get(question) or Turns()
+        exchange.asked = question
+        if now < self._suspects.get(question, 0.0):
+            port = SourcePort(now)
+            port.is_stream = port.is_retired = True
+            port.socket = self._open_stream(partial(self._receive, port), partial(self._fail, port))
+        else:
+            found = self._choose_port(now, turns.sent)
+            count(found is not None)
+            port = found or self._open_port(now)
+            if self._use_caps_for_id:
+                exchange.asked = asked = self._in_random_case(question)
+                content = content[:_QUESTION_AT] + asked + content[_QUESTION_AT + len(asked) :]
         number = self._entropy.number
         query_id = number()
         while query_id in port.outstanding:
             query_id = number()
-        exchange = Exchange(question, content, query_id, port, lost)
         self._transmit(port, query_id.to_bytes(2, "big") + content)
-        port.outstanding[query_id] = self._by_content[content] = exchange
+        exchange.id, exchange.port = query_id, port
+        port.outstanding[query_id] = exchange
+        turns.sent.append(exchange)
+        self._turns[question] = turns
         port.sent += 1
         port.used = now
-        self._deadlines.add(lost, exchange)
         if port.sent >= MAX_SENT:
             self._retire(port)
-        return exchange
+
+    def _send_next(self, question: bytes) -> None:
+        """Send the query whose turn it is."""
+        turns = self._turns.get(question)
+        if turns is None or not turns.waiting or len(turns.sent) >= self._max_ports:
+            return
+        exchange = next(iter(turns.waiting))
+        del turns.waiting[exchange]
+        exchange.lost = max(deadline for _, deadline in exchange.askers)
+        try:
+            self._send(exchange, self._clock())
+        except OSError as error:
+            turns.waiting[exchange] = None
+            self._end_all((exchange,), error)
+            self._ended.append(partial(self._send_next, question))
+
+    def _in_random_case(self, question: bytes) -> bytes:
+        number = self._entropy.number
+        name = bytes(
+            octet - 32 if 97 <= octet <= 122 and number() & 1 else octet
+            for octet in question[:-_TAIL_LEN]
+        )
+        return name + question[-_TAIL_LEN:]
 
     def _transmit(self, port: SourcePort, message: bytes) -> None:
         send = port.socket.send
@@ -248,16 +347,20 @@ class Multiplexer:
             self._end_all(others, error)
             self._resume_later()
 
-    def _choose_port(self, now: float) -> SourcePort | None:
-        """Return a socket for a query, at random; None if another one is to be opened."""
-        ports = self._ports
-        while ports:
+    def _choose_port(self, now: float, same: Collection[Exchange]) -> SourcePort | None:
+        """Return a socket for a query, at random, without one of `same`; None if another one is to be opened."""
+        while ports := self._ports:
+            if same:
+                taken = [each.port for each in same]
+                ports = [port for port in ports if port not in taken]
+                if not ports:
+                    return None
             port = ports[self._entropy.number() % len(ports)] if len(ports) > 1 else ports[0]
             if now - port.opened > self._max_age or (
                 not port.outstanding and now - port.used > self._expire
             ):
                 self._retire(port)
-            elif port.outstanding and len(ports) < self._max_ports:
+            elif port.outstanding and len(self._ports) < self._max_ports:
                 return None
             else:
                 return port
@@ -284,13 +387,49 @@ class Multiplexer:
             port.socket.close()
 
     def _receive(self, port: SourcePort, datagram: bytes) -> None:
-        if len(datagram) < HEADER_LEN:
+        query_id = int.from_bytes(datagram[:2], "big")
+        exchange = port.outstanding.get(query_id)
+        if (
+            exchange is None
+            or len(datagram) < HEADER_LEN
+            or not answers_question(datagram, exchange.question)
+        ):
+            if port.is_stream:
+                self._fail(port, ProtocolViolation("sent a reply to another question over TCP"))
+            elif exchange is not None or query_id not in port.past:
+                self._suspect_forgery(datagram, exchange)
             return
-        exchange = port.outstanding.get(datagram[0] << 8 | datagram[1])
-        if exchange is None or not answers_question(datagram, exchange.question):
-            return
+        if exchange.asked is not exchange.question:
+            end = HEADER_LEN + len(exchange.asked)
+            if datagram[HEADER_LEN:end] != exchange.asked:
+                self._count_forged()
+                self._go_over_tcp(exchange.question, self._clock())
+                return
+            datagram = datagram[:HEADER_LEN] + exchange.question + datagram[end:]
         self._ended.extend(partial(wait.succeed, datagram) for wait in self._end(exchange))
         self._resume(self._clock() + TURN)
+
+    def _suspect_forgery(self, datagram: bytes, exchange: Exchange | None) -> None:
+        """Count a datagram that is no reply; with many, what it is about (`exchange`, if any) goes over TCP."""
+        now, times = self._clock(), self._forged
+        self._count_forged()
+        times.append(now)
+        if len(times) == MAX_FORGED and now - times[0] < 1.0:
+            self._go_over_tcp(exchange.question if exchange else _question_of(datagram), now)
+
+    def _go_over_tcp(self, question: bytes, now: float) -> None:
+        """Send what waits for a reply to this question, if anything, over TCP, and the next ones too."""
+        turns, suspects = self._turns.get(question), self._suspects
+        if turns is None:
+            return
+        suspects.pop(question, None)
+        suspects[question] = now + SUSPICION
+        if len(suspects) > MAX_SUSPECTS:
+            del suspects[next(iter(suspects))]
+        for exchange in tuple(turns.sent):
+            if exchange.port is not None and not exchange.port.is_stream:
+                self._release(exchange, exchange.port)
+                self._send(exchange, now)
 
     def _fail(self, port: SourcePort, error: OSError) -> None:
         self._end_all(tuple(port.outstanding.values()), error)
@@ -334,33 +473,32 @@ class Multiplexer:
     def _expire_exchange(self, exchange: Exchange, now: float) -> None:
         """Time out askers past their deadlines, and send the query again for the others if it is lost."""
         rest = [each for each in exchange.askers if each[1] > now]
+        fault = TimeoutError if exchange.port is not None else _NoTurn
         if not rest:
-            self._ended.extend(partial(wait.fail, TimeoutError()) for wait in self._end(exchange))
+            self._ended.extend(partial(wait.fail, fault()) for wait in self._end(exchange))
             return
         over = [wait for wait, deadline in exchange.askers if deadline <= now]
         for wait in over:
             del self._waiting[wait]
         exchange.askers = rest
         first = min(deadline for _, deadline in rest)
-        if now < exchange.lost:
-            exchange.due = min(exchange.lost, first)
+        if exchange.port is None or now < exchange.lost:
+            exchange.due = first if exchange.port is None else min(exchange.lost, first)
             self._deadlines.add(exchange.due, exchange)
         else:
             self._send_again(exchange, now, first)
-        self._ended.extend(partial(wait.fail, TimeoutError()) for wait in over)
+        self._ended.extend(partial(wait.fail, fault()) for wait in over)
 
     def _send_again(self, exchange: Exchange, now: float, lost: float) -> None:
         self._forget(exchange)
+        exchange.port = None
+        exchange.lost = exchange.due = lost
         try:
-            again = self._send(exchange.question, exchange.content, now, lost)
+            self._start(exchange, now)
         except OSError as error:
             for wait, _ in exchange.askers:
                 del self._waiting[wait]
                 self._ended.append(partial(wait.fail, error))
-            return
-        again.askers = exchange.askers
-        for wait, _ in again.askers:
-            self._waiting[wait] = again
 
     def _displace(self) -> None:
         """Give up the asker that has waited longest."""
@@ -378,11 +516,24 @@ class Multiplexer:
             self._forget(exchange)
 
     def _forget(self, exchange: Exchange) -> None:
-        """Expect no reply to a query any more."""
+        """Expect no reply to a query any more; its turn is over."""
         self._deadlines.remove(exchange.due, exchange)
         del self._by_content[exchange.content]
-        port = exchange.port
+        turns = self._turns[exchange.question]
+        if exchange.port is None:
+            del turns.waiting[exchange]
+        else:
+            self._release(exchange, exchange.port)
+            if turns.waiting:
+                self._ended.append(partial(self._send_next, exchange.question))
+        if not turns.sent and not turns.waiting:
+            del self._turns[exchange.question]
+
+    def _release(self, exchange: Exchange, port: SourcePort) -> None:
+        """Expect no reply to a query at its port."""
+        self._turns[exchange.question].sent.remove(exchange)
         del port.outstanding[exchange.id]
+        port.past.add(exchange.id)
         if port.is_retired and not port.outstanding:
             port.socket.close()
 
@@ -414,3 +565,22 @@ def _pass_on(over: asyncio.Future[T], wait: Wait[T]) -> None:
         over.cancel()
     except Exception as error:
         over.set_exception(error)
+
+
+def sent_on(query: Query) -> Query:
+    """The query for an upstream: in lower case, and without cookies, which are for one hop (RFC 7873 section 3)."""
+    edns, question = query.edns, query.qname.lower + query.question_wire[-_TAIL_LEN:]
+    if edns is not None and edns.options:
+        options = tuple(option for option in edns.options if option[0] != OptCode.COOKIE)
+        edns = edns if options == edns.options else replace(edns, options=options)
+    if edns is query.edns and question == query.question_wire:
+        return query
+    return query.replace(question_wire=question, edns=edns)
+
+
+def _question_of(datagram: bytes) -> bytes:
+    """The first question of a message in lower case; any octets if it has none."""
+    end = HEADER_LEN
+    while end < len(datagram) and datagram[end]:
+        end += 1 + datagram[end]
+    return datagram[HEADER_LEN : end + 1].lower() + datagram[end + 1 : end + 1 + _TAIL_LEN]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import dns.edns
 import dns.flags
 import dns.message
 import pytest
@@ -152,10 +153,126 @@ def test_wrong_replies(script: Answer, protocol: str) -> None:
 @pytest.mark.parametrize("script", [wrong_question, as_query], ids=["question", "query"])
 def test_other_questions_over_udp_are_ignored(script: Answer) -> None:
     def wrong_first(wire: bytes) -> list[bytes]:
-        return [*script(wire) * 100, *FOUND(wire)]
+        return [*script(wire) * 15, *FOUND(wire)]
 
-    reply, _ = asyncio.run(ask(wrong_first))
+    runtime = FakeRuntime()
+    reply, _ = asyncio.run(ask(wrong_first, runtime=runtime))
     assert section(reply.answer) == [A]
+    assert sum(forged_of(runtime).values()) == 15
+
+
+def forged_of(runtime: FakeRuntime) -> dict[tuple[str, ...], float]:
+    return runtime.metrics.counter("hsdns_forward_forged_total", "", ("to",)).values
+
+
+@pytest.mark.parametrize(
+    ("over_tcp", "error"),
+    [
+        (FOUND, None),
+        (wrong_question, "sent a reply to another question over TCP"),
+        (silence, "closed the connection over TCP, after forged replies"),
+    ],
+    ids=["answered", "wrong-question", "closed"],
+)
+def test_a_name_with_many_forged_replies_goes_over_tcp(over_tcp: Answer, error: str | None) -> None:
+    """Sixteen in a second; the seventeenth might have been right."""
+
+    def forge(wire: bytes) -> list[bytes]:
+        return [bytes((wire[0] ^ 1,)) + FOUND(wire)[0][1:]] * 16
+
+    async def run() -> None:
+        async with serve(forge, over_tcp, closes=True) as server:
+            runtime = FakeRuntime()
+            upstream = upstream_of(runtime, server.port)
+            asked = [upstream.ask(QUERY.replace(id=k), "udp", LONG) for k in range(3)]
+            for result in await asyncio.gather(*asked, return_exceptions=True):
+                if error is None:
+                    assert isinstance(result, Reply)
+                    assert (result.rcode, section(result.answer)) == (Rcode.NOERROR, [A])
+                else:
+                    assert error in str(result)
+            assert (len(server.udp), len(server.tcp)) == (1, 1)
+            assert forged_of(runtime) == {(f"127.0.0.1:{server.port}",): 16}
+            upstream.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("protocol", ["udp", "tcp"])
+def test_cookies_end_here(protocol: str) -> None:
+    def script(wire: bytes) -> list[bytes]:
+        message = dns.message.make_response(dns.message.from_wire(wire))
+        cookie = dns.edns.GenericOption(dns.edns.OptionType.COOKIE, bytes(16))
+        message.use_edns(options=[cookie, dns.edns.GenericOption(dns.edns.OptionType.NSID, b"ns1")])
+        return [message.to_wire()]
+
+    edns = Edns(1232, options=((10, bytes(8)), (3, b"")))
+    reply, seen = asyncio.run(ask(script, protocol=protocol, query=QUERY.replace(edns=edns)))
+    assert [option.otype for option in dns.message.from_wire(seen[0]).options] == [3]
+    assert reply.edns_options == ((3, b"ns1"),)
+
+
+@pytest.mark.parametrize(
+    ("sent", "returned", "for_all"),
+    [
+        pytest.param((), (), True, id="none"),
+        pytest.param((8,), (), False, id="not-returned"),
+        pytest.param((8,), (b"\0\1\x18\x18\xc0\0\2",), False, id="for-a-network"),
+        pytest.param((8,), (b"\0\1\x18\0\xc0\0\2",), True, id="for-all-networks"),
+        pytest.param((8,), (b"\0\1",), False, id="cut"),
+    ],
+)
+def test_a_reply_for_a_client_subnet_is_for_no_other_query(
+    sent: tuple[int, ...], returned: tuple[bytes, ...], for_all: bool
+) -> None:
+    def script(wire: bytes) -> list[bytes]:
+        opt = b"".join(b"\0\x08" + len(each).to_bytes(2, "big") + each for each in returned)
+        head = wire[:2] + b"\x81\x80" + wire[4:10] + b"\0\1"
+        return [
+            head
+            + QUERY.question_wire
+            + b"\0\0\x29\x10\0"
+            + bytes(4)
+            + len(opt).to_bytes(2, "big")
+            + opt
+        ]
+
+    subnet = b"\0\1\x18\0\xc0\0\2"
+    query = QUERY.replace(edns=Edns(1232, options=tuple((code, subnet) for code in sent)))
+    reply, seen = asyncio.run(ask(script, query=query))
+    assert seen[0].endswith(subnet) == bool(sent)
+    assert (reply.still_holds is None) == for_all
+    assert reply.still_holds is None or not reply.still_holds()
+
+
+@pytest.mark.parametrize(
+    ("keeps_case", "over_tcp"), [(True, 0), (False, 1)], ids=["kept", "lowered"]
+)
+def test_use_caps_for_id(keeps_case: bool, over_tcp: int) -> None:
+    """The name comes in a random case and must return in it; neither the client nor the cache sees it."""
+    asked = Query.ask(
+        Name.from_text("wWw.abcdefghijklmnopqrstuvwxyz.abcdefghij.example."), RRType.MX
+    )
+
+    def script(wire: bytes) -> list[bytes]:
+        found = wire if keeps_case else wire.lower()
+        record = b"\xc0\x0c" + bytes((0, 15, 0, 1, 0, 0, 0, 5, 0, 4, 0, 10, 0xC0, 0x10))
+        return [wire[:2] + b"\x81\x80" + wire[4:6] + b"\0\1" + bytes(4) + found[12:] + record]
+
+    async def run() -> None:
+        async with serve(script, script) as server:
+            upstream = upstream_of(FakeRuntime(), server.port, use_caps_for_id=True)
+            reply = await upstream.ask(asked, "udp", LONG)
+            ((owner, *_, rdata, _),) = reply.answer
+            assert owner.lower == asked.qname.lower
+            assert rdata == b"\0\x0a" + asked.qname.lower[4:]
+            (wire,) = server.udp
+            assert wire[12:-4].lower() == asked.qname.lower
+            assert wire[12:-4] not in (asked.qname.wire, asked.qname.lower)
+            assert len(server.tcp) == over_tcp
+            upstream.close()
+
+    asyncio.run(run())
 
 
 def long_reply(wire: bytes) -> list[bytes]:

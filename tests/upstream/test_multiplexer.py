@@ -11,7 +11,15 @@ from hsdns.eager import Wait, start
 from hsdns.upstream import multiplexer
 from hsdns.upstream.entropy import Entropy
 from hsdns.upstream.faults import Displaced
-from hsdns.upstream.multiplexer import MAX_PORTS, TICK, Multiplexer
+from hsdns.upstream.multiplexer import (
+    MAX_FORGED,
+    MAX_PORTS,
+    MAX_RESUMED,
+    SUSPICION,
+    TICK,
+    Multiplexer,
+    Ports,
+)
 from hsdns.upstream.udp_socket import TURN
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
@@ -50,15 +58,32 @@ class Socket:
 class Setup:
     """A multiplexer over sockets in memory; what is asked runs without a task."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, entropy: Entropy | None = None, **options: Any) -> None:
         self.now = 100.0
         self.sockets: list[Socket] = []
         self.waits: set[Wait[Any]] = set()
         self.counts: list[bool] = []
         self.results: dict[int, bytes | BaseException | None] = {}
+        self.streams: list[Socket] = []
+        self.forged = 0
         self.under_test = Multiplexer(
-            self._open, lambda: self.now, self.waits, **{"expire": 10.0, **options}
+            self._open,
+            lambda: self.now,
+            self.waits,
+            Ports(**{"expire": 10.0, **options}),
+            open_stream=self._open_stream,
+            forged=self._count_forged,
+            entropy=entropy,
         )
+
+    def _count_forged(self) -> None:
+        self.forged += 1
+
+    def _open_stream(
+        self, receive: Callable[[bytes], None], fail: Callable[[OSError], None]
+    ) -> Socket:
+        self.streams.append(Socket(receive, fail))
+        return self.streams[-1]
 
     def _open(self, receive: Callable[[bytes], None], fail: Callable[[OSError], None]) -> Socket:
         self.sockets.append(Socket(receive, fail))
@@ -140,7 +165,7 @@ def test_replies_resume_their_askers_in_any_order() -> None:
 def test_ids_are_unpredictable_and_differ_from_all_outstanding_ones() -> None:
     def scenario() -> None:
         octets = bytes((7, 1, 7, 1, 7, 1, 7, 2))  # the ID 0x0701 comes three times
-        setup = Setup(entropy=Entropy(lambda count: octets), max_ports=1)
+        setup = Setup(entropy=Entropy(lambda count: octets), most=1)
         for k in range(2):
             setup.ask(query(k))
         assert [message[:2] for message in setup.sent] == [b"\7\1", b"\7\2"]
@@ -166,9 +191,10 @@ def test_other_messages_are_ignored_until_the_timeout(forged: Callable[[bytes], 
         setup = Setup()
         first, second = setup.ask(), setup.ask(query(1))
         one, two = setup.sockets
-        for _ in range(100):
+        for _ in range(MAX_FORGED - 2):
             one.receive(forged(one.sent[0]))
         one.receive(reply(two.sent[0]))  # right, but at another port
+        assert (setup.forged, setup.streams) == (MAX_FORGED - 1, [])
         assert setup.results == {first: None, second: None}
         one.receive(reply(one.sent[0]).replace(b"www", b"wWw"))
         two.receive(b"")
@@ -186,7 +212,7 @@ def test_identical_questions_share_a_query() -> None:
         WWW.replace(edns=Edns(1232)),
         WWW.replace(edns=Edns(1232, do=True)),
         Query.ask(Name.from_text("www.example.org."), RRType.AAAA),
-        Query.ask(Name.from_text("Www.example.org."), RRType.A),
+        Query.ask(Name.from_text("ftp.example.org."), RRType.A),
     ]
 
     def scenario() -> None:
@@ -205,9 +231,218 @@ def test_identical_questions_share_a_query() -> None:
     in_loop(scenario)
 
 
+def in_case(number: int) -> Query:
+    """www.example.org. in one of 2 ** 13 cases."""
+    bits = iter(f"{number:013b}")
+    text = "".join(
+        c.upper() if c.isalpha() and next(bits) == "1" else c for c in "www.example.org."
+    )
+    return Query.ask(Name.from_text(text), RRType.A)
+
+
+def subnet(number: int) -> tuple[int, bytes]:
+    return 8, b"\0\1\x18\0\x0a" + number.to_bytes(2, "big")
+
+
+@pytest.mark.parametrize(
+    ("vary", "total"),
+    [
+        pytest.param(in_case, 1, id="case"),
+        pytest.param(
+            lambda k: WWW.replace(edns=Edns(1232, options=((10, k.to_bytes(8)),))), 1, id="cookie"
+        ),
+        pytest.param(
+            lambda k: WWW.replace(edns=Edns(1232, options=(subnet(k),))), 800, id="subnet"
+        ),
+        pytest.param(lambda k: WWW.replace(edns=Edns(512 + k)), 800, id="payload-size"),
+        pytest.param(lambda k: WWW.replace(flags=0x0100 | (k & 7) << 4), 8, id="flags"),
+        pytest.param(
+            lambda k: in_case(k).replace(
+                edns=Edns(1232, options=(subnet(k % 100), (10, k.to_bytes(8))))
+            ),
+            100,
+            id="all",
+        ),
+    ],
+)
+@pytest.mark.parametrize("most", [1, MAX_PORTS])
+def test_few_queries_for_one_name_wait(vary: Callable[[int], Query], total: int, most: int) -> None:
+    """800 questions that differ in something: one forged datagram to a known port hits with 1 in 65,536."""
+
+    async def run() -> None:
+        setup, answered, wanted = Setup(most=most), 0, WWW.question_wire
+        loop = asyncio.get_running_loop()
+        for asked in [*map(vary, range(800)), query(1)]:
+            loop.call_soon(setup.ask, asked)
+        while answered < total:
+            for _ in range(800 // MAX_RESUMED + 2):
+                await asyncio.sleep(0)
+            sent = [
+                (each, [wire for wire in each.sent if wanted in wire]) for each in setup.sockets
+            ]
+            assert sum(len(wires) for _, wires in sent) == min(most, total - answered)
+            assert all(len(wires) <= 1 for _, wires in sent)
+            for socket, wires in sent:
+                for wire in wires:
+                    socket.sent.remove(wire)
+                    socket.receive(reply(wire))
+                    answered += 1
+        setup.under_test.close()
+        for _ in range(800 // MAX_RESUMED + 2):
+            await asyncio.sleep(0)
+        assert [type(result) for result in setup.results.values()] == [bytes] * 800 + [type(None)]
+        assert len(setup.counts) == 801
+
+    asyncio.run(run())
+
+
+def test_a_query_without_a_turn_has_not_been_lost_by_the_upstream() -> None:
+    def scenario() -> None:
+        setup = Setup(most=1)
+        first, second = setup.ask(seconds=1.0), setup.ask(WWW.replace(edns=Edns(1232)), seconds=0.5)
+        third = setup.ask(WWW.replace(edns=Edns(1233)), seconds=2.0)
+        setup.pass_time(0.6)
+        assert isinstance(setup.results[second], Displaced)
+        assert (setup.results[first], setup.results[third], len(setup.sent)) == (None, None, 1)
+        setup.pass_time(0.5)  # a time-out gives the turn to the next one
+        assert isinstance(setup.results[first], TimeoutError)
+        setup.sockets[0].receive(reply(setup.sent[1]))
+        assert setup.results[third] == reply(setup.sent[1])
+        setup.under_test.close()
+        assert (len(setup.under_test), setup.open) == (0, 0)
+
+    in_loop(scenario)
+
+
+def test_a_lost_query_goes_to_the_end_of_those_that_wait() -> None:
+    """Whoever asks again and again, for what the upstream does not answer, does not keep others waiting."""
+
+    def scenario() -> None:
+        setup = Setup(most=1)
+        setup.ask(seconds=2.0)
+        setup.pass_time(1.0)
+        late = setup.ask(seconds=5.0)
+        other = setup.ask(WWW.replace(edns=Edns(1232)), seconds=5.0)
+        setup.pass_time(1.1)
+        (lost, sent) = setup.sent
+        assert len(lost) < len(sent)  # which has an OPT record
+        setup.sockets[0].receive(reply(setup.sent[1]))
+        assert setup.results[other] == reply(setup.sent[1])
+        setup.sockets[0].receive(reply(setup.sent[2]))
+        assert setup.results[late] == reply(setup.sent[2])
+        setup.under_test.close()
+
+    in_loop(scenario)
+
+
+def test_a_query_that_cannot_be_sent_in_its_turn() -> None:
+    def scenario() -> None:
+        setup = Setup(most=1)
+        for k in range(3):
+            setup.ask(WWW.replace(edns=Edns(1232 + k)))
+        (socket,) = setup.sockets
+        socket.errors = [OSError(errno.ENETUNREACH, "")] * 2
+        socket.receive(reply(setup.sent[0]))
+        setup.sockets[-1].receive(reply(setup.sockets[-1].sent[-1]))
+        assert [type(setup.results[k]) for k in range(3)] == [bytes, OSError, bytes]
+        assert (len(setup.under_test), len(setup.waits)) == (0, 0)
+        setup.under_test.close()
+
+    in_loop(scenario)
+
+
+def test_a_cancelled_query_gives_its_turn_to_the_next() -> None:
+    setup = Setup(most=1)
+
+    def scenario() -> None:
+        setup.ask()
+        (wait,) = setup.waits
+        setup.ask(WWW.replace(edns=Edns(1232)))
+        with pytest.raises(asyncio.CancelledError):
+            wait.fail(asyncio.CancelledError())
+        setup.under_test.close()
+
+    in_loop(scenario)
+    assert len(setup.sent) == 2
+
+
+def test_forged_replies_are_late_ones_only_once() -> None:
+    """A late reply, or a second one, is no forgery; sixteen forgeries in a second count, in more time they do not."""
+
+    def scenario() -> None:
+        setup = Setup(most=1)
+        setup.ask(query(1), seconds=1.0)
+        setup.pass_time(1.0 + TICK)
+        asked = setup.ask()
+        (socket,) = setup.sockets
+        for _ in range(100):
+            socket.receive(reply(setup.sent[0]))
+        assert setup.forged == 0
+        forged = (int.from_bytes(setup.sent[1][:2], "big") ^ 1).to_bytes(2, "big") + reply(
+            setup.sent[1]
+        )[2:]
+        while setup.now < 103.0:
+            socket.receive(forged)
+            setup.now += 1 / 14
+        assert (setup.forged > 16, setup.streams, setup.results[asked]) == (True, [], None)
+        setup.under_test.close()
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize("is_same", [True, False], ids=["its-question", "other-question"])
+def test_the_name_of_forged_replies_goes_over_tcp(is_same: bool) -> None:
+    def scenario() -> None:
+        setup = Setup(most=1)
+        first, second = setup.ask(), setup.ask(WWW.replace(edns=Edns(1232)))
+        other = setup.ask(query(1))
+        (socket,) = setup.sockets
+        wire = socket.sent[0] if is_same else socket.sent[0].replace(b"www", b"ftp")
+        for _ in range(MAX_FORGED):
+            socket.receive(bytes((wire[0] ^ 1, wire[1])) + reply(wire)[2:].replace(b"w", b"W"))
+        assert len(setup.streams) == int(is_same)
+        if not is_same:
+            setup.under_test.close()
+            return
+        socket.receive(reply(socket.sent[0]))  # what has been forged by now
+        assert setup.results[first] is None
+        for k in range(2):
+            (stream,) = setup.streams[k:]
+            stream.receive(reply(stream.sent[0]))
+            assert stream.is_closed
+        assert setup.results[second] == reply(setup.streams[1].sent[0])
+        socket.receive(reply(socket.sent[1]))
+        assert isinstance(setup.results[other], bytes)
+        setup.now += SUSPICION + 1.0
+        setup.ask()
+        assert len(setup.streams) == 2
+        setup.under_test.close()
+
+    in_loop(scenario)
+
+
+def test_few_names_are_suspected_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiplexer, "MAX_SUSPECTS", 2)
+
+    def scenario() -> None:
+        setup = Setup(most=1)
+        for k in range(4):
+            setup.ask(query(k))
+            socket, wire = setup.sockets[-1], setup.sockets[-1].sent[-1]
+            for _ in range(MAX_FORGED):
+                socket.receive(bytes((wire[0] ^ 1, wire[1])) + reply(wire)[2:])
+            setup.streams[-1].receive(reply(setup.streams[-1].sent[0]))
+        for k in range(4):
+            setup.ask(query(k))
+        assert len(setup.streams) == 4 + 2
+        setup.under_test.close()
+
+    in_loop(scenario)
+
+
 def test_each_asker_has_its_own_timeout_and_a_lost_query_is_sent_again() -> None:
     def scenario() -> None:
-        setup = Setup(max_ports=1)
+        setup = Setup(most=1)
         first = setup.ask(seconds=2.0)
         setup.pass_time(1.0)
         hasty, late = setup.ask(seconds=0.5), setup.ask(seconds=2.0)
@@ -235,7 +470,7 @@ def test_ports_change_after_a_number_of_queries_and_close_after_their_last_reply
     monkeypatch.setattr(multiplexer, "MAX_SENT", 3)
 
     def scenario() -> None:
-        setup = Setup(max_ports=1)
+        setup = Setup(most=1)
         for k in range(7):
             setup.ask(query(k))
         assert [len(socket.sent) for socket in setup.sockets] == [3, 3, 1]
@@ -322,7 +557,7 @@ def test_many_expired_queries_are_divided() -> None:
 @pytest.mark.parametrize("event", ["reply", "refusal", "time-out"])
 def test_many_askers_are_divided(event: str) -> None:
     """Each goes through the chain at once; one datagram, one error or one time-out may be that of thousands."""
-    setup, resumed, turns = Setup(max_ports=1), list[int](), list[int]()
+    setup, resumed, turns = Setup(most=1), list[int](), list[int]()
 
     class Results(dict[int, bytes | BaseException | None]):
         def update(self, result: Any) -> None:
@@ -384,7 +619,7 @@ def test_few_are_resumed_at_once_however_fast_they_are(monkeypatch: pytest.Monke
 
 def test_one_more_than_may_wait_displaces_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplexer, "MAX_WAITING", 3)
-    setup = Setup(max_ports=1)
+    setup = Setup(most=1)
 
     def scenario() -> None:
         for k in (0, 0, 1, 2, 3):
@@ -403,7 +638,7 @@ def test_one_more_than_may_wait_displaces_the_oldest(monkeypatch: pytest.MonkeyP
 
 def test_a_refusal_fails_the_queries_of_its_port_alone() -> None:
     def scenario() -> None:
-        setup = Setup(max_ports=2)
+        setup = Setup(most=2)
         for k in range(8):
             setup.ask(query(k))
         setup.sockets[0].fail(ConnectionRefusedError())
@@ -416,7 +651,7 @@ def test_a_refusal_fails_the_queries_of_its_port_alone() -> None:
 
 
 def test_an_error_of_earlier_datagrams_is_not_that_of_the_next() -> None:
-    setup = Setup(max_ports=1)
+    setup = Setup(most=1)
 
     def scenario() -> None:
         first = setup.ask(query(1))
@@ -440,7 +675,7 @@ def test_an_error_of_earlier_datagrams_is_not_that_of_the_next() -> None:
     ],
 )
 def test_what_cannot_be_sent(errors: list[OSError], result: type[Exception]) -> None:
-    setup = Setup(max_ports=1)
+    setup = Setup(most=1)
 
     def scenario() -> None:
         setup.ask(query(1))

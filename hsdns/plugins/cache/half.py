@@ -52,6 +52,8 @@ def judge(query: Query, reply: Reply, wall: Callable[[], float]) -> Judgement:
     """Classify a reply."""
     kind = outcome(query, reply, wall)
     is_storable = not reply.tc and kind not in _NEVER_STORED
+    if reply.still_holds is not None and not reply.fresh:
+        is_storable = is_storable and reply.still_holds()  # never for one client subnet
     is_positive = False
     if kind == Outcome.POSITIVE and reply.answer:
         is_positive = is_answered(query, reply.answer)

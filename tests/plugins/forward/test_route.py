@@ -52,6 +52,7 @@ def test_options() -> None:
             next NOTIMPL
             next_on_nodata
             doh_method GET
+            use_caps_for_id
             source_address 10.0.0.9
             resolver 10.0.0.5 [2001:db8::5]:1053
         }""",
@@ -72,7 +73,9 @@ def test_options() -> None:
     assert route.resolvers == (Target("dns", "10.0.0.5", 53), Target("dns", "2001:db8::5", 1053))
     assert route.policy_name == "sequential"
     check = HealthCheck(1.5, False, Name.from_text("example.net."))
-    assert route.settings == UpstreamSettings(60.0, 120.0, 7, 1.5, True, check, "10.0.0.9", "GET")
+    assert route.settings == UpstreamSettings(
+        60.0, 120.0, 7, 1.5, True, check, "10.0.0.9", "GET", True
+    )
     assert list(route.contexts) == ["tls"]
     assert isinstance(route.contexts["tls"], ssl.SSLContext)
 

@@ -240,9 +240,9 @@ class Upstream:
         if self.https is not None:
             self.https.close()
 
-    async def probe_until_healthy(self) -> None:
+    def probe_until_healthy(self) -> Coroutine[Any, Any, None]:
         """Probe it until a reply comes."""
-        await self.health.probe_until_healthy(self._probe)
+        return self.health.probe_until_healthy(self._probe)
 
     def _proto(self, protocol: str) -> str:
         return {"tls": TLS, "https": HTTPS}.get(self.target.transport, protocol)

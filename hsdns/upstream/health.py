@@ -9,8 +9,8 @@ Rule 1: only probes count: a failed query starts them, each failed probe increme
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, NamedTuple
 
 from hsdns.wire.name import ROOT, Name
 
@@ -30,25 +30,28 @@ class Health:
 
     def __init__(self, interval: float) -> None:
         self.failures = 0
+        self.is_probing = False  # a second run of probes would count failures twice
         self._interval = interval
-        self._is_probing = False
 
     def is_down(self, max_fails: int) -> bool:
         """Whether more than `max_fails` consecutive probes failed; 0 means never down."""
         return max_fails > 0 and self.failures > max_fails
 
-    @property
-    def is_probing(self) -> bool:
-        """Whether probes are running; a second run would count failures twice."""
-        return self._is_probing
+    def probe_until_healthy(
+        self, probe: Callable[[], Awaitable[bool]]
+    ) -> Coroutine[Any, Any, None]:
+        """Probe until a reply comes; `probe` returns whether one did.
 
-    async def probe_until_healthy(self, probe: Callable[[], Awaitable[bool]]) -> None:
-        """Probe until a reply comes; `probe` returns whether one did."""
-        self._is_probing = True
+        The probes are running from this call on, not only once their task runs: queries may fail together.
+        """
+        self.is_probing = True
+        return self._run(probe)
+
+    async def _run(self, probe: Callable[[], Awaitable[bool]]) -> None:
         try:
             while not await probe():
                 self.failures += 1
                 await asyncio.sleep(self._interval)
             self.failures = 0
         finally:
-            self._is_probing = False
+            self.is_probing = False

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 
-from hsdns.apiserver import reflector
+from hsdns.apiserver import reflector, watch_event
+from hsdns.apiserver.lines import MAX_LINE_LEN, LineSplitter
 from hsdns.apiserver.media_type import JSON, PROTOBUF
 from hsdns.apiserver.reflector import (
     MAX_ERRORS,
@@ -209,6 +211,21 @@ def test_a_page_with_too_many_octets_is_requested_in_smaller_ones(
     )
     harness.ask(Purpose.LIST, limit="1")
     assert harness.answer(body) == ["+a"]
+
+
+def test_an_object_that_has_grown_above_the_limit_of_octets_is_not_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness = Harness().synced("a", "b")
+    harness.watch("10", error(410))
+    monkeypatch.setattr(watch_event, "LineSplitter", partial(LineSplitter, limit=200))
+    grown = line("ADDED", "b", 11, spec={"externalName": "x" * 200})
+    assert harness.stream(line("ADDED", "a", 1), grown, end_of_state(12)) == ["+a"]
+    told = [f"rejected /: it is longer than {MAX_LINE_LEN} octets", "relisted: expired, 0 missed"]
+    assert (harness.told, harness.reflector.known) == (told, {("n", "a"), ("n", "b")})
+    # It is found by the next state that has it, or not.
+    harness.watch("12", error(410))
+    assert harness.stream(line("ADDED", "a", 1), end_of_state(13)) == ["+a", "-b"]
 
 
 def test_an_unpaged_list_with_too_many_octets_is_requested_in_pages(

@@ -34,8 +34,8 @@ def make_lookup(**options: Any) -> NameLookup:
         upserts(
             namespace("ns"),
             namespace("other"),
-            service("ns/web", "10.0.0.1"),
             service("other/copy", "10.0.0.1"),
+            service("ns/web", "10.0.0.1"),
             service("ns/db"),
             endpoint_slice("ns/db-1", "db", "172.0.0.1 host=a"),
             service("lost/web", "10.0.0.2"),
@@ -172,7 +172,9 @@ def test_names_without_number(name: str, is_numerous: bool) -> None:
 @pytest.mark.parametrize(
     ("address", "namespaces", "expected"),
     [
-        pytest.param(TEN, frozenset(), ["web.ns"], id="one of two Services"),
+        pytest.param(
+            TEN, frozenset(), ["web.ns"], id="the first of two Services, though it came last"
+        ),
         pytest.param(TEN, frozenset({b"other"}), ["copy.other"], id="the exposed one"),
         pytest.param(ONE, frozenset(), ["a.db.ns"], id="endpoint"),
         pytest.param(ONE, frozenset({b"other"}), [], id="not exposed"),

@@ -73,6 +73,11 @@ def addresses(store: Store) -> set[str]:
         ((service("ns/web"),), Upserted(service("ns/web", version="2")), False),
         ((service("ns/web"),), Upserted(service("ns/web", ports=("x/TCP/1",), version="2")), True),
         ((service("ns/web"),), Upserted(service("ns/web", "10.0.0.1", version="2")), False),
+        (
+            (service("ns/web", external="a.test"),),
+            Upserted(service("ns/web", external="b.test", version="2")),
+            True,
+        ),
         ((service("ns/web"),), Deleted(service("ns/web")), True),
         ((), Deleted(service("ns/web")), False),
         ((), Upserted(SLICE), True),

@@ -106,6 +106,7 @@ OF_TLS = Zone("tls://:853", Name.from_text("."), [])
         ("name *.svc.cluster.local.", "cluster tls"),
         ("name web.*.svc.cluster.local.", "cluster tls"),
         ("name *.local.", "root cluster tls"),
+        ("name *.svc.*.local.", "root cluster tls"),
         ("listener tls://:853", "tls"),
         ("name below cluster.local. listener dns://:53", "root cluster"),  # the same
         ("name example.com. or name web.cluster.local.", "root cluster tls"),

@@ -104,6 +104,7 @@ DNS_DEFAULT = "{selector: {dns: default}, ports: [{name: dns, port: 53, protocol
         pytest.param([service("agent", "{selector: {app: shop}}"), workload("operator", "{app.kubernetes.io/name: operator, app.kubernetes.io/instance: shop, app.kubernetes.io/part-of: shop}", kind="Deployment")], id="label-of-the-installation"),
         pytest.param([service("cache-b", "{selector: {app: cache-b}}"), workload("cache-a", "{app: cache-a}", kind="Deployment")], id="other-file-has-the-workload"),
         pytest.param([service("web", "{selector: {app: canary}}"), workload("web", "{app: web}", kind="Deployment")], id="selector-of-another-workload"),
+        pytest.param([service("web", '{selector: {app: web, canary: "true"}}'), workload("web-v1", '{app: web, metrics: "true"}', kind="Deployment")], id="true-is-no-name"),
         pytest.param([service("web", "{selector: {app: web, version: v2}}"), workload("web-v1", "{app: web, version: v1}", kind="Deployment")], id="blue-and-green"),
         pytest.param([service("db-0", '{selector: {"statefulset.kubernetes.io/pod-name": db-0}}'), workload("db", "{app: db}")], id="service-for-one-pod"),
         pytest.param([service("web", "{selector: {app: web}}"), workload("web", "{app: web}", kind="Rollout", more=", namespace: a").replace("apps/v1", "argoproj.io/v1alpha1")], id="workload-of-another-group"),
@@ -244,6 +245,23 @@ def test_the_port_of_the_dns_pods(objects: list[str], found: tuple[str, str]) ->
     findings = judge(read.objects, read.silences, preview=True).findings
     shown = [(each.rule.code, each.remark.sentence.rpartition("allow port ")[2]) for each in findings]  # fmt: skip
     assert [each for each in shown if each[0] in ("HS161", "HS162")] == [found]
+
+
+def test_the_nearest_of_the_pods_that_may_be_meant_are_named() -> None:
+    objects = [
+        service("cart", "{selector: {app: lab, component: chekout}}"),
+        workload(
+            "cart", "{name: cart}", kind="Deployment"
+        ),  # the Service's name, and none of its keys
+        workload("checkout", "{app: lab, component: checkout}", kind="Deployment"),
+        workload("checkout-2", "{app: lab, component: checkout}", kind="Deployment"),
+    ]
+    read = read_files([("a.yaml", "---\n".join(objects).encode())])
+    (found,) = (each for each in judge(read.objects).findings if each.rule.code == "HS101")
+    assert found.message == (
+        "Service cart: spec.selector: app=lab,component=chekout matches no pod, so the Service has no endpoints; the nearest "
+        "pods, those of Deployment checkout, have component=checkout,app=lab; write the same labels in both"
+    )
 
 
 def test_istiod_is_kept_from_a_namespace() -> None:

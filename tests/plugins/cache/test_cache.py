@@ -272,6 +272,20 @@ def test_not_kept(found: Reply, qtype: str) -> None:
         assert asked.times_asked == times
 
 
+def test_a_reply_is_as_old_as_it_was_when_it_came() -> None:
+    asked = Asked("cache", reply([a(60)]))
+
+    async def slow(request: Request) -> Reply:
+        asked.now += 50
+        return await asked.below(request)
+
+    asked.now, request = 1000.0, make_request(QNAME, now=1000.0)
+    finish(asked.cache.handle(request, slow))
+    asked.now = 1109.9  # 59.9 s after the reply, 109.9 s after the question
+    assert section(asked.ask().answer) == [a(1)]
+    assert asked.times_asked == 1
+
+
 def test_a_floor_of_zero_keeps_no_ttl_of_zero() -> None:
     asked = Asked("cache {\nsuccess 1000 60 0\n}", reply([a(0)]))
     for times in (1, 2):

@@ -260,15 +260,24 @@ def test_no_listener() -> None:
     asyncio.run(run())
 
 
-def test_the_budget_ends_the_attempts() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "asked", "last"), [(5.0, 1, 4.0), (4.5, 2, 0.5)], ids=["all", "most"]
+)
+def test_the_budget_ends_the_attempts(seconds: float, asked: int, last: float) -> None:
+    """An attempt has what the one before it has left of the five seconds."""
+
     async def run() -> None:
         def slow(wire: bytes) -> list[bytes]:
-            found.runtime.time += 5.0
-            return silence(wire)
+            if b"\3www" in wire:
+                for each in (4.0, last):
+                    expire_timeouts(each)
+                found.runtime.time += seconds
+            return []
 
-        async with Forwarder("forward . {0}", (slow, slow), read_timeout=READ_TIMEOUT) as found:
-            assert (await found.ask()).rcode == Rcode.SERVFAIL
-            assert found.asked() == [1]
+        async with Forwarder("forward . {0}", (slow, slow), read_timeout=4.0) as found:
+            reply = await found.ask("tcp")
+            assert (reply.rcode, found.asked("tcp")) == (Rcode.SERVFAIL, [asked])
+            assert f"did not reply over tcp within {last:g}s" in str(reply.error)
 
     asyncio.run(run())
 

@@ -431,11 +431,14 @@ def test_option_pods(mode: str, qname: str, found: str | None) -> None:
     )
 
 
-def test_pods_answer_srv_with_port_0() -> None:
-    cluster = Cluster(pods="insecure")
+@pytest.mark.parametrize(
+    ("mode", "pods", "weight"), [("insecure", 0, 100), ("verified", 3, 33), ("verified", 101, 1)]
+)
+def test_pods_answer_srv_with_port_0(mode: str, pods: int, weight: int) -> None:
+    cluster = Cluster(*(pod(f"testns/p{number}", "1.2.3.4") for number in range(pods)), pods=mode)
     name = "1-2-3-4.testns.pod.cluster.local."
     assert shown(cluster.ask(f"x.{name} SRV")) == positive(
-        f"x.{name} 5 IN SRV 0 100 0 {name}", additional=(f"{name} 5 IN A 1.2.3.4",)
+        f"x.{name} 5 IN SRV 0 {weight} 0 {name}", additional=(f"{name} 5 IN A 1.2.3.4",)
     )
 
 

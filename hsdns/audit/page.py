@@ -8,7 +8,6 @@ Rule 2: the table of servers has the data of the bars, for screen readers, for p
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from typing import Final
 
 from hsdns.audit.answers import ERROR, LOST
@@ -16,7 +15,7 @@ from hsdns.audit.report import SLOW, TTL, WORDS, AuditReport, ServerReport
 from hsdns.audit.text import latency, seconds, what_is_wrong
 from hsdns.load import svg
 from hsdns.load.judge import RIGHT
-from hsdns.load.markup import figure, legend, notes, paragraph, section, table
+from hsdns.load.markup import escape, figure, legend, notes, paragraph, section, table
 from hsdns.load.page import document
 
 # The classes of load/page.html with the colours of verdicts.

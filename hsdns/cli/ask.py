@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hsdns.cli.exchange import NoReply, Refused, ask_again
 from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, usage
 from hsdns.cli.lookup import servers_of
+from hsdns.cli.output import complain, say, say_text
 from hsdns.corefile.arguments import split_ip_port
 from hsdns.wire.iana import rcode_to_text, type_from_text
 from hsdns.wire.message import RD, Query
@@ -37,16 +37,16 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns ask")
         if flags.get("h"):
-            print(f"Usage: hsdns ask NAME/TYPE... [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+            say_text(f"Usage: hsdns ask NAME/TYPE... [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         if not plain:
             raise FlagError("hsdns ask needs a question: hsdns ask NAME/TYPE...")
         questions = {word: _query(word) for word in plain}
         found = [_answers(host, port, questions) for host, port in _servers(flags)]
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 2
-    print(json.dumps(found))
+    say(json.dumps(found))
     return 0
 
 

@@ -19,6 +19,7 @@ import msgspec
 from hsdns import collector
 from hsdns.cli import builtin
 from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, read_time, usage
+from hsdns.cli.output import complain, say, say_text
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError
 from hsdns.load.target import read_targets
@@ -73,7 +74,7 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(words, FLAGS, command="hsdns audit")
         if flags.get("h"):
-            print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
+            say_text(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
         _check_together(flags)
@@ -91,10 +92,10 @@ def run(words: list[str]) -> int:
             return _watch(targets, settings, every, flags, output)
         reports = targets.audit(settings)
     except (FlagError, LoadError, CorefileError, CannotTell, OSError) as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return BAD
     except KeyboardInterrupt:
-        print("interrupted before anything was asked", file=sys.stderr)
+        complain("interrupted before anything was asked")
         return BAD
     return _tell(reports, flags, output)
 
@@ -109,14 +110,14 @@ def _watch(targets: Any, settings: Any, every: float, flags: dict[str, Any], out
     status = BAD
     with serve_metrics(str(flags.get("metrics", "")), gauges) as address:
         if address:
-            print(f"metrics are at http://{address}/metrics", file=sys.stderr)
+            complain(f"metrics are at http://{address}/metrics")
         try:
             while True:
                 began = time.monotonic()
                 try:
                     reports = targets.audit(settings)
                 except (LoadError, CannotTell, OSError) as error:
-                    print(error, file=sys.stderr)  # the next pass may succeed
+                    complain(error)  # the next pass may succeed
                     gauges.failed()
                 else:
                     if any(each.ended for each in reports):
@@ -133,16 +134,16 @@ def _tell(reports: list[AuditReport], flags: dict[str, Any], output: str) -> int
     from hsdns.audit.text import lines
 
     if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(reports)).decode())
+        say_text(msgspec.json.format(msgspec.json.encode(reports)).decode())
     else:
-        print("\n".join(lines(reports)))
+        say(*lines(reports))
     if "html" in flags:
         from hsdns.audit.page import page
 
         try:
-            Path(str(flags["html"])).write_text(page(reports))
+            Path(str(flags["html"])).write_text(page(reports), encoding="utf-8")
         except OSError as error:
-            print(f"the page cannot be written: {error}", file=sys.stderr)
+            complain(f"the page cannot be written: {error}")
             return BAD
     if any(each.bad for each in reports):
         return 1

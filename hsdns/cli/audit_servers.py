@@ -8,7 +8,6 @@ Rule 2: all servers of a cluster are queried at the same time, so differences be
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,6 +23,7 @@ from hsdns.cli.builtin import quoted
 from hsdns.cli.exchange import NoReply, over_tcp, over_udp
 from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import configure
+from hsdns.cli.output import Progress
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import Token
 from hsdns.load.errors import LoadError
@@ -227,22 +227,18 @@ def _asks_again(host: str, port: int, questions: Sequence[Question]) -> AskAgain
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
     """A progress line on a terminal; nothing elsewhere."""
-    stream, shown = sys.stderr, 0.0
-    is_shown = stream.isatty()
+    progress, shown = Progress(), 0.0
 
     def show(asked: int) -> None:
         nonlocal shown
         now = time.monotonic()
-        if is_shown and now - shown >= _SHOWN_EVERY:
+        if now - shown >= _SHOWN_EVERY:
             shown = now
             share = asked / total if total else 1.0
             bar = ("#" * round(share * 30)).ljust(30, ".")
-            stream.write(f"\r\x1b[K[{bar}] {asked:,} of {total:,} answers")
-            stream.flush()
+            progress.show(f"[{bar}] {asked:,} of {total:,} answers")
 
     try:
         yield show
     finally:
-        if is_shown:
-            stream.write("\r\x1b[K")
-            stream.flush()
+        progress.show()

@@ -6,12 +6,12 @@ Rule: the script starts no process while it completes; it contains all words of 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Final
 
 from hsdns.cli.commands import Command, commands, takes_file, values
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.output import complain, say_text
 from hsdns.corefile.tree import did_you_mean
 
 WORDS: Final = ("bash", "zsh", "fish")
@@ -32,15 +32,15 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(words[1:] if shell else words, FLAGS, command="hsdns completion")
         if flags.get("h"):
-            print(f"Usage: hsdns completion SHELL\n\nFlags:\n{usage(FLAGS)}\n{EXAMPLES}")
+            say_text(f"Usage: hsdns completion SHELL\n\nFlags:\n{usage(FLAGS)}\n{EXAMPLES}")
             return 0
         if shell not in WORDS:
             problem = f'"{shell}" is no shell that hsdns knows' if shell else "SHELL is missing"
             raise FlagError(f"{problem}{did_you_mean(shell, WORDS) or '; use bash, zsh or fish'}")
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
-    print({"bash": bash, "zsh": zsh, "fish": fish}[shell](commands()), end="")
+    say_text({"bash": bash, "zsh": zsh, "fish": fish}[shell](commands()))
     return 0
 
 

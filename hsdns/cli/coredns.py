@@ -15,6 +15,7 @@ from typing import Final
 from hsdns import __version__
 from hsdns.cli import SUBCOMMANDS, control_path
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 
 PEER_VERSION: Final = "1.14.7"
 # The default Corefile of CoreDNS.
@@ -59,18 +60,18 @@ def run(words: list[str]) -> int:
         control = None if flags.get("control") is None else str(flags["control"])
         control_path.check_path(control)
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
     if flags.get("h"):
-        print(help_text())
+        say_text(help_text())
         return 0
     if flags.get("version"):
-        print(json.dumps(version(), indent=2) if as_json else version_text())
+        say_text(json.dumps(version(), indent=2) if as_json else version_text())
         return 0
     if flags.get("plugins"):
         from hsdns.plugins import ORDER
 
-        print("\n".join(sorted(ORDER)))
+        say(*sorted(ORDER))
         return 0
 
     from hsdns.cli import launch

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hsdns.cli import demo, doctor_pod, istioctl
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.output import Progress, complain, say, say_text
 from hsdns.cli.rule import PREVIEW
 from hsdns.cli.silence_flag import FLAG, read_silences
 
@@ -63,7 +64,7 @@ FLAGS: Final = {
 
 def run(words: list[str]) -> int:
     """Run `hsdns doctor`; return the exit status."""
-    from hsdns.cli.doctor_view import as_json, as_text
+    from hsdns.cli.doctor_view import as_json, as_lines
     from hsdns.rules.diagnosis import diagnose
     from hsdns.rules.rule import LEVELS, level_at_least
     from hsdns.sources.cluster_dump import unread_kinds
@@ -72,7 +73,7 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns doctor")
         if flags.get("h"):
-            print(
+            say_text(
                 f"Usage: hsdns doctor [NAMESPACE[/SERVICE|POD]] [FLAG...]\n\nFlags:\n{usage(FLAGS)}"
             )
             return 0
@@ -102,15 +103,17 @@ def run(words: list[str]) -> int:
             content = added(content)
         found = diagnose(name, content, unread_kinds(content), target, patterns, preview=preview)
     except (FlagError, OSError, ValueError) as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return BLIND
     shown = [each for each in found.findings if level_at_least(each.level, level)]
     mesh = [each for each in found.mesh if level_at_least(each.level, level)]
     below = len(found.findings) - len(shown) + len(found.mesh) - len(mesh)
     found = found._replace(findings=shown, mesh=mesh)
-    for sentence in found.problems:
-        print(sentence, file=sys.stderr)
-    print(as_json(found, below) if output == "json" else as_text(found, below, name), end="")
+    complain(*found.problems)
+    if output == "json":
+        say_text(as_json(found, below))
+    else:
+        say(*as_lines(found, below, name))
     return _status(found)
 
 
@@ -223,7 +226,6 @@ async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
     from types import SimpleNamespace
 
     from hsdns.apiserver.transport import Unreachable
-    from hsdns.cli.doctor_view import Progress
     from hsdns.metrics import Registry
     from hsdns.sources.api_access import ApiAccess, ConnectionOptions
     from hsdns.sources.cluster_dump import collect
@@ -236,15 +238,19 @@ async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
 
     def report(level: int, message: str) -> None:
         if level >= logging.WARNING:
-            print(message, file=sys.stderr)
+            complain(message)
 
     around: Any = SimpleNamespace(
         random=random.Random(), metrics=Registry(), clock=time.monotonic, wall=time.time
     )
     transport = access(around, report)
+    progress = Progress()
     try:
-        with Progress(sys.stderr) as progress:
-            return await collect(transport, namespace, progress.tell)
+        return await collect(
+            transport,
+            namespace,
+            lambda plural, count: progress.show(f"reading the cluster: {plural}, {count} objects"),
+        )
     except Unreachable as error:
         hint = (
             ""
@@ -253,6 +259,7 @@ async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
         )
         raise FlagError(f"the cluster could not be read: {error}{hint}") from None
     finally:
+        progress.show()
         await transport.close()
 
 

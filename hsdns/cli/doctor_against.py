@@ -9,7 +9,6 @@ Rule 2: StatefulSets that could not be read on one side are reported as not comp
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -17,6 +16,7 @@ from hsdns.apiserver.kubeconfig_file import KubeconfigError, read_context
 from hsdns.cli import demo
 from hsdns.cli.drift_view import READ_TWICE, Compared, show
 from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain
 from hsdns.rules.drift import KINDS, SERVICE, SIDES, compare
 from hsdns.rules.reading import read_files
 from hsdns.sources.cluster_dump import unread_kinds
@@ -66,7 +66,7 @@ def run_against(here: Dump, there: Dump, target: str, output: str) -> int:
             sentence = f"{kind}s are not compared: {side} ({dump.name}) {_why(lacking[plural])}"
             if kind == SERVICE:
                 raise ValueError(sentence)
-            print(sentence, file=sys.stderr)
+            complain(sentence)
             kinds = [each for each in kinds if each != kind]
     drift = compare(objects[0], objects[1], target, kinds)
     problems += drift.problems

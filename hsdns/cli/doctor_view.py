@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Final, TextIO
+from typing import Final
 
 from hsdns.rules.diagnosis import Diagnosis
 from hsdns.rules.finding import Finding
@@ -27,40 +26,8 @@ _HEADS: Final = {
 }
 
 
-class Progress:
-    """A progress line on a terminal; nothing elsewhere."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._is_shown = stream.isatty()
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._write("")
-
-    def tell(self, plural: str, count: int) -> None:
-        """Show that a kind was read, and the number of objects so far."""
-        self._write(f"reading the cluster: {plural}, {count} objects")
-
-    def _write(self, text: str) -> None:
-        if self._is_shown:
-            self._stream.write(f"\r\x1b[K{text}")
-            self._stream.flush()
-
-
-def as_text(found: Diagnosis, below: int, source: str) -> str:
+def as_lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
     """The diagnosis for a terminal; `below` findings are under the level."""
-    return "\n".join(_lines(found, below, source)) + "\n"
-
-
-def _lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
     for level, head in _HEADS.items():
         listed = [each for each in found.findings if each.level == level]
         if listed:
@@ -115,7 +82,7 @@ def as_json(found: Diagnosis, below: int) -> str:
         "objects": found.objects,
         "unread": found.problems,
     }
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _finding(found: Finding) -> dict[str, object]:

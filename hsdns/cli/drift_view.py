@@ -6,14 +6,15 @@ Rule: the exit status is 0 without differences, 1 with some, 2 if something coul
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain, say
 from hsdns.rules.drift import Difference, Drift
+from hsdns.rules.output.document import lines_of
 from hsdns.rules.output.github import annotation
+from hsdns.wire.text import printable
 
 FORMATS: Final = ("text", "json", "github")
 READ_TWICE: Final = "standard input can be read once only; name a file on one side"
@@ -41,18 +42,17 @@ def check_flags(flags: Mapping[str, object], of_findings: Iterable[str]) -> None
 
 def show(compared: Compared, output: str) -> int:
     """Print the differences, and what was not compared on standard error; return the exit status."""
-    for sentence in compared.problems:
-        print(sentence, file=sys.stderr)
-    print(formatted(compared, output), end="")
+    complain(*compared.problems)
+    say(*formatted(compared, output), shown=str)
     return _UNREAD if compared.problems else 1 if compared.drift.differences else 0
 
 
-def formatted(compared: Compared, output: str) -> str:
-    """The differences in a format, with a final newline."""
+def formatted(compared: Compared, output: str) -> list[str]:
+    """The lines of the differences in a format, with names that control nothing."""
     return {"text": _text, "json": _json, "github": _github}[output](compared)
 
 
-def _text(compared: Compared) -> str:
+def _text(compared: Compared) -> list[str]:
     drift = compared.drift
     lines = [_line(each, with_places=compared.with_places) for each in drift.differences]
     if lines:
@@ -63,7 +63,7 @@ def _text(compared: Compared) -> str:
         f"{_counted(len(drift.differences), 'difference')} in {counted} of {compared.here} (here) and "
         f"{compared.there} (there){more}"
     )
-    return "\n".join(lines) + "\n"
+    return list(map(printable, lines))
 
 
 def _line(found: Difference, *, with_places: bool) -> str:
@@ -81,7 +81,7 @@ def _message(found: Difference) -> str:
     return f"{where}: here {found.here or missing}, there {found.there or missing}"
 
 
-def _json(compared: Compared) -> str:
+def _json(compared: Compared) -> list[str]:
     drift = compared.drift
     value = {
         "here": compared.here,
@@ -92,7 +92,7 @@ def _json(compared: Compared) -> str:
         "compared": drift.counts,
         "unread": compared.problems,
     }
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return lines_of(value)
 
 
 def _as_json(found: Difference, *, with_places: bool) -> dict[str, object]:
@@ -108,7 +108,7 @@ def _as_json(found: Difference, *, with_places: bool) -> dict[str, object]:
     return value
 
 
-def _github(compared: Compared) -> str:
+def _github(compared: Compared) -> list[str]:
     lines = []
     for each in compared.drift.differences:
         at = each.here_at or each.there_at
@@ -116,7 +116,7 @@ def _github(compared: Compared) -> str:
         kind = "differs" if each.field else "is on one side only"
         lines.append(annotation("warning", at, f"{each.place} {kind}", _message(each)))
     lines += [annotation("warning", None, "", each) for each in compared.problems]
-    return "".join(lines)
+    return lines
 
 
 def _counted(count: int, noun: str) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from hsdns.cli import asker_flags, builtin, control_path
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.running_server import NotRunning, ServerError, find_by
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
@@ -55,7 +56,7 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns explain")
         if flags.get("h"):
-            print(f"Usage: hsdns explain NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+            say_text(f"Usage: hsdns explain NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
         asks = asker_flags.asks(plain, flags) if asker_flags.are_in(flags) else None
@@ -66,7 +67,7 @@ def run(words: list[str]) -> int:
         if flags.get("history") and ("conf" in flags or objects is not None):
             raise FlagError(NO_HISTORY)
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return UNKNOWN
 
     conf, is_whole = flags.get("conf"), True
@@ -85,10 +86,10 @@ def run(words: list[str]) -> int:
 
             found, is_whole = explain_offline(conf, objects, qname, qtype, asks)
     except NotRunning as error:
-        print(f"{error}, or read a source with -source or -conf", file=sys.stderr)
+        complain(f"{error}, or read a source with -source or -conf")
         return UNKNOWN
     except (AskingError, ServerError, CorefileError, OSError) as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return UNKNOWN
     if server is not None:
         found = _compared(found, qname, qtype, *server)
@@ -102,13 +103,12 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
     if output == "json":
         import msgspec
 
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        say_text(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     else:
         from hsdns.explanation.text import lines
 
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        for line in lines(found, colour=colour, with_history=with_history):
-            print(line)
+        say(*lines(found, colour=colour, with_history=with_history), shown=str)
 
 
 def _server(flags: Mapping[str, object]) -> tuple[str, int] | None:

@@ -6,21 +6,19 @@ Rule: a server without the page, or with other explanations, is reported with a 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
 import msgspec
 
+from hsdns.cli.output import complain
 from hsdns.cli.running_server import NoSuchPage, RunningServer, ServerError
 from hsdns.explanation.report import VERSION, Explanation
 
 
 def explain_running(server: RunningServer, parameters: Mapping[str, str]) -> Explanation:
     """Let a server explain a question or a lookup, given as parameters of its page; raise ServerError."""
-    print(
-        f"explained by the server with process ID {server.pid}, at {server.path}", file=sys.stderr
-    )
+    complain(f"explained by the server with process ID {server.pid}, at {server.path}")
     try:
         found = server.get(f"/v1/explain?{urlencode(parameters)}")
     except NoSuchPage:

@@ -10,7 +10,6 @@ Rule 3: the exit status is 1 if a rule or a command line is refused, 2 if no ser
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -20,6 +19,7 @@ from urllib.parse import urlencode
 from hsdns.cli import control_path
 from hsdns.cli.fault_scenario import SCENARIO_WORDS, check_flags, run_scenarios
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find_by
 from hsdns.corefile.properties import duration_to_text
 from hsdns.corefile.tree import did_you_mean
@@ -87,7 +87,7 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns fault", commands=WORDS)
         if flags.get("h"):
-            print(f"{USAGE}\n{ACTIONS}\n\nFlags:\n{usage(FLAGS)}")
+            say_text(f"{USAGE}\n{ACTIONS}\n\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
         command, *arguments = plain or [""]
@@ -114,10 +114,10 @@ def run(words: list[str]) -> int:
         server = find_by(flags)
         act(server, " ".join(arguments), output == "json")
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
     except ServerError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1 if isinstance(error, Refused) else STATUS
     except KeyboardInterrupt:
         return 0
@@ -135,13 +135,13 @@ def _try(server: RunningServer, rule: str, as_json: bool) -> None:
     if as_json:
         _show(found, as_json, _rule_text)
     else:
-        print("\n".join(_tried_text(found[0], found[1:])))
+        say(*_tried_text(found[0], found[1:]))
 
 
 def _all(method: str, server: RunningServer, nothing: str, as_json: bool) -> None:
     found = list(server.lines(PAGE, method))
     if not found and not as_json:
-        print("no rule stands")
+        say("no rule stands")
     _show(found, as_json, _rule_text)
 
 
@@ -164,13 +164,13 @@ _COMMANDS: Final[dict[str, Callable[[RunningServer, str, bool], None]]] = {
 
 
 def _show(
-    found: Iterable[dict[str, Any]], as_json: bool, text: Callable[[dict[str, Any]], str]
+    found: Iterable[dict[str, Any]], as_json: bool, text: Callable[[dict[str, Any]], list[str]]
 ) -> None:
     for each in found:
-        print(json.dumps(each) if as_json else text(each), flush=True)
+        say(*([json.dumps(each)] if as_json else text(each)), flush=True)
 
 
-def _rule_text(rule: dict[str, Any]) -> str:
+def _rule_text(rule: dict[str, Any]) -> list[str]:
     left = rule["seconds_left"]
     facts = [rule["state"]]
     if left is not None:
@@ -182,7 +182,7 @@ def _rule_text(rule: dict[str, Any]) -> str:
         facts.append(f"{hits} of {rule['queries']} {counts} hit")
     if rule["place"] != "control door":
         facts.append(f"from {rule['place']}")
-    return f"{rule['name']}: {', '.join(facts)}\n  {rule['rule']}"
+    return [f"{rule['name']}: {', '.join(facts)}", f"  {rule['rule']}"]
 
 
 def _tried_text(tried: dict[str, Any], hits: list[dict[str, Any]]) -> Iterator[str]:
@@ -201,9 +201,9 @@ def _tried_text(tried: dict[str, Any], hits: list[dict[str, Any]]) -> Iterator[s
     yield from (f"note: {sentence}" for sentence in tried["unforeseen"])
 
 
-def _hit_text(hit: dict[str, Any]) -> str:
+def _hit_text(hit: dict[str, Any]) -> list[str]:
     from hsdns.faults.rules import hit_to_text
 
     drawn = f" ({hit['drawn']:g} s)" if hit["action"].startswith("delay") else ""
     shown = f"{hit['action']}{drawn}, {hit_to_text(hit)}"
-    return f"{hit['time'][11:23]} {hit['rule']} hit {hit['hit']}: {shown}"
+    return [f"{hit['time'][11:23]} {hit['rule']} hit {hit['hit']}: {shown}"]

@@ -20,6 +20,7 @@ from urllib.parse import urlencode
 from hsdns.cli.fault_askers import Askers
 from hsdns.cli.fault_cluster import OwnCluster
 from hsdns.cli.flags import FlagError
+from hsdns.cli.output import say
 from hsdns.cli.running_server import NotRunning, Refused, RunningServer, ServerError, find_by
 from hsdns.corefile.properties import duration_to_text
 from hsdns.fault_scenarios.scenario import Scenario, Step, load, name_of
@@ -101,7 +102,7 @@ class _Run:
     def say(self, text: str) -> None:
         """Print a line of progress, if the output is for a reader."""
         if not self._as_json:
-            print(text, flush=True)
+            say(text, flush=True)
 
     def _stop(self, number: int, frame: object) -> None:
         """Handle a signal without interrupting the work, so that a second one does not prevent the cleanup."""
@@ -178,16 +179,16 @@ class _Run:
         at = time.monotonic() - self._began
         if self._as_json:
             line: dict[str, Any] = {"second": round(at, 1), "about": name, "what": text}
-            print(json.dumps(line), flush=True)
+            say(json.dumps(line), flush=True)
         else:
-            print(f"{at:7.1f}  {name}: {text}", flush=True)
+            say(f"{at:7.1f}  {name}: {text}", flush=True)
 
     def _report(self, askers: Askers | None) -> int:
         missed = [name for name, hits in self._hits.items() if not hits]
         results = askers.results() if askers is not None else []
         if self._as_json:
             found = {"scenario": self._scenario.name, "hits": self._hits}
-            print(json.dumps({**found, "never_hit": missed, "clients": results}))
+            say(json.dumps({**found, "never_hit": missed, "clients": results}))
             return 1 if missed else 0
         for each in results:
             bad = f", failed: {each['failed']} ({each['error']})" if each["failed"] else ""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain, say, say_text
 from hsdns.wire.name import Name
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def _list(as_json: bool) -> int:
     width = max(len(each.name) for each in found)
     for each in found:
         if as_json:
-            print(json.dumps({"scenario": each.name, "title": each.title, "seconds": each.seconds}))
+            say(json.dumps({"scenario": each.name, "title": each.title, "seconds": each.seconds}))
         else:
-            print(f"{each.name:{width}}  {each.title}")
+            say(f"{each.name:{width}}  {each.title}")
     return 0
 
 
@@ -105,16 +105,16 @@ def _matrix(words: Sequence[str], flags: Flags, as_json: bool) -> int:
     found = list(play_all(scenarios, behind, name))
     if as_json:
         for each in found:
-            print(json.dumps(json_of(each)))
+            say(json.dumps(json_of(each)))
     elif len(words) == 1:
-        print("\n".join(as_list(found[0])))
+        say(*as_list(found[0]))
     else:
-        print(f"{LEGEND}\n")
-        print("\n".join(as_table(found)))
+        say_text(f"{LEGEND}\n\n")
+        say(*as_table(found))
     missed = [(each.scenario.name, rule) for each in found for rule in each.never_hit]
     for scenario, rule in missed:
         sentence = f'no query was hit by the rule "{rule}", so it has shown nothing'
-        print(f"{scenario}: {sentence}", file=sys.stderr)
+        complain(f"{scenario}: {sentence}")
     return 1 if missed else 0
 
 

@@ -6,11 +6,11 @@ Rule: an existing interface is kept, so that the next pod uses that of the previ
 
 from __future__ import annotations
 
-import sys
 from ipaddress import ip_address
 from typing import Final
 
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 
 MAX_NAME: Final = 15  # octets (IFNAMSIZ)
 FLAGS: Final = {
@@ -26,7 +26,7 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(words, FLAGS, command="hsdns interface")
         if flags.get("h"):
-            print(f"Usage: hsdns interface [-name NAME] -address ADDRESS...\n\nFlags:\n{usage(FLAGS)}")  # fmt: skip
+            say_text(f"Usage: hsdns interface [-name NAME] -address ADDRESS...\n\nFlags:\n{usage(FLAGS)}")  # fmt: skip
             return 0
         name = str(flags.get("name", "hsdns"))
         if not 0 < len(name.encode()) <= MAX_NAME:
@@ -39,7 +39,7 @@ def run(words: list[str]) -> int:
         except ValueError as error:
             raise FlagError(f"-address: {error}") from None
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
 
     from hsdns.server.dummy_interface import DummyInterface
@@ -48,13 +48,10 @@ def run(words: list[str]) -> int:
         with DummyInterface(name) as interface:
             for address in addresses:
                 added = interface.add(address)
-                print(
-                    f"{name}: {address}{'' if added else ' is left out, because IPv6 is off here'}"
-                )
+                say(f"{name}: {address}{'' if added else ' is left out, because IPv6 is off here'}")
     except OSError as error:
-        print(
-            f"cannot create the interface {name}: {error.strerror or error}; this needs Linux and CAP_NET_ADMIN",
-            file=sys.stderr,
+        complain(
+            f"cannot create the interface {name}: {error.strerror or error}; this needs Linux and CAP_NET_ADMIN"
         )
         return 1
     return 0

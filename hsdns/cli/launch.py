@@ -17,14 +17,16 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hsdns import allocator, collector
 from hsdns.cli.corefile_source import CorefileSource
+from hsdns.cli.output import complain, say
 from hsdns.corefile.errors import Errors
 from hsdns.corefile.tree import Corefile, CorefileError, Token
 from hsdns.metrics import Registry
 from hsdns.server.corefile_files import CorefileFiles
+from hsdns.wire.text import printable
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration, ListenAddress
@@ -44,10 +46,14 @@ QUERY_LINES: Final = "lines"
 class LevelFormatter(logging.Formatter):
     """`[LEVEL] message`, as in CoreDNS; without a timestamp, because the container runtime adds one."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Format a record."""
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the base class
+        """Format a message as one line."""
         level = "FATAL" if record.levelno == logging.CRITICAL else record.levelname
-        return f"[{level}] {super().format(record)}"
+        return f"[{level}] {printable(record.message)}"
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name of the base class
+        """Format a traceback, whose last lines are a message."""
+        return "\n".join(map(printable, super().formatException(ei).split("\n")))
 
 
 def set_up_logging(refuses: Callable[[int], bool] = lambda lines: False) -> None:
@@ -122,7 +128,7 @@ def serve(
     banner: str = "",
     objects: tuple[Token, ...] | None = None,
     check: Callable[[Configuration], None] | None = None,
-    greet: Callable[[Configuration, Addresses], str] | None = None,
+    greet: Callable[[Configuration, Addresses], list[str]] | None = None,
     workers: int | None = None,
     verbose: bool = False,
     as_json: Mapping[str, str] | None = None,
@@ -134,7 +140,7 @@ def serve(
     """Serve until the process is told to stop; return the exit status.
 
     `objects` replaces the `source` of the kubernetes blocks.  `check` gets each configuration before it starts, also at
-    reloads, and raises OSError if it must not start.  `greet` returns the text to print once it serves.  `workers` is
+    reloads, and raises OSError if it must not start.  `greet` returns the lines to print once it serves.  `workers` is
     the number of threads for each UDP address if the fast path supports them (None: the usable CPUs).  `verbose` prints
     for each block whether its answers are cached in the answer table.  With `as_json`, which describes the version, the
     start prints only one line of JSON.  `control` is the path of a control socket, or with `control_token` an address.
@@ -190,7 +196,7 @@ async def _serve(
     banner: str,
     objects: tuple[Token, ...] | None,
     check: Callable[[Configuration], None] | None,
-    greet: Callable[[Configuration, Addresses], str] | None,
+    greet: Callable[[Configuration, Addresses], list[str]] | None,
     workers: int | None,
     verbose: bool,
     as_json: Mapping[str, str] | None,
@@ -241,7 +247,7 @@ async def _serve(
             await server.start()
         start.drop()
     except (CorefileError, StartError) as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
     if not server.is_serving:
         return await server.run()
@@ -251,19 +257,19 @@ async def _serve(
             _write_pid(pidfile, log)
         zones = zone_lines(server.configuration, server.addresses)
         if not quiet and as_json is None:
-            _show(zones)
+            say(*zones)
         server.show_running()
         if not quiet and as_json is not None:
-            _show([start_json(server.configuration, zones, as_json, server.workers)])
+            say(start_json(server.configuration, zones, as_json, server.workers))
         elif not quiet:
-            lines = [banner]
+            lines = banner.split("\n")
             if verbose and greet is None:
                 lines.append(fast_path_line(server.workers))
             if verbose:
                 lines += table_lines(server.configuration)
             if greet is not None:
-                lines.append(greet(server.configuration, server.addresses))
-            _show(lines)
+                lines += greet(server.configuration, server.addresses)
+            say(*lines)
     except BaseException:
         # If the runner did this, the threads of a serving server would wait for each other forever.
         await server.close()
@@ -274,10 +280,6 @@ async def _serve(
     if pidfile is not None:
         _remove_pid(pidfile)
     return status
-
-
-def _show(lines: Sequence[str]) -> None:
-    print("\n".join(lines))
 
 
 def _write_pid(pidfile: str, log: logging.Logger) -> None:

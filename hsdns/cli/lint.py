@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli import istioctl
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.rule import PREVIEW
 from hsdns.cli.silence_flag import FLAG, is_everything, read_silences
 from hsdns.corefile.tree import did_you_mean
@@ -57,7 +57,7 @@ def run(words: list[str]) -> int:
         flags = parse_flags(rest, FLAGS, command="hsdns lint")
         if flags.get("h"):
             forms = "hsdns lint PATH... [FLAG...]\n       hsdns lint - [FLAG...]"
-            print(f"Usage: {forms}\n\nFlags:\n{usage(FLAGS)}")
+            say_text(f"Usage: {forms}\n\nFlags:\n{usage(FLAGS)}")
             return 0
         output = _choice("o", str(flags.get("o", "text")), FORMATS)
         level = _choice("level", str(flags.get("level", "warning")), LEVELS)
@@ -76,7 +76,7 @@ def run(words: list[str]) -> int:
             raise FlagError('-stdin-filename is the name of standard input; add "-" to the paths')
         config, patterns = ("", []) if against else read_silences(flags)
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return UNREAD
     from hsdns.cli.lint_files import NAME, read_paths
 
@@ -145,14 +145,13 @@ def _lint(
         # Files are named one by one by programs too, such as pre-commit, which do not know what is in them.
         (remarks if all(map(os.path.isfile, paths)) else unread).append(nothing)
     said, why = mesh_of(read, dict(files)) if mesh_of is not None else ([], "")
-    for sentence in [*remarks, *filter(None, [why]), *unread]:
-        print(sentence, file=sys.stderr)
+    complain(*remarks, *filter(None, [why]), *unread)
     found, silenced = judged(read)
     shown = [each for each in found if level_at_least(each.level, level)]
     mesh = [each for each in said if level_at_least(each.level, level)]
     below = len(found) - len(shown) + len(said) - len(mesh)
     report = Report(shown, below, silenced, objects, len(files), unread, mesh)
-    print(formatted(report, output), end="")
+    say(*formatted(report, output), shown=str)
     return UNREAD if unread else 1 if shown or mesh else 0
 
 
@@ -187,7 +186,7 @@ def _repair(
                 f"{file} is not repaired: it cannot be written: {error.strerror or error}"
             )
             continue
-        print(f"{file}: {count} repaired", file=sys.stderr)
+        complain(f"{file}: {count} repaired")
     return list(now.items()), problems
 
 

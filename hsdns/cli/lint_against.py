@@ -6,7 +6,6 @@ Rule: the exit status is 0 without differences, 1 with some, 2 if something coul
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -14,6 +13,7 @@ from hsdns.cli import drift_view
 from hsdns.cli.drift_view import FORMATS, READ_TWICE, Compared, show
 from hsdns.cli.flags import FlagError
 from hsdns.cli.lint_files import NAME, read_paths
+from hsdns.cli.output import complain
 from hsdns.rules.drift import compare
 from hsdns.rules.objects import Objects
 from hsdns.rules.reading import read_files
@@ -40,7 +40,7 @@ def run_against(paths: Sequence[str], against: str, output: str, stdin_name: str
     problems = [*unread, *also]
     if here is None or there is None:
         for sentence in problems:
-            print(sentence, file=sys.stderr)
+            complain(sentence)
         return UNREAD
     drift = compare(here, there)
     problems += drift.problems
@@ -52,7 +52,7 @@ def _read(paths: Sequence[str], stdin_name: str) -> tuple[Objects | None, list[s
     listed = read_paths(paths, stdin_name)
     read = read_files(listed.files)
     for sentence in [*listed.remarks, *read.left_out]:
-        print(sentence, file=sys.stderr)
+        complain(sentence)
     problems = [*listed.problems, *read.unread]
     if read.objects.manifests:
         return read.objects, problems

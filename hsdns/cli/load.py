@@ -31,6 +31,7 @@ from hsdns.cli.load_flags import FLAGS, Flags, LoadSettings, read_settings
 from hsdns.cli.load_knee import find_knee
 from hsdns.cli.load_part import Generator, find_generator
 from hsdns.cli.load_termination import Termination
+from hsdns.cli.output import complain, say_text
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError, sentence_of
 
@@ -74,7 +75,7 @@ def _load_and_tell(words: list[str], termination: Termination) -> int:
     try:
         flags = parse_flags(words, FLAGS, command="hsdns load", commands=COMMANDS)
         if flags.get("h"):
-            print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
+            say_text(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
         settings = read_settings(flags)
@@ -86,20 +87,20 @@ def _load_and_tell(words: list[str], termination: Termination) -> int:
         with collector.growing():
             report, results = _run(settings, flags, metrics, generator, termination)
     except (FlagError, LoadError, CorefileError, CannotTell, OSError) as error:
-        print(sentence_of(error), file=sys.stderr)
+        complain(sentence_of(error))
         return 2
     except KeyboardInterrupt:
-        print("interrupted before the load began", file=sys.stderr)
+        complain("interrupted before the load began")
         return 2
     status = tell(report, flags, output)
     try:
         if generator.job is not None:
-            print(generator.put(msgspec.json.encode(report)), file=sys.stderr)
+            complain(generator.put(msgspec.json.encode(report)))
             status = 0  # the limits apply to all generators together
         metrics.finish(results, report)
         write_for_ci(report, str(flags.get("junit", "")), summary=bool(flags.get("github")))
     except (LoadError, OSError) as error:
-        print(sentence_of(error), file=sys.stderr)
+        complain(sentence_of(error))
         return 2
     return status
 
@@ -118,7 +119,7 @@ def _run(
         if cluster is not None:
             stack.enter_context(cluster)
             if cluster.api is not None:
-                print(f"the cluster is at {cluster.api.url}", file=sys.stderr)
+                complain(f"the cluster is at {cluster.api.url}")
         questions = _questions(settings, cluster)
         started = datetime.now(UTC)
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from hsdns.assemble import Configuration
 from hsdns.cli.offline import WAIT, CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
+from hsdns.cli.output import complain
 from hsdns.load.api import ClusterApi
 from hsdns.load.api_writer import ApiWriter
 from hsdns.load.changes import DEFAULT
@@ -207,7 +208,7 @@ class LoadCluster:
         )
         self._own = own
         await own.make()
-        print(f"the namespace of the changes is {name}", file=sys.stderr)
+        complain(f"the namespace of the changes is {name}")
         deadline = time.monotonic() + WAIT
         values = block.store.services.values
         while (

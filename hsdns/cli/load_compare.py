@@ -7,11 +7,11 @@ Rule 2: exit status 0, or 2 for bad input.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 from hsdns.load.errors import LoadError, sentence_of
 
 if TYPE_CHECKING:
@@ -35,18 +35,18 @@ def run(words: list[str]) -> int:
         files, rest = leading_words(words)
         flags = parse_flags(rest, FLAGS, command="hsdns load compare")
         if flags.get("h"):
-            print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
+            say_text(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
             return 0
         servers = shown_together(_read(files))
         if len(servers) < 2:
             raise FlagError(
                 "there is nothing to compare: name the reports of two runs or more, that -json FILE wrote"
             )
-        print("\n".join(compared_lines(servers)))
+        say(*compared_lines(servers))
         if "html" in flags:
             Path(str(flags["html"])).write_text(comparison_page(servers))
     except (FlagError, LoadError, OSError) as error:
-        print(sentence_of(error), file=sys.stderr)
+        complain(sentence_of(error))
         return 2
     return 0
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain, say, say_text
 from hsdns.load.errors import LoadError
 
 if TYPE_CHECKING:
@@ -145,14 +145,16 @@ def tell(report: Report, flags: Mapping[str, object], output: str) -> int:
     from hsdns.load.text import lines
 
     as_json = msgspec.json.encode(report)
-    said = msgspec.json.format(as_json).decode() if output == "json" else "\n".join(lines(report))
-    print(said)
+    if output == "json":
+        say_text(msgspec.json.format(as_json).decode())
+    else:
+        say(*lines(report))
     try:
         if "json" in flags:
             Path(str(flags["json"])).write_bytes(as_json)
         if "html" in flags:
-            Path(str(flags["html"])).write_text(page(report))
+            Path(str(flags["html"])).write_text(page(report), encoding="utf-8")
     except OSError as error:
-        print(f"the report cannot be written: {error}", file=sys.stderr)
+        complain(f"the report cannot be written: {error}")
         return 2
     return exit_status(report)

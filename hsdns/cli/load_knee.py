@@ -8,11 +8,11 @@ Rule 3: Ctrl-C, SIGTERM, or a server that no longer answers ends the search; wha
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain
 from hsdns.load.errors import LoadError
 from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, queries_for
 from hsdns.load.schedule import Stage
@@ -89,7 +89,7 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
         except LoadError as error:  # the server no longer answers; report what is known
             if not steps:
                 raise
-            print(error, file=sys.stderr)
+            complain(error)
             break
         if servers[0].ended == INTERRUPTED:
             if not steps:
@@ -98,14 +98,14 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
             break
         told = _told(knee.limits, step, servers[0])
         steps.append(told)
-        print(_line(told), file=sys.stderr, flush=True)
+        complain(_line(told))
         newest = step.rate
         before = kept.get(step.rate)
         if before is None or (told.outcome == HELD and step.seconds >= before[0].seconds):
             kept[step.rate] = step, servers, plan
         search.tell(told.outcome)
     found = search.knee()
-    print(found.said, file=sys.stderr, flush=True)
+    complain(found.said)
     _, servers, plan = kept[newest if found.holds is None else found.holds]
     limits = [limit.text for limit in knee.limits]
     return Found(

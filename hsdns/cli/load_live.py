@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from hsdns.cli.flags import FlagError
+from hsdns.cli.output import Progress, complain
 from hsdns.load.figures import us_to_text
 from hsdns.load.histogram import Histogram
 from hsdns.load.judge import RIGHT, UNDECIDED
 from hsdns.load.results import Results
 from hsdns.wire.iana import rcode_to_text
+from hsdns.wire.text import printable
 
 LINE: Final = "line"
 SCREEN: Final = "screen"
@@ -74,7 +76,7 @@ def lines(servers: Mapping[str, Results], seconds: float, length: float) -> list
     found = [line(results, seconds, length) for results in servers.values()]
     if len(found) == 1:
         return found
-    return [f"{name}: {told}" for name, told in zip(servers, found, strict=True)]
+    return [f"{printable(name)}: {told}" for name, told in zip(servers, found, strict=True)]
 
 
 def check_live(how: str) -> str:
@@ -102,8 +104,9 @@ def live(length: float, how: str = LINE) -> Iterator[Show]:
     elif not sys.stderr.isatty():
         yield _plain(length)
     elif importlib.util.find_spec(LIBRARY) is None:
-        yield _overwritten(length)
-        print("\r\x1b[J", end="", file=sys.stderr)
+        progress = Progress()
+        yield lambda servers, seconds: progress.show(*lines(servers, seconds, length))
+        progress.show()
     else:
         from rich.console import Console
         from rich.live import Live
@@ -145,16 +148,7 @@ def _plain(length: float) -> Show:
         nonlocal last
         if seconds - last >= BETWEEN and seconds <= length:
             last = seconds
-            print("\n".join(lines(servers, seconds, length)), file=sys.stderr, flush=True)
-
-    return show
-
-
-def _overwritten(length: float) -> Show:
-    def show(servers: Mapping[str, Results], seconds: float) -> None:
-        found = lines(servers, seconds, length)
-        up = f"\x1b[{len(found) - 1}F" if len(found) > 1 else ""
-        print(f"\r\x1b[J{chr(10).join(found)}{up}", end="", file=sys.stderr, flush=True)
+            complain(*lines(servers, seconds, length))
 
     return show
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, usage
+from hsdns.cli.output import complain, say_text
 from hsdns.load.errors import LoadError, sentence_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns load merge")
         if flags.get("h"):
-            print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
+            say_text(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
         if not files:
@@ -53,7 +54,7 @@ def run(words: list[str]) -> int:
         status = tell(report, flags, output)
         write_for_ci(report, str(flags.get("junit", "")), summary=bool(flags.get("github")))
     except (FlagError, LoadError, OSError) as error:
-        print(sentence_of(error), file=sys.stderr)
+        complain(sentence_of(error))
         return 2
     return status
 

@@ -6,11 +6,11 @@ Rule: an incomplete file is refused, unless -replay-broken uses its intact part;
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hsdns.cli.flags import Flag, FlagError
+from hsdns.cli.output import complain
 from hsdns.load.errors import LoadError
 from hsdns.load.replay import RECORDED, Replay, read_replay
 from hsdns.load.safety import MOST_RATE
@@ -75,7 +75,7 @@ def read_replay_flags(
         if not flags.get("replay-broken"):
             told = f"-replay-broken replays the {replay.queries} queries before"
             raise LoadError(f"{replay.problem}; {told}")
-        print(f"{replay.problem}; what is before is replayed", file=sys.stderr)
+        complain(f"{replay.problem}; what is before is replayed")
     most = float(str(flags.get("max-rate", MOST_RATE)))
     if replay.fastest > most:
         raise LoadError(

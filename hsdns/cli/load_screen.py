@@ -30,6 +30,7 @@ from hsdns.load.histogram import highest_in
 from hsdns.load.judge import RIGHT, UNDECIDED
 from hsdns.load.results import Results, Second
 from hsdns.wire.iana import Rcode, rcode_to_text
+from hsdns.wire.text import printable
 
 SHOWN: Final = 3  # seconds that figures cover
 LABEL: Final = 10  # columns left of the strip
@@ -64,7 +65,9 @@ def view(shown: Shown, width: int, height: int) -> RenderableType:
         parts += _server(name, results, shown, width, each)
     if len(shown.servers) > room:
         names = ", ".join(list(shown.servers)[room:])
-        parts.append(Text(f"no room for {names}", style="dim", no_wrap=True, overflow="ellipsis"))
+        parts.append(
+            Text(printable(f"no room for {names}"), style="dim", no_wrap=True, overflow="ellipsis")
+        )
     return Group(*parts)
 
 
@@ -85,7 +88,7 @@ def _server(
     counted = [seconds[at] for at in range(now - SHOWN, now) if at in seconds]
     for second in counted:
         last.merge(second)
-    yield Rule(Text(name, style="bold"), align="left", style="dim")
+    yield Rule(Text(printable(name), style="bold"), align="left", style="dim")
     yield _rates(seconds, last, len(counted), now, width)
     yield _figures(last, width)
     yield _answers(seconds)

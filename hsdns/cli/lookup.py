@@ -7,11 +7,11 @@ Rule: the name is used without a search list; for an IP address the reverse name
 from __future__ import annotations
 
 import contextlib
-import sys
 from ipaddress import ip_address
 from typing import Final
 
 from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 
 TIMEOUT: Final = 5.0  # seconds
 FLAGS: Final = {
@@ -29,7 +29,7 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns lookup")
         if flags.get("h"):
-            print(f"Usage: hsdns lookup NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+            say_text(f"Usage: hsdns lookup NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         if len(plain) not in (1, 2):
             raise FlagError(
@@ -41,14 +41,14 @@ def run(words: list[str]) -> int:
         is_tcp = bool(flags.get("tcp"))
         printed, status = ask(plain[0], "".join(plain[1:]), server, port, is_tcp=is_tcp)
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
-    print(printed, file=sys.stderr if status else sys.stdout)
+    (complain if status else say)(*printed)
     return status
 
 
-def ask(name: str, rrtype: str, server: str, port: int, *, is_tcp: bool) -> tuple[str, int]:
-    """Send a query; return the records as text, or why there are none, and the exit status.
+def ask(name: str, rrtype: str, server: str, port: int, *, is_tcp: bool) -> tuple[list[str], int]:
+    """Send a query; return a line for each record, or why there are none, and the exit status.
 
     Raise FlagError for an invalid name, type or server.
     """
@@ -73,14 +73,14 @@ def ask(name: str, rrtype: str, server: str, port: int, *, is_tcp: bool) -> tupl
         else:
             reply, _ = dns.query.udp_with_fallback(query, server, timeout=TIMEOUT, port=port)
     except dns.exception.Timeout:
-        return f"no reply from {server} port {port} within {TIMEOUT:g} seconds", 1
+        return [f"no reply from {server} port {port} within {TIMEOUT:g} seconds"], 1
     except (OSError, EOFError, dns.exception.DNSException) as error:
-        return f"no reply from {server} port {port}: {error}", 1
+        return [f"no reply from {server} port {port}: {error}"], 1
     if reply.rcode() != dns.rcode.NOERROR:
-        return f"{name} {rrtype or 'A'}: {dns.rcode.to_text(reply.rcode())}", 1
+        return [f"{name} {rrtype or 'A'}: {dns.rcode.to_text(reply.rcode())}"], 1
     if not reply.answer:
-        return f"{name} exists, but has no {rrtype or 'A'} record", 1
-    return "\n".join(rrset.to_text() for rrset in reply.answer), 0
+        return [f"{name} exists, but has no {rrtype or 'A'} record"], 1
+    return [line for rrset in reply.answer for line in rrset.to_text().split("\n")], 0
 
 
 def first_server(path: str = "/etc/resolv.conf") -> str:

@@ -7,7 +7,6 @@ Source: man(7).
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -15,6 +14,7 @@ from hsdns import __version__
 from hsdns.cli import SUBCOMMANDS
 from hsdns.cli.commands import Command, commands
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.output import complain, say_text
 from hsdns.corefile.tree import did_you_mean
 
 WORDS: Final = tuple(SUBCOMMANDS)
@@ -34,16 +34,16 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(words[1:] if name else words, FLAGS, command="hsdns man")
         if flags.get("h"):
-            print(f"Usage: hsdns man [COMMAND]\n\nFlags:\n{usage(FLAGS)}\n{EXAMPLES}")
+            say_text(f"Usage: hsdns man [COMMAND]\n\nFlags:\n{usage(FLAGS)}\n{EXAMPLES}")
             return 0
         if name and name not in WORDS:
             hint = did_you_mean(name, WORDS) or "; hsdns -h lists them"
             raise FlagError(f'hsdns has no command "{name}"{hint}')
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
     found = commands()
-    print(page(next(each for each in found if each.name == name), found), end="")
+    say_text(page(next(each for each in found if each.name == name), found))
     return 0
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from hsdns.cli.offline import (
     make_runtime,
     wait_for_clusters,
 )
+from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.running_server import STATUS, NotRunning, RunningServer, ServerError, find_by
 from hsdns.cli.source_flag import source_objects
 from hsdns.cluster.answer_set import texts, to_object
@@ -55,10 +55,10 @@ def run(words: list[str]) -> int:
         control_path.check_alone(flags)
         objects = None if is_help else source_objects(flags)
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
     if is_help:
-        print(f"Usage: hsdns names [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+        say_text(f"Usage: hsdns names [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
         return 0
 
     write = _write_json if output == "json" else _write_text
@@ -68,7 +68,7 @@ def run(words: list[str]) -> int:
         except NotRunning:
             pass  # list the demo cluster instead
         except ServerError as error:
-            print(error, file=sys.stderr)
+            complain(error)
             return STATUS
 
     try:
@@ -80,20 +80,17 @@ def run(words: list[str]) -> int:
             )
         asyncio.run(_list(configuration, blocks, write))
     except (CorefileError, FileNotFoundError, CannotTell) as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
     return 1 if problems.errors else 0
 
 
 def _list_running(server: RunningServer, write: Callable[[Iterable[Line]], None]) -> int:
     """List the names of a server; raise ServerError."""
-    print(
-        f"the names of the server with process ID {server.pid}, at {server.path}", file=sys.stderr
-    )
+    complain(f"the names of the server with process ID {server.pid}, at {server.path}")
     problems: list[str] = []
     write(_without_problems(server.lines("/v1/names"), problems))
-    for sentence in problems:
-        print(sentence, file=sys.stderr)
+    complain(*problems)
     return 1 if problems else 0
 
 
@@ -118,7 +115,7 @@ async def _list(
         await wait_for_clusters(runtime, blocks)
         for block in blocks:
             if remark := block.remark():
-                print(remark, file=sys.stderr)
+                complain(remark)
         write(_lines(blocks))
     finally:
         for block in blocks:
@@ -143,17 +140,17 @@ def _write_text(found: Iterable[Line]) -> None:
     """A line for each record, as in a zone file; comments begin with a semicolon."""
     for line in found:
         if "open_ended" in line:
-            print(f"; {line['open_ended']}")
+            say(f"; {line['open_ended']}")
             continue
         for record in line["records"]:
-            print(f"{line['name']} {line['ttl']} IN {line['type']} {record}")
+            say(f"{line['name']} {line['ttl']} IN {line['type']} {record}")
 
 
 def _write_json(found: Iterable[Line]) -> None:
     """An array with an object for each RRset, one per line."""
-    end = "[\n"
+    held = "["
     for line in found:
         if "open_ended" not in line:
-            print(end + json.dumps(line), end="")
-            end = ",\n"
-    print("\n]")
+            say(held)
+            held = f"{json.dumps(line)},"
+    say(held.removesuffix(","), "]")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from hsdns.assemble import Configuration
 from hsdns.cli import builtin, launch
+from hsdns.cli.output import complain
 from hsdns.cli.source_flag import check_sources, recorded_header
 from hsdns.cluster.freshness import NoCounters
 from hsdns.corefile.tree import Token
@@ -49,7 +49,7 @@ class Problems(logging.Handler):
         """Write a record."""
         self.errors += record.levelno >= logging.ERROR
         self.sentences.append(record.getMessage())
-        print(self.sentences[-1], file=sys.stderr)
+        complain(self.sentences[-1])
 
 
 def configure(

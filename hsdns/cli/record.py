@@ -33,6 +33,7 @@ from hsdns.cli.flags import (
     read_time,
     usage,
 )
+from hsdns.cli.output import Progress, complain, say, say_text
 from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError, find_by
 from hsdns.corefile.properties import duration_to_text
 from hsdns.recording.anonymise import Anonymiser
@@ -79,26 +80,26 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns record")
         if flags.get("h"):
-            print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
+            say_text(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
         path, duration = _path(plain), read_time(flags, "duration", None, example="30s or 5m")
         server = find_by(flags)
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
     except ServerError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return STATUS
     session = _Session(server, path, bool(flags.get("anonymise")), duration)
     try:
         with _signals(session.stop):
             session.record(flags.get("zone"), queries=bool(flags.get("queries", True)))
     except OSError as error:
-        print(f"{path} cannot be written: {error.strerror or error}", file=sys.stderr)
+        complain(f"{path} cannot be written: {error.strerror or error}")
         return 1
     except ServerError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1 if isinstance(error, Refused) else STATUS
     finally:
         session.close()
@@ -125,7 +126,7 @@ class _Session:
         self._records_queries = False
         self._reason = ""
         self._began = 0.0
-        self._is_live = sys.stderr.isatty()
+        self._progress = Progress()
 
     def stop(self, reason: str) -> None:
         """End it; a signal may call this."""
@@ -160,17 +161,17 @@ class _Session:
     def show(self, output: str) -> None:
         """Print what was recorded."""
         recorder, size = self._recorder, self._writer.size if self._writer is not None else 0
-        target = sys.stderr if self._path == STANDARD_OUTPUT else sys.stdout
+        show = complain if self._path == STANDARD_OUTPUT else say
         if output == "json":
             found = {
                 "file": self._path, "seconds": recorder.seconds, "objects": recorder.objects, "events": recorder.events,
                 "lost_events": recorder.lost, "queries": recorder.queries, "share": recorder.share, "octets": size,
                 "reason": self._reason,
             }  # fmt: skip
-            print(json.dumps(found), file=target)
+            show(json.dumps(found))
             return
         where = "" if self._path == STANDARD_OUTPUT else f" into {self._path}"
-        print(f"recorded{where}: {self._counts()} ({self._reason})", file=target)
+        show(f"recorded{where}: {self._counts()} ({self._reason})")
 
     def _follow(self, page: str) -> None:
         Thread(target=self._read, args=(page,), daemon=True).start()
@@ -222,7 +223,7 @@ class _Session:
         self._writer = RecordingWriter(self._file, header)
         where = f"the server with process ID {self._server.pid}, at {self._server.path}"
         end = "" if self._duration is not None else "; Ctrl-C ends it"
-        print(f"recording {where}{end}", file=sys.stderr)
+        complain(f"recording {where}{end}")
         if self._records_queries:
             self._follow(QUERIES)
 
@@ -238,12 +239,10 @@ class _Session:
         reason = "the server ended the recording" if is_hidden else self._reason
         self._writer.add([End(recorder.seconds, now, reason)])
         self._writer.flush()
-        if self._is_live:
-            print(file=sys.stderr)
+        self._progress.keep()
 
     def _show_progress(self) -> None:
-        if self._is_live:
-            print(f"\r{self._counts()}\x1b[K", end="", file=sys.stderr, flush=True)
+        self._progress.show(self._counts())
 
     def _counts(self) -> str:
         recorder, writer = self._recorder, self._writer

@@ -7,11 +7,11 @@ Rule: the exit status is 1 for a refused command line, 2 if no server could be r
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any, Final
 
 from hsdns.cli import control_path
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.running_server import STATUS, Refused, ServerError, find_by
 from hsdns.corefile.properties import duration_to_text
 from hsdns.corefile.tree import did_you_mean
@@ -38,19 +38,19 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns replay", commands=WORDS)
         if flags.get("h"):
-            print(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
+            say_text(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
         command = _command(plain)
         server = find_by(flags)
         body = b"" if command is None else json.dumps(command).encode()
         for course in server.lines(PAGE, "POST" if body else "GET", body):
-            print(json.dumps(course) if output == "json" else _text(course))
+            say(*([json.dumps(course)] if output == "json" else _text(course)))
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
     except ServerError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1 if isinstance(error, Refused) else STATUS
     return 0
 
@@ -87,11 +87,12 @@ def _number(name: str, text: str, kind: type[float]) -> float:
         raise FlagError(f'hsdns replay {name} needs a number, found "{text}"') from None
 
 
-def _text(course: dict[str, Any]) -> str:
+def _text(course: dict[str, Any]) -> list[str]:
     place = f"{duration_to_text(course['at'])} of {duration_to_text(course['end'])}"
     speed = "no waiting" if course["speed"] == 0 else f"speed {course['speed']:g}"
-    problem = f"\n  {course['problem']}" if course["problem"] else ""
-    return (
+    problem = [f"  {course['problem']}"] if course["problem"] else []
+    return [
         f"{course['file']}: {course['state']} at {place}, {speed}, "
-        f"{course['applied']} of {course['changes']} changes, {course['objects']} objects{problem}"
-    )
+        f"{course['applied']} of {course['changes']} changes, {course['objects']} objects",
+        *problem,
+    ]

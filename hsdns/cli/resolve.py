@@ -8,7 +8,6 @@ Rule 2: with a Corefile the waits are on a virtual clock; with a server they are
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from random import Random
@@ -18,6 +17,7 @@ import msgspec
 
 from hsdns.cli import asker_flags, builtin
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
 from hsdns.explanation.asking import AskingError, overridden
@@ -50,11 +50,11 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns resolve")
         if flags.get("h"):
-            print(f"Usage: hsdns resolve NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+            say_text(f"Usage: hsdns resolve NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         return _run(plain, flags)
     except (FlagError, AskingError, CorefileError, OSError, CannotTell) as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 2
 
 
@@ -72,7 +72,7 @@ def _run(plain: list[str], flags: dict[str, str | int | bool | list[str]]) -> in
         text = _overridden(asker_flags.resolv_conf(flags), flags)
         lookups = list(_ask_server(names, name, types, server, int(str(flags.get("p", PORT))), text))  # fmt: skip
         if not any(each.has_reply for each in lookups):
-            print(f"no reply from {server}, so its answers are not known", file=sys.stderr)
+            complain(f"no reply from {server}, so its answers are not known")
             return 2
     else:
         if "p" in flags:
@@ -85,11 +85,11 @@ def _run(plain: list[str], flags: dict[str, str | int | bool | list[str]]) -> in
             "resolv_conf": text,
             "resolvers": msgspec.to_builtins(lookups),
         }
-        print(json.dumps(found, indent=2))
+        say_text(json.dumps(found, indent=2))
     elif len(lookups) == 1:
-        print("\n".join(as_list(name, lookups[0])))
+        say(*as_list(name, lookups[0]))
     else:
-        print("\n".join(as_table(name, lookups)))
+        say(*as_table(name, lookups))
     return 0 if all(not each.error for each in lookups) else 1
 
 

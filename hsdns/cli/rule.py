@@ -5,10 +5,10 @@ Path: argv -> here -> rules/rule.py -> standard output.
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
 from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 
 PREVIEW: Final = Flag(bool, "check new rules too, which may still change (hsdns rule marks them)")
 FLAGS: Final = {
@@ -26,7 +26,7 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns rule")
         if flags.get("h"):
-            print(f"Usage: hsdns rule [CODE|NAME] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+            say_text(f"Usage: hsdns rule [CODE|NAME] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
         if len(plain) > 1:
@@ -35,22 +35,22 @@ def run(words: list[str]) -> int:
             )
         found = [find_rule(plain[0])] if plain else list(rules().values())
     except (FlagError, ValueError) as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 2
     if output == "json":
         import json
 
         listed = [_as_json(each, with_page=bool(plain)) for each in found]
-        print(json.dumps(listed[0] if plain else listed, indent=2, ensure_ascii=False))
+        say_text(json.dumps(listed[0] if plain else listed, indent=2, ensure_ascii=False))
     elif plain:
-        print(found[0].text, end="")
+        say_text(found[0].text)
     else:
         for each in found:
-            print(
+            say(
                 f"{each.code} {each.level:<7} {each.title}{' (preview)' if each.is_preview else ''}"
             )
         for code, why in RETIRED.items():
-            print(f"{code} retired {why}")
+            say(f"{code} retired {why}")
     return 0
 
 

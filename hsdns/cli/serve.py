@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli import builtin, control_path
 from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.source_flag import check_sources, recorded_header, source_objects
 
 if TYPE_CHECKING:
@@ -86,10 +85,10 @@ def run(words: list[str]) -> int:
         control = None if flags.get("control") is None else str(flags["control"])
         token = control_path.token_for(control)
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 1
     if is_help:
-        print(f"Usage: hsdns serve [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+        say_text(f"Usage: hsdns serve [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
         return 0
 
     from hsdns.cli import launch
@@ -113,10 +112,8 @@ def run(words: list[str]) -> int:
     ]
     command = shlex.join(["hsdns", "names", *selecting])
 
-    def greet(configuration: Configuration, addresses: Addresses) -> str:
-        return "\n".join(
-            [launch.fast_path_line(count), *greeting(configuration, addresses, command)]
-        )
+    def greet(configuration: Configuration, addresses: Addresses) -> list[str]:
+        return [launch.fast_path_line(count), *greeting(configuration, addresses, command)]
 
     quiet = bool(flags.get("quiet"))
     return launch.serve(
@@ -143,7 +140,7 @@ def _control(given: str | None) -> str | None:
     try:
         return control_path.make_path()
     except control_path.ControlPathError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return None
 
 
@@ -179,11 +176,7 @@ def show_changes(configuration: Configuration) -> None:
 
     for plugin in configuration.plugins:
         if isinstance(plugin, Kubernetes) and isinstance(plugin.source, Manifests | Replay):
-            plugin.show_changes = _print
-
-
-def _print(lines: Sequence[str]) -> None:
-    print("\n".join(lines))
+            plugin.show_changes = lambda lines: say(*lines)
 
 
 def _where(configuration: Configuration, addresses: Addresses, block: Plugin) -> str:

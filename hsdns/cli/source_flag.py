@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain
 from hsdns.corefile.tree import Position, Token
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _read_standard_input() -> None:
     from hsdns.sources.standard_input import standard_input
 
     if sys.stdin.isatty():
-        print("reading manifests from standard input; end them with Ctrl-D", file=sys.stderr)
+        complain("reading manifests from standard input; end them with Ctrl-D")
     try:
         found = standard_input()
     except KeyboardInterrupt:
@@ -86,4 +87,6 @@ def _read_standard_input() -> None:
             "standard input is empty, so there are no manifests; did the command before the pipe fail?"
         )
     if found.problems:  # they could not be corrected while the server runs
-        raise FlagError("\n".join(found.problems))
+        *others, last = found.problems
+        complain(*others)
+        raise FlagError(last)

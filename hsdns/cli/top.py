@@ -21,7 +21,9 @@ from urllib.parse import urlencode
 
 from hsdns.cli import control_path
 from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, usage
+from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.running_server import STATUS, RunningServer, ServerError, find_by
+from hsdns.wire.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,13 +55,13 @@ def run(words: list[str]) -> int:
         flags = parse_flags(words, FLAGS, command="hsdns top")
         output = output_format(flags)
     except FlagError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return STATUS
     if flags.get("h"):
-        print(f"Usage: hsdns top [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+        say_text(f"Usage: hsdns top [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
         return 0
     if output == "text" and importlib.util.find_spec(LIBRARY) is None:
-        print(NO_LIBRARY, file=sys.stderr)
+        complain(NO_LIBRARY)
         return STATUS
     is_live = output == "text" and not flags.get("once") and sys.stdout.isatty()
     is_once = bool(flags.get("once")) or (output == "text" and not is_live)
@@ -78,7 +80,7 @@ def run(words: list[str]) -> int:
         if not is_once:
             raise ServerError(ENDED.format(path=server.path))
     except ServerError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return STATUS
     except KeyboardInterrupt:
         return 0
@@ -87,12 +89,19 @@ def run(words: list[str]) -> int:
 
 def _print(server: RunningServer, picture: Picture, output: str, namespace: str) -> None:
     if output == "json":
-        print(json.dumps(picture), flush=True)
+        say(json.dumps(picture), flush=True)
         return
     from hsdns.cli.top_view import view
 
     console = _console()
-    console.print(view(picture, _place(server, namespace), console.width))
+    with console.capture() as drawn:
+        console.print(view(picture, _place(server, namespace), console.width))
+    # A terminal gets colours, and reads no commands at the begin of a line.
+    say(
+        *drawn.get().removesuffix("\n").split("\n"),
+        shown=str if console.is_terminal else printable,
+        flush=True,
+    )
 
 
 def _place(server: RunningServer, namespace: str) -> str:

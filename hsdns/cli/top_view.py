@@ -17,6 +17,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from hsdns.wire.text import printable
+
 NARROW: Final = 64  # columns below which only names and the most important values are shown
 HEADER: Final = 4  # lines
 Picture = dict[str, Any]
@@ -51,6 +53,7 @@ class _Section(NamedTuple):
 
 def view(picture: Picture, place: str, width: int, height: int | None = None) -> RenderableType:
     """Draw a picture for a terminal of `width` columns and `height` lines; `place` is a line about the server."""
+    picture, place = _printable(picture), printable(place)
     sections = [each for each in _sections(picture) if each.rows or each.empty]
     parts = list(_header(picture, place))
     most = _rows(sections, None if height is None else height - HEADER)
@@ -58,6 +61,15 @@ def view(picture: Picture, place: str, width: int, height: int | None = None) ->
         if count is None or count > 0 or not section.rows:
             parts += _drawn(section, count, is_narrow=width < NARROW)
     return Group(*parts)
+
+
+def _printable(value: Any) -> Any:
+    """A value of a picture in which every text is printable."""
+    if isinstance(value, dict):
+        return {printable(key): _printable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_printable(each) for each in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def _header(picture: Picture, place: str) -> Iterable[RenderableType]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from typing import Final, NamedTuple
 
 from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.hints import hints
 from hsdns.cli.launch import build
+from hsdns.cli.output import complain, say, say_text
 from hsdns.corefile.errors import Errors
 from hsdns.corefile.tree import CorefileError, Position
 
@@ -56,7 +56,10 @@ class Findings(NamedTuple):
 def validate(source: CorefileSource, port: int, *, as_json: bool = False) -> int:
     """Set up the configuration without starting it; print the findings, and return 1 if there are errors, else 0."""
     found = check(source, port)
-    print(_json(source.path, found) if as_json else _text(source.path, found), end="")
+    if as_json:
+        say_text(_json(source.path, found))
+    else:
+        _show(source.path, found)
     return 1 if found.errors else 0
 
 
@@ -88,36 +91,29 @@ def check(source: CorefileSource, port: int) -> Findings:
     )
 
 
-def _text(path: str, found: Findings) -> str:
-    """Print all lines except the last to standard error, and return the last."""
+def _show(path: str, found: Findings) -> None:
     for kind, remarks in (
         ("[WARNING] ", found.warnings),
         ("[HINT] ", found.hints),
         ("", found.errors),
     ):
         for remark in remarks:
-            print(f"{kind}{remark}", file=sys.stderr)
+            complain(f"{kind}{remark}")
     if found.errors:
         if len(found.errors) > 1:
-            print(f"{path}: {len(found.errors)} errors", file=sys.stderr)
-        return ""
+            complain(f"{path}: {len(found.errors)} errors")
+        return
     blocks = found.server_blocks
-    return f"{path}: valid, {blocks} server block{'s' if blocks != 1 else ''}\n"
+    say(f"{path}: valid, {blocks} server block{'s' if blocks != 1 else ''}")
 
 
 def _json(path: str, found: Findings) -> str:
-    return (
-        json.dumps(
-            {
-                "corefile": path,
-                "valid": not found.errors,
-                "server_blocks": found.server_blocks,
-                "errors": [each.as_json() for each in found.errors],
-                "warnings": [each.as_json() for each in found.warnings],
-                "hints": [each.as_json() for each in found.hints],
-            },
-            indent=2,
-            ensure_ascii=False,
-        )
-        + "\n"
-    )
+    value = {
+        "corefile": path,
+        "valid": not found.errors,
+        "server_blocks": found.server_blocks,
+        "errors": [each.as_json() for each in found.errors],
+        "warnings": [each.as_json() for each in found.warnings],
+        "hints": [each.as_json() for each in found.hints],
+    }
+    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -27,6 +26,7 @@ from hsdns.cli.flags import (
     read_time,
     usage,
 )
+from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
@@ -116,7 +116,7 @@ def run(words: list[str]) -> int:
     try:
         flags = parse_flags(rest, FLAGS, command="hsdns wait")
         if flags.get("h"):
-            print(f"Usage: hsdns wait NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
+            say_text(f"Usage: hsdns wait NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         output = output_format(flags)
         qname, qtype = _question(plain)
@@ -130,10 +130,10 @@ def run(words: list[str]) -> int:
             cluster = expecting(flags.get("conf"), objects, qname, qtype)
         seen, seconds = _wait(Query.ask(qname, qtype), servers, port, count, timeout, cluster)
     except (FlagError, CorefileError, CannotTell, LoadError, OSError) as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return BAD
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        complain("interrupted")
         return BAD
     met = all(each.is_right for each in seen)
     why = "" if met else _why(flags.get("conf"), objects, qname, qtype)
@@ -141,8 +141,10 @@ def run(words: list[str]) -> int:
         wanted = str(count)
     else:
         wanted = str(Count(1, None)) if cluster is None else "what the objects say"
-    tell = _json if output == "json" else _text
-    print(tell(qname, qtype, seen, seconds, wanted, why))
+    if output == "json":
+        say_text(_json(qname, qtype, seen, seconds, wanted, why))
+    else:
+        say(*_lines(qname, qtype, seen, seconds, wanted, why))
     return 0 if met else 1
 
 
@@ -198,9 +200,9 @@ def _records(reply: Reply, qtype: int) -> list[str]:
     return [rdata_to_text(each.rrtype, each.rdata) for each in reply.answer if each.rrtype == qtype]
 
 
-def _text(
+def _lines(
     qname: Name, qtype: int, seen: Sequence[Seen], seconds: float, wanted: str, why: str
-) -> str:
+) -> list[str]:
     name = f"{qname.to_text()} {type_to_text(qtype)}"
     lines = []
     for each in seen:
@@ -210,7 +212,7 @@ def _text(
         )
     if why:
         lines.append(why)
-    return "\n".join(lines)
+    return lines
 
 
 def _answer(seen: Seen, qtype: int) -> str:

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from hsdns.cluster.objects import ObjectMeta
 from hsdns.metrics import Counter, Registry
+from hsdns.wire.text import printable
 
 MOST: Final = 10_000  # objects whose faults are remembered
 LONGEST: Final = 80  # characters of an object's text that a sentence quotes
@@ -87,8 +88,7 @@ class RejectedObjects:
 
 def quoted(text: str) -> str:
     """The beginning of an object's text, for a log line: in quotes, with unprintable characters escaped."""
-    begin = text[:LONGEST]
-    plain = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in begin)
+    plain = printable(text[:LONGEST])
     return f'"{plain}"' if len(text) <= LONGEST else f'"{plain}..." ({len(text)} characters)'
 
 

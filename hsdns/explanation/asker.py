@@ -14,13 +14,13 @@ from msgspec import structs
 
 from hsdns.chain import Endpoint
 from hsdns.explanation.asker_causes import Asker, asker_cause
-from hsdns.explanation.edits import printable
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.lookups import ASSUMED, NOT_SEEN, UNSEEN, Lookups
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
 from hsdns.resolver.report import LookupReport
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
+from hsdns.wire.text import printable
 
 CLIENT_PORT: Final = 40000
 

@@ -30,13 +30,6 @@ def text(label: bytes) -> str:
     return label.decode("utf-8", "replace")
 
 
-def printable(sentence: str) -> str:
-    """Make a sentence safe for a terminal, because clients and objects control the names in it."""
-    if sentence.isprintable():
-        return sentence
-    return "".join(each if each.isprintable() else f"\\{ord(each):03}" for each in sentence)
-
-
 def is_ready(endpoint: Endpoint) -> bool:
     """Whether an endpoint is ready; one without the condition is."""
     return endpoint.conditions is None or endpoint.conditions.ready is not False

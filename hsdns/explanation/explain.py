@@ -26,7 +26,7 @@ from hsdns.explanation.candidates import candidates
 from hsdns.explanation.causes import cause_of
 from hsdns.explanation.changes import Change, Lacking, smallest
 from hsdns.explanation.edges import Edges, Pause
-from hsdns.explanation.edits import printable, text
+from hsdns.explanation.edits import text
 from hsdns.explanation.endpoint_candidates import of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.live import Seen, SeesObjects
@@ -57,6 +57,7 @@ from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.rdata import address_to_text
+from hsdns.wire.text import printable
 
 CLIENT: Final = Endpoint("127.0.0.1", 0)
 

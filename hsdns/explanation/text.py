@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
-from hsdns.explanation.edits import printable
 from hsdns.explanation.report import (
     AskerReport,
     ChangeReport,
@@ -22,6 +21,7 @@ from hsdns.explanation.report import (
     ServiceReport,
 )
 from hsdns.resolver.text import as_list, rows
+from hsdns.wire.text import printable
 
 WIDTH: Final = 80
 MOST_ENDPOINTS: Final = 6  # of one slice that are shown
@@ -68,16 +68,17 @@ def _lookups(asker: AskerReport, name: str) -> Iterator[str]:
         for sentence in asker.remarks:
             yield from _wrapped(sentence, WIDTH)
     if len(asker.lookups) > 1:
-        yield from rows(asker.lookups)
+        yield from map(printable, rows(asker.lookups))
         yield ""
     shown = next((each for each in asker.lookups if each.error), asker.lookups[0])
-    yield from as_list(name, shown)
+    yield from map(printable, as_list(name, shown))
     yield ""
 
 
 def _wrapped(sentence: str, width: int) -> list[str]:
     """Wrap a line without breaking names, so that they can be copied."""
-    return wrap(printable(sentence), width, break_long_words=False, break_on_hyphens=False)
+    lines = wrap(printable(sentence), width, break_long_words=False, break_on_hyphens=False)
+    return list(map(printable, lines))
 
 
 def _coloured(line: str, word: str) -> str:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 from hsdns.load.report import LimitReport, Report, ServerReport
 from hsdns.load.thresholds import KNEE
 from hsdns.load.words import arrival, limited, rates
+from hsdns.rules.output.junit import document
 
 WHOLE: Final = "the run is whole"
 
@@ -22,8 +23,7 @@ def junit(report: Report) -> str:
     root = ET.Element("testsuites", {"name": "hsdns load"})
     for server in report.servers:
         _suite(root, report, server)
-    ET.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, "unicode")}\n'
+    return "\n".join(document(root)) + "\n"
 
 
 def _suite(root: ET.Element, report: Report, server: ServerReport) -> None:

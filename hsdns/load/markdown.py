@@ -13,6 +13,7 @@ from typing import Final
 from hsdns.load.comparison import comparison, shown
 from hsdns.load.report import Report
 from hsdns.load.words import arrival, limited, rates
+from hsdns.wire.text import printable
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$@-])")
 _MET: Final = {True: "FAILED", False: "held", None: "unknown"}
@@ -68,4 +69,4 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _text(words: str) -> str:
-    return _SPECIAL.sub(r"\\\1", words.replace("\n", " "))
+    return _SPECIAL.sub(r"\\\1", printable(words))

@@ -6,13 +6,20 @@ Rule: input is plain text: this module escapes it.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Final
+
+from hsdns.wire.text import printable
 
 Rows = Iterable[Sequence[object]]
 _DOTS: Final = ("shown", "gone")
 _LINES: Final = ("p50", "p99", "p999", "late", "stale")
+
+
+def escape(text: str) -> str:
+    """Text for HTML and SVG, in which what is not printable is shown."""
+    return html.escape(printable(text))
 
 
 def section(title: str, body: str) -> str:

@@ -9,14 +9,13 @@ Rule 3: a section has one subject; with several servers it has a part for each, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from importlib.resources import files
 
 from hsdns.load import beside, knee_plot, spread
 from hsdns.load.columns import MOST, MOST_TOGETHER, columns
 from hsdns.load.comparison import Shown, comparison, differences, shown
 from hsdns.load.judge import VERDICTS
-from hsdns.load.markup import facts, figure, legend, notes, paragraph, part, section, table
+from hsdns.load.markup import escape, facts, figure, legend, notes, paragraph, part, section, table
 from hsdns.load.report import Report
 from hsdns.load.topics import TOPICS, Part
 from hsdns.load.words import arrival, limited, rates

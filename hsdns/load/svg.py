@@ -7,9 +7,10 @@ Rule: coordinates have one digit after the point, so that thousands of shapes st
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from math import ceil, floor, log10
 from typing import Final, NamedTuple
+
+from hsdns.load.markup import escape
 
 WIDTH: Final = 760
 LEFT: Final = 64

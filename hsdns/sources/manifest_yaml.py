@@ -19,6 +19,8 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from hsdns.wire.text import printable
+
 MAX_DEPTH: Final = 100
 MAX_NODES: Final = 100_000
 NODE_LEN: Final = 5  # octets; Services with one-word names, written in lines, have 7 for each node
@@ -264,6 +266,5 @@ def key_text(key: object) -> str:
 
 def shown(word: str) -> str:
     """Return a word for a message: on one line, with at most MAX_SHOWN_LEN characters."""
-    text = word[:MAX_SHOWN_LEN]
-    text = text if text.isprintable() else repr(text)[1:-1]
+    text = printable(word[:MAX_SHOWN_LEN])
     return text if len(word) <= MAX_SHOWN_LEN else f"{text}..."

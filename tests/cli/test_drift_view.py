@@ -31,24 +31,24 @@ NOTHING = COMPARED._replace(drift=Drift([], {"Service": 1}, []), problems=["why"
             "Service shop/db: spec.selector: here app=db, there none\n"
             "Service shop/web: here absent, there present\n"
             "\n"
-            "2 differences in 2 Services and no StatefulSets of a (here) and b (there)\n",
+            "2 differences in 2 Services and no StatefulSets of a (here) and b (there)",
         ),
         (
             COMPARED._replace(with_places=True),
             "a.yaml:4:3: Service shop/db: spec.selector: here app=db, there none (b.yaml:5:7)\n"
             "b.yaml:5:7: Service shop/web: here absent, there present\n"
             "\n"
-            "2 differences in 2 Services and no StatefulSets of a (here) and b (there)\n",
+            "2 differences in 2 Services and no StatefulSets of a (here) and b (there)",
         ),
-        (NOTHING, "no differences in 1 Service of a (here) and b (there) (1 not compared)\n"),
+        (NOTHING, "no differences in 1 Service of a (here) and b (there) (1 not compared)"),
     ],
 )
 def test_text(compared: Compared, text: str) -> None:
-    assert formatted(compared, "text") == text
+    assert "\n".join(formatted(compared, "text")) == text
 
 
 def test_json() -> None:
-    value = json.loads(formatted(COMPARED._replace(problems=["why"]), "json"))
+    value = json.loads("\n".join(formatted(COMPARED._replace(problems=["why"]), "json")))
     assert value == {
         "here": "a",
         "there": "b",
@@ -62,7 +62,7 @@ def test_json() -> None:
 
 
 def test_json_with_places() -> None:
-    value = json.loads(formatted(COMPARED._replace(with_places=True), "json"))
+    value = json.loads("\n".join(formatted(COMPARED._replace(with_places=True), "json")))
     assert [(each["here_at"], each["there_at"]) for each in value["differences"]] == [
         (HERE._asdict(), THERE._asdict()),
         (None, THERE._asdict()),
@@ -70,10 +70,10 @@ def test_json_with_places() -> None:
 
 
 def test_github() -> None:
-    assert formatted(COMPARED._replace(problems=["why"]), "github") == (
+    assert "\n".join(formatted(COMPARED._replace(problems=["why"]), "github")) == (
         "::warning file=a.yaml,line=4,col=3,title=Service shop/db differs::"
         "Service shop/db: spec.selector: here app=db, there none\n"
         "::warning file=b.yaml,line=5,col=7,title=Service shop/web is on one side only::"
         "Service shop/web: here absent, there present\n"
-        "::warning::why\n"
+        "::warning::why"
     )

@@ -138,10 +138,10 @@ def test_zone_lines_show_the_port_that_the_kernel_chose() -> None:
 # --- serving ---
 
 
-def stop(configuration: Configuration, addresses: Addresses) -> str:
+def stop(configuration: Configuration, addresses: Addresses) -> list[str]:
     """End the server as soon as it serves."""
     os.kill(os.getpid(), signal.SIGTERM)
-    return f"greeting of {len(configuration.listeners)} listener"
+    return [f"greeting of {len(configuration.listeners)} listener"]
 
 
 @pytest.fixture(autouse=True)
@@ -164,7 +164,7 @@ def test_serve(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
     pids: list[str] = []
 
-    def greet(configuration: Configuration, addresses: Addresses) -> str:
+    def greet(configuration: Configuration, addresses: Addresses) -> list[str]:
         pids.append(Path("pid").read_text())
         return stop(configuration, addresses)
 
@@ -225,7 +225,7 @@ def test_pidfile_that_cannot_be_written_is_a_warning(capsys: pytest.CaptureFixtu
 def test_a_greeting_that_raises_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
     """The sockets are closed, and the threads that answer end."""
 
-    def fail(configuration: Configuration, addresses: Addresses) -> str:
+    def fail(configuration: Configuration, addresses: Addresses) -> list[str]:
         raise ValueError("no greeting")
 
     port = free_port()
@@ -290,7 +290,7 @@ def test_source_of_the_command_line_is_served(capsys: pytest.CaptureFixture[str]
     words = ("synthetic", "services=3")
     counted: list[int] = []
 
-    def greet(configuration: Configuration, addresses: Addresses) -> str:
+    def greet(configuration: Configuration, addresses: Addresses) -> list[str]:
         counted.extend(
             len(plugin.store.services.values)
             for plugin in configuration.plugins

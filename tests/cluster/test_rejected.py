@@ -106,7 +106,7 @@ def test_a_source_rejects_what_it_cannot_deliver() -> None:
     [
         ("web", '"web"'),
         ("", '""'),
-        ("a\0b\nc", '"a\\x00b\\nc"'),
+        ("a\0b\nc", '"a\\u0000b\\nc"'),
         ("\u202e\ud800", '"\\u202e\\ud800"'),
         ("ü" * 300, '"' + "ü" * 80 + '..." (300 characters)'),
     ],

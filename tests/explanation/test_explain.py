@@ -55,7 +55,7 @@ def test_first_line(question: str, outcome: str, cause: str, block: str, keep: i
 
 def test_names_do_nothing_to_a_terminal() -> None:
     found = explain("\\027[31m.shop.svc.cluster.local.", *OBJECTS)
-    assert found.cause == "NXDOMAIN: there is no Service shop/\\027[31m"
+    assert found.cause == "NXDOMAIN: there is no Service shop/\\u001b[31m"
 
 
 def test_below_a_reverse_zone() -> None:

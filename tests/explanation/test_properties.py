@@ -19,7 +19,6 @@ from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import Namespace, Object, Service
 from hsdns.explanation.edges import Edges
-from hsdns.explanation.edits import printable
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.report import Explanation
@@ -27,7 +26,7 @@ from hsdns.explanation.scene import Scene
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
-from hsdns.wire.text import rdata_to_text
+from hsdns.wire.text import printable, rdata_to_text
 from tests import strategies
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer

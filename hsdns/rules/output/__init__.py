@@ -36,7 +36,9 @@ _MODULES: Final = {
 FORMATS: Final = tuple(_MODULES)
 
 
-def formatted(report: Report, output: str) -> str:
-    """The report in a format, with a final newline."""
-    write: Callable[[Report], str] = import_module(f"hsdns.rules.output.{_MODULES[output]}").write
+def formatted(report: Report, output: str) -> list[str]:
+    """The lines of the report in a format, with names that control nothing."""
+    write: Callable[[Report], list[str]] = import_module(
+        f"hsdns.rules.output.{_MODULES[output]}"
+    ).write
     return write(report)

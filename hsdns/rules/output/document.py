@@ -9,10 +9,11 @@ import json
 
 from hsdns.rules.finding import Finding
 from hsdns.rules.output import Report
+from hsdns.wire.text import printable
 
 
-def write(report: Report) -> str:
-    """The report as JSON."""
+def write(report: Report) -> list[str]:
+    """The report as JSON, line by line."""
     value = {
         "findings": [as_json(each) for each in report.findings],
         "silenced": [{**as_json(each), "reason": each.silenced} for each in report.silenced],
@@ -22,7 +23,12 @@ def write(report: Report) -> str:
         "files": report.files,
         "unread": report.unread,
     }
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return lines_of(value)
+
+
+def lines_of(value: object) -> list[str]:
+    """The lines of a value as JSON: printable() makes escapes of JSON."""
+    return [printable(each) for each in json.dumps(value, indent=2, ensure_ascii=False).split("\n")]
 
 
 def as_json(finding: Finding) -> dict[str, object]:

@@ -10,11 +10,12 @@ from typing import Final
 
 from hsdns.corefile.tree import Position
 from hsdns.rules.output import Report
+from hsdns.wire.text import printable
 
 _WORDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def write(report: Report) -> str:
+def write(report: Report) -> list[str]:
     """The report, a line for each finding."""
     lines = [
         annotation(
@@ -30,20 +31,20 @@ def write(report: Report) -> str:
         for each in report.mesh
     ]
     lines += [annotation("warning", None, "", each) for each in report.unread]
-    return "".join(lines)
+    return lines
 
 
 def annotation(word: str, at: Position | None, title: str, message: str) -> str:
-    """One command, with a newline: `word` is error, warning or notice; without a position it has no title."""
+    """One command: `word` is error, warning or notice; without a position it has no title."""
     place = ""
     if at is not None:
         file = _escaped(at.file, is_property=True)
         place = (
             f" file={file},line={at.line},col={at.column},title={_escaped(title, is_property=True)}"
         )
-    return f"::{word}{place}::{_escaped(message)}\n"
+    return f"::{word}{place}::{_escaped(message)}"
 
 
 def _escaped(text: str, *, is_property: bool = False) -> str:
-    found = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    found = printable(text).replace("%", "%25")
     return found.replace(":", "%3A").replace(",", "%2C") if is_property else found

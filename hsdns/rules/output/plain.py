@@ -8,10 +8,11 @@ from __future__ import annotations
 from hsdns.rules.mesh import TOOL
 from hsdns.rules.output import Report
 from hsdns.rules.rule import LEVELS
+from hsdns.wire.text import printable
 
 
-def write(report: Report) -> str:
-    """The report for a terminal."""
+def write(report: Report) -> list[str]:
+    """The report for a terminal, line by line."""
     lines = [str(each) for each in report.findings]
     pages = {each.rule.code: each.rule for each in report.findings}
     if pages:
@@ -37,10 +38,8 @@ def write(report: Report) -> str:
         more.append(f"{len(report.unread)} not checked")
     if lines:
         lines.append("")
-    return (
-        "\n".join([*lines, f"{found} in {where}" + (f" ({', '.join(more)})" if more else "")])
-        + "\n"
-    )
+    lines.append(f"{found} in {where}" + (f" ({', '.join(more)})" if more else ""))
+    return list(map(printable, lines))
 
 
 def _counted(count: int, noun: str) -> str:

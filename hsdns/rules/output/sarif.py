@@ -6,7 +6,6 @@ Source: OASIS, Static Analysis Results Interchange Format 2.1.0.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,13 +15,14 @@ from hsdns.rules.finding import Edit, Finding
 from hsdns.rules.mesh import SITE as MESH_SITE
 from hsdns.rules.mesh import TOOL, MeshFinding
 from hsdns.rules.output import Report
+from hsdns.rules.output.document import lines_of
 from hsdns.rules.rule import SITE, Rule
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def write(report: Report) -> str:
-    """The report as the log of one run."""
+def write(report: Report) -> list[str]:
+    """The report as the log of one run, line by line."""
     findings = [*report.findings, *report.silenced]
     rules = {each.rule.code: each.rule for each in findings}
     order = sorted(rules)
@@ -43,7 +43,7 @@ def write(report: Report) -> str:
     }
     runs = [run, _of_mesh(report.mesh)] if report.mesh else [run]
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": runs}
-    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+    return lines_of(log)
 
 
 def _of_mesh(mesh: Sequence[MeshFinding]) -> dict[str, Any]:

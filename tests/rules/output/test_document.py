@@ -7,7 +7,7 @@ from hsdns.rules.output.document import write
 
 
 def test_members(report: Report) -> None:
-    value = json.loads(write(report))
+    value = json.loads("\n".join(write(report)))
     assert value["findings"] == [
         {
             "code": "HS131",

@@ -5,7 +5,7 @@ from hsdns.rules.output.github import write
 
 
 def test_a_line_for_each(report: Report) -> None:
-    found, unread = write(report).splitlines()
+    found, unread = write(report)
     assert found == (
         "::error file=./a b.yaml,line=8,col=17,title=HS131 The target of an ExternalName Service is an IP address::"
         'Service db: spec.externalName: "10.1.2.3" is <an> address, 100%25 '
@@ -15,4 +15,4 @@ def test_a_line_for_each(report: Report) -> None:
 
 
 def test_nothing(empty: Report) -> None:
-    assert write(empty) == ""
+    assert write(empty) == []

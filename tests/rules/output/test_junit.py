@@ -7,7 +7,7 @@ from hsdns.rules.output.junit import write
 
 
 def test_a_finding_is_a_failure(report: Report) -> None:
-    suite = ElementTree.fromstring(write(report))
+    suite = ElementTree.fromstring("\n".join(write(report)))
     assert suite.attrib == {"name": "hsdns lint", "tests": "2", "failures": "1", "errors": "1"}
     failed, unread = suite
     assert failed.attrib == {"name": "HS131 ./a b.yaml:8", "classname": "./a b.yaml"}
@@ -20,5 +20,5 @@ def test_a_finding_is_a_failure(report: Report) -> None:
 
 
 def test_without_findings_a_case_passes(empty: Report) -> None:
-    (case,) = ElementTree.fromstring(write(empty))
+    (case,) = ElementTree.fromstring("\n".join(write(empty)))
     assert (case.attrib["name"], list(case)) == ("3 objects", [])

@@ -8,7 +8,7 @@ from hsdns.rules.output.sarif import write
 
 
 def test_log(report: Report) -> None:
-    log = json.loads(write(report))
+    log = json.loads("\n".join(write(report)))
     assert (log["version"], log["$schema"]) == (
         "2.1.0",
         "https://json.schemastore.org/sarif-2.1.0.json",
@@ -27,7 +27,7 @@ def test_log(report: Report) -> None:
 
 
 def test_results(report: Report) -> None:
-    found, silenced = json.loads(write(report))["runs"][0]["results"]
+    found, silenced = json.loads("\n".join(write(report)))["runs"][0]["results"]
     assert (found["ruleId"], found["ruleIndex"], found["level"]) == ("HS131", 0, "error")
     (location,) = found["locations"]
     assert location["physicalLocation"] == {
@@ -48,10 +48,12 @@ def test_results(report: Report) -> None:
 
 def test_what_a_file_silences_is_suppressed_outside(report: Report) -> None:
     outside = [each._replace(is_outside=True) for each in report.silenced]
-    _, silenced = json.loads(write(report._replace(silenced=outside)))["runs"][0]["results"]
+    _, silenced = json.loads("\n".join(write(report._replace(silenced=outside))))["runs"][0][
+        "results"
+    ]
     assert silenced["suppressions"] == [{"kind": "external", "justification": "known"}]
 
 
 def test_nothing(empty: Report) -> None:
-    (run,) = json.loads(write(empty))["runs"]
+    (run,) = json.loads("\n".join(write(empty)))["runs"]
     assert (run["results"], run["tool"]["driver"]["rules"]) == ([], [])

@@ -28,8 +28,12 @@ LOAD_ARGS ?=
 FUZZ_SECONDS ?= 20
 EXPLANATIONS ?= 5000
 QUESTIONS ?= 12
+MODULES ?= hsdns/wire hsdns/cluster hsdns/plugins/cache hsdns/plugins/forward hsdns/apiserver/reflector.py
+MUTANTS ?= 40
+SEED ?= 0
+TESTS ?=
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations contracts docs docs-examples pictures scenario-pages changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door bench-fixtures bench-load bench-verdicts load-demo dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations mutants contracts docs docs-examples pictures scenario-pages changelog scenarios peer bench bench-watch bench-reload bench-pressure bench-door bench-fixtures bench-load bench-verdicts load-demo dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +82,9 @@ fuzz-python: $(VENV)/test  ## Fuzz the decoders in Python
 
 explanations: $(VENV)/test  ## Hold EXPLANATIONS random clusters against `explain`, QUESTIONS questions each
 	HSDNS_EXPLANATIONS=$(EXPLANATIONS) HSDNS_QUESTIONS=$(QUESTIONS) $(BIN)/pytest -q -n 2 --timeout=0 tests/explanation/test_properties.py $(PYTEST_ARGS)
+
+mutants: $(VENV)/test $(VENV)/compiled  ## Plant MUTANTS small bugs in each of MODULES, and list those that no test near finds
+	$(BIN)/python -m tests.support.mutation $(MODULES) --limit $(MUTANTS) --seed $(SEED) $(if $(TESTS),--tests $(TESTS))
 
 fuzz-native:  ## Fuzz the compiled parsers (needs cargo and c++)
 	cd native/fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --release --locked \

@@ -313,6 +313,14 @@ def test_a_watch_resumes_at_its_version(
     harness.ask(Purpose.WATCH, resourceVersion=version)
 
 
+def test_wrong_answers_with_events_in_between_do_not_mean_the_state_anew() -> None:
+    harness = Harness().synced("a")
+    for version in range(10, 10 + 2 * MAX_ERRORS):
+        harness.watch(str(version), line("MODIFIED", "a", version + 1), error(500))
+        harness.watch(str(version + 1), b"<html>no</html>\n")
+    assert harness.told == []
+
+
 def test_a_very_short_watch_causes_a_pause() -> None:
     harness = Harness().synced("a")
     harness.watch("10", seconds=0.1)
@@ -324,13 +332,16 @@ def test_a_very_short_watch_causes_a_pause() -> None:
     "chunk",
     [
         pytest.param(b"<html>no</html>\n", id="a line that is no event"),
-        pytest.param(error(500), id="an ERROR event"),
+        pytest.param(
+            error(500) + line("MODIFIED", "a", 11), id="an ERROR event, which is the last"
+        ),
+        pytest.param(b"", id="a very short watch"),
     ],
 )
 def test_wrong_answers_time_and_again_mean_the_state_anew(chunk: bytes) -> None:
     harness = Harness().synced("a")
     for _ in range(MAX_ERRORS):
-        harness.watch("10", chunk)
+        assert harness.watch("10", chunk, seconds=0.1) == []
         assert harness.reflector.failure
         assert harness.reflector.pause(harness.now) >= 0.8
     harness.stream(end_of_state(30))

@@ -4,7 +4,7 @@ import pytest
 
 from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.schema import PIECE, find, make_srv, pointers, target_name
-from hsdns.cluster.value import HEADLESS, Node, PackedSlice, Port, ServiceValue
+from hsdns.cluster.value import CLUSTER_IP, HEADLESS, Node, PackedSlice, Port, ServiceValue
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import section
@@ -80,8 +80,25 @@ def test_names_with_a_topology_zone_that_a_client_made_up_are_not_cached(prefers
         node = find(value, asked, qname, 7)
         assert node is not None
         assert len(node.a) == (1 if topology_zone == "a" else 2 if prefers else 0)
-        assert srv_records(value, node, asked, qname)
+        assert len(srv_records(value, node, asked, qname)[0]) == len(node.a)
     assert list(value.nodes) == [Name.from_text(f"a.{word}._zone.db.ns.svc.cluster.local").lower]
+
+
+@pytest.mark.parametrize(
+    ("cluster_ips", "port", "endpoint", "exists"),
+    [
+        ((), b"http", b"", True),
+        ((), b"sql", b"", False),
+        ((), b"http", b"db-0", False),
+        ((b"\n\0\0\1",), b"sql", b"", False),
+    ],
+)
+def test_a_service_without_cluster_ip_has_the_names_of_its_ports(
+    cluster_ips: tuple[bytes, ...], port: bytes, endpoint: bytes, exists: bool
+) -> None:
+    value = ServiceValue(CLUSTER_IP, "1", cluster_ips, (Port(b"http", b"tcp", 80),))
+    node = find(value, ASKED._replace(port=port, protocol=b"tcp", endpoint=endpoint), QNAME, 7)
+    assert (node is not None) is exists
 
 
 def test_srv_records_and_their_addresses() -> None:

@@ -80,6 +80,7 @@ def addresses(store: Store) -> set[str]:
         ),
         ((service("ns/web"),), Deleted(service("ns/web")), True),
         ((), Deleted(service("ns/web")), False),
+        ((SLICE,), Deleted(service("ns/web")), False),
         ((), Upserted(SLICE), True),
         ((SLICE,), Upserted(SLICE), False),
         (
@@ -115,6 +116,26 @@ def test_the_serial_moves_with_what_can_be_seen(
     clock.now = 2000.0
     store.apply([event])
     assert (store.serial == 2000) is moves
+
+
+EXTERNAL = ServiceSpec(cluster_ips=["None"], external_ips=["192.0.2.1"], ports=[])
+
+
+@pytest.mark.parametrize(
+    ("event", "moves"),
+    [
+        (Upserted(service("ns/web", "10.0.0.1", version="2", ports=())), False),
+        (Upserted(service("ns/web", version="2")), True),
+        (Upserted(Service(ObjectMeta("web", "ns", "2"), EXTERNAL)), True),
+        (Upserted(Service(ObjectMeta("db", "ns", "2"), EXTERNAL)), False),
+        (Deleted(service("ns/web", ports=())), False),
+    ],
+)
+def test_the_external_serial_moves_with_ports_and_external_addresses(
+    event: Event, moves: bool
+) -> None:
+    store = make_store(Upserted(service("ns/web", ports=())), event)
+    assert (store.services.external_serial == 1000) is moves
 
 
 def test_the_serial_is_0_before_the_first_event() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.cluster.objects import Object
+from hsdns.cluster.objects import Object, Service, ServicePort, ServiceSpec
 from tests.support.cluster.explained import explain
-from tests.support.cluster.objects import endpoint_slice, namespace, pod, service
+from tests.support.cluster.objects import endpoint_slice, meta, namespace, pod, service
 
 DB = [
     service("shop/db"),
@@ -26,6 +26,9 @@ WEB = service("shop/web", "10.96.0.1")
          "Service shop/db has no A record: none of its ready endpoints has an IPv4 address"),
         ("db.shop.svc.cluster.local. SRV", [service("shop/db"), endpoint_slice("shop/db-1", "db", "10.0.0.1", ports=("http/TCP/",))],
          "Service shop/db has no SRV record: its EndpointSlices have no port number"),
+        ("db.shop.svc.cluster.local. MX", DB, "Service shop/db has no MX record"),
+        ("web.shop.svc.cluster.local.", [Service(meta("shop/web"), ServiceSpec(ports=[ServicePort(80)]))],
+         "Service shop/web has no A record: its cluster IPs are none"),
         ("db.shop.svc.cluster.local.", [*DB, endpoint_slice("shop/db-2", "db", "10.0.0.1 host=db-0")],
          "1 of 3 endpoints of headless Service shop/db; 2 left out (not ready and others)"),
         ("web.shop.svc.cluster.local.", [WEB],

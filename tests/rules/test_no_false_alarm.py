@@ -249,6 +249,7 @@ def test_the_port_of_the_dns_pods(objects: list[str], found: tuple[str, str]) ->
 
 def test_the_nearest_of_the_pods_that_may_be_meant_are_named() -> None:
     objects = [
+        service("agent", "{selector: {app: made-by-an-operator}}"),
         service("cart", "{selector: {app: lab, component: chekout}}"),
         workload(
             "cart", "{name: cart}", kind="Deployment"

@@ -691,7 +691,7 @@ def test_hits_of_the_answer_table_count_as_in_the_handler() -> None:
         pytest.param("prefetch 1 1m 50%", (29, 30), (0, 1), id="second-half"),
         pytest.param("prefetch 3", (53, 55, 56), (0, 0, 1), id="popular"),
         pytest.param("prefetch 2 2s", (50, 55, 56), (0, 0, 1), id="gap"),
-        pytest.param("prefetch 2", (50, 54, 58, 107, 108), (0, 1, 0, 0, 1), id="hits-go-on"),
+        pytest.param("prefetch 3", (50, 51, 54, 107, 108), (0, 0, 1, 0, 1), id="hits-go-on"),
     ],
 )
 def test_prefetch(line: str, ages: Sequence[float], begun: Sequence[int]) -> None:

@@ -499,6 +499,18 @@ def test_without_a_limit_only_the_budget_ends_the_attempts(monkeypatch: pytest.M
     asyncio.run(run())
 
 
+def test_an_upstream_with_too_many_queries_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with Forwarder("forward . {0}", *served(FOUND)) as found:
+            (upstream,) = found.forward.routes[0].upstreams
+            monkeypatch.setattr(upstream._streams, "most", 0)
+            sentence = f"{upstream} is not asked: 0 queries over streams wait"
+            assert await found.ask("tcp") == unwritten(Rcode.SERVFAIL, sentence)
+            assert found.runtime.tasks == {}
+
+    asyncio.run(run())
+
+
 def test_failfast() -> None:
     async def run() -> None:
         text = "forward . {0} {1} {{\nfailfast_all_unhealthy_upstreams\n}}"

@@ -45,4 +45,4 @@ def test_names_are_only_text() -> None:
     whole = report(results())
     plan = msgspec.structs.replace(whole.plan, what="<script> | `x` [a](b)\n# c")
     found = markdown(msgspec.structs.replace(whole, plan=plan))
-    assert "\\<script\\> \\| \\`x\\` \\[a\\]\\(b\\) \\# c" in found
+    assert "\\<script\\> \\| \\`x\\` \\[a\\]\\(b\\)\\\\n\\# c" in found

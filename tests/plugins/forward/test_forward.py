@@ -73,7 +73,7 @@ class Forwarder:
         )
         for route in forward.routes:
             route.settings = route.settings._replace(read_timeout=self._read_timeout)
-        runtime = FakeRuntime()
+        self._runtime = runtime = FakeRuntime()
         try:
             await forward.start(runtime)
         except BaseException:
@@ -85,6 +85,7 @@ class Forwarder:
 
     async def __aexit__(self, *details: object) -> None:
         await self._stack.aclose()
+        assert self._runtime.overlapping == []
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,7 @@ from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, c
 from tests.test_same_metrics import block, shown
 
 ZONE_FILE = Path(__file__).parent / "scenarios" / "transfer" / "db.example.org"
+SUBNET = b"\0\1\x18\0\xc0\0\2"
 ORG = Name.from_text("org.")
 
 
@@ -55,6 +56,11 @@ class Upstream:
         """The next reply."""
         qname = request.query.qname
         word = qname.labels[0].lower()
+        edns = request.query.edns
+        if (
+            edns is not None and (8, SUBNET) in edns.options
+        ):  # as upstream/exchange.py marks its reply
+            return Reply(answer=(RR(qname, RRType.A, 20, bytes(4)),), ra=True).held(lambda: False)
         self.asked[qname.lower] += 1
         number = self.asked[qname.lower] % 250
         soa = RR(ORG, RRType.SOA, 9, rdata.soa(ORG, ORG, number, 1, 1, 1, 6))
@@ -230,6 +236,20 @@ def test_when_the_table_answers(
     server = Server(block(lines), twin)
     found = turns(server, ask("one.org."), *times)
     assert "".join("#" if is_hit else "-" for is_hit in found) == hits
+
+
+def test_a_reply_for_a_client_subnet_is_for_nobody_else(twin: ModuleType) -> None:
+    server = Server(block(BLOCKS["forward"]), twin)
+    tailored = ask("one.org.", edns=Edns(1232, options=((8, SUBNET),)))
+    for _ in range(3):
+        found, is_hit = server.reply(tailored, "tcp")
+        assert found is not None
+        assert (bytes((0, 4, 0, 0, 0, 0)) in found, is_hit) == (True, False)
+    assert turns(server, ask("one.org."), 0, 0, 0) == [False, False, True]
+    assert server.upstream.asked[b"\3one\3org\0"] == 1
+    found, _ = server.reply(ask("one.org."), "tcp")
+    assert found is not None
+    assert bytes((0, 4, 192, 0, 2, 1)) in found
 
 
 def test_a_name_that_appears_in_the_cluster(twin: ModuleType) -> None:

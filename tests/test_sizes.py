@@ -48,7 +48,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_790,
     "hsdns/wire": 1_692,
     "loadtest": 9_422,
-    "tests": 98_576,
+    "tests": 98_984,
 }
 
 FILES = {

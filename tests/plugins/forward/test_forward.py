@@ -336,16 +336,17 @@ def test_probes_end_when_the_upstream_is_back() -> None:
 # --- how many at once ---
 
 
-def test_max_concurrent() -> None:
+@pytest.mark.parametrize("most", [1, 2])
+def test_max_concurrent(most: int) -> None:
     async def run() -> None:
-        text = "forward . {0} {{\nmax_concurrent 2\n}}"
+        text = f"forward . {{0}} {{{{\nmax_concurrent {most}\n}}}}"
         async with Forwarder(text, (silence, silence), read_timeout=READ_TIMEOUT) as found:
-            waiting = [asyncio.create_task(found.ask()) for _ in range(2)]
+            waiting = [asyncio.create_task(found.ask()) for _ in range(most)]
             await asyncio.sleep(0)
-            refused = unwritten(Rcode.REFUSED, "concurrent queries exceeded maximum 2")
+            refused = unwritten(Rcode.REFUSED, f"concurrent queries exceeded maximum {most}")
             assert await found.ask() == refused
             assert found.metric("coredns_forward_max_concurrent_rejects_total") == 1
-            assert [(await task).rcode for task in waiting] == [Rcode.SERVFAIL] * 2
+            assert [(await task).rcode for task in waiting] == [Rcode.SERVFAIL] * most
             assert found.forward.routes[0].in_flight == 0
             assert (await found.ask()).rcode == Rcode.SERVFAIL
 

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import dns.flags
 import pytest
@@ -35,6 +36,16 @@ READ_TIMEOUT = 0.05  # seconds of no clock: silence() ends the wait
 ELSEWHERE = unwritten(Rcode.SERVFAIL, "asked below")
 
 # --- asking ---
+
+
+class ProbedRuntime(FakeRuntime):
+    """A FakeRuntime in which an upstream is probed once at a time."""
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Awaitable[Any]:
+        """Make a task, unless one of the name runs."""
+        running = self.tasks.get(name)
+        assert running is None or running.done(), f"{name} runs already"
+        return super().spawn(coro, name)
 
 
 class Forwarding:
@@ -73,7 +84,7 @@ class Forwarder:
         )
         for route in forward.routes:
             route.settings = route.settings._replace(read_timeout=self._read_timeout)
-        runtime = FakeRuntime()
+        runtime = ProbedRuntime()
         try:
             await forward.start(runtime)
         except BaseException:

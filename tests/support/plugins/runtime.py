@@ -88,8 +88,6 @@ class FakeRuntime:
         except RuntimeError:
             self.spawned[name] = coro
             return coro
-        running = self.tasks.get(name)
-        assert running is None or running.done(), f"{name} runs already"
         task = self.tasks[name] = asyncio.create_task(coro, name=name)
         return task
 

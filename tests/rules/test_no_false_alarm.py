@@ -265,6 +265,19 @@ def test_the_nearest_of_the_pods_that_may_be_meant_are_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("selector", "labels"),
+    [
+        ("{app: chekout, pod-template-hash: x}", "{app: checkout}"),  # which the controller adds
+        ("{app.kubernetes.io/instance: shop}", "{release: shop}"),
+    ],
+)
+def test_labels_that_workloads_share_do_not_hide_the_pods(selector: str, labels: str) -> None:
+    objects = [service("a", f"{{selector: {selector}}}"), workload("b", labels, kind="Deployment")]
+    read = read_files([("a.yaml", "---\n".join(objects).encode())])
+    assert [each.rule.code for each in judge(read.objects).findings] == ["HS101"]
+
+
 def test_istiod_is_kept_from_a_namespace() -> None:
     by_name = "[{ports: [{port: dns, protocol: UDP}, {port: dns-tcp, protocol: TCP}]}]"
     objects = [policy("web", by_name), MESH, IN_MESH]

@@ -200,9 +200,14 @@ def run(trees: dict[str, tuple[Path, ast.Module]], tests: Sequence[str], chosen:
             for stream in (1, 2):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
             importer = Importer(trees, chosen)
-            code = pytest.main([*QUIET, *(["-x"] if chosen else []), *tests], plugins=[importer])
-            Path(file.name).write_text(json.dumps(importer.reached))
-            os._exit(code)
+            code = 1
+            try:
+                code = pytest.main(
+                    [*QUIET, *(["-x"] if chosen else []), *tests], plugins=[importer]
+                )
+            finally:  # pytest itself may raise
+                Path(file.name).write_text(json.dumps(importer.reached))
+                os._exit(code)
 
         process = multiprocessing.get_context("fork").Process(target=child)
         process.start()
@@ -251,6 +256,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     trees = {module_name(each): (each, with_probes(ast.parse(each.read_bytes()), module_name(each))) for each in paths}  # fmt: skip
     tests = args.tests or sorted({near(each) for each in paths})
     _, reached = run(trees, tests, (), 3600)
+    if not reached:
+        sys.exit(f"no test of {' '.join(tests)} passes; run them with pytest to see why")
     for path in paths:
         tree = ast.parse(path.read_bytes())
         mutants = list(mutants_of(path, tree))

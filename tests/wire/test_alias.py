@@ -44,6 +44,9 @@ def test_follow(answer: list[str], end: str | None) -> None:
         pytest.param(
             "CNAME", [CHAIN[0], "a.example.org. 5 IN CNAME x.example.org."], False, id="two-cnames"
         ),
+        pytest.param(
+            "CNAME", ["a.example.org. 5 CH CNAME b.example.org."], False, id="cname-class"
+        ),
         pytest.param("ANY", CHAIN, True, id="any"),
         pytest.param("ANY", [CHAIN[1]], False, id="any-of-another"),
         pytest.param("A", ["a.example.org. 5 CH A a. 1"], False, id="class"),

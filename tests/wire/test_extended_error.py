@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hsdns.wire.edns import Edns, read_options
 from hsdns.wire.encode import encode
-from hsdns.wire.extended_error import to_option, with_extended_error
+from hsdns.wire.extended_error import InfoCode, to_option, with_extended_error
 from hsdns.wire.iana import OptCode, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
@@ -17,6 +17,11 @@ from tests import strategies
 from tests.support.plugins.requests import make_request
 
 ERRORS = st.lists(st.tuples(st.integers(0, 65535), st.text(max_size=40)), max_size=3)
+
+
+def test_the_codes_are_those_of_iana() -> None:
+    for name, code in vars(InfoCode).items():
+        assert not name.isupper() or dns.edns.EDECode(code).name.startswith(name)
 
 
 def test_a_client_without_edns_gets_an_opt_record() -> None:

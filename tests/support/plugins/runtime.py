@@ -67,7 +67,6 @@ class FakeRuntime:
         self.relapsed: list[str] = []
         self.remarks: list[str] = []
         self.tasks: dict[str, asyncio.Task[Any]] = {}
-        self.overlapping: list[str] = []  # names of tasks made while one of that name ran
         self.spawned: dict[str, Coroutine[Any, Any, Any]] = {}
         self.looks: list[tuple[float, Look]] = []
         self.addresses: list[str] = ["192.0.2.53"]
@@ -89,9 +88,6 @@ class FakeRuntime:
         except RuntimeError:
             self.spawned[name] = coro
             return coro
-        running = self.tasks.get(name)
-        if running is not None and not running.done():
-            self.overlapping.append(name)
         task = self.tasks[name] = asyncio.create_task(coro, name=name)
         return task
 

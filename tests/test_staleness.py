@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
+import itertools
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +18,7 @@ import dns.message
 import pytest
 
 from hsdns import query as spine
+from hsdns.cluster.freshness import Dependencies, versions_of
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
@@ -24,13 +28,23 @@ from hsdns.cluster.objects import (
     ObjectMeta,
     Upserted,
 )
+from hsdns.server.recomputation import Recomputation
 from hsdns.wire import encode as wire_encode
 from hsdns.wire.edns import Edns
+from tests.cluster.test_freshness import at_lines
 from tests.fastpath.twins import BOTH
 from tests.support.cluster.objects import endpoint_slice, service
+from tests.support.coroutines.eager import finish
 from tests.support.coroutines.event_loops import run, until
 from tests.support.servers.cluster_server import WAYS, BlockingClient, ClusterServer
-from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
+from tests.support.servers.memory_server import (
+    CLIENT,
+    KUBERNETES,
+    LOCAL,
+    MemoryServer,
+    ask,
+    cluster_objects,
+)
 from tests.support.servers.udp_listeners import KINDS, serving_with
 
 # Bound to an address of the host that is an endpoint of the cluster's DNS Service in some tests.
@@ -245,6 +259,91 @@ def test_next_answer_is_new(
             assert new != old_of(memory_server, objects, question)
         memory_server.from_chain(wire)
         assert memory_server.from_table(wire) == new
+
+
+class Held(Recomputation):
+    """Tells whether an event is on its way."""
+
+    is_held = False
+
+    def hold(self) -> None:
+        super().hold()
+        self.is_held = True
+
+    def release(self, *, more: bool = False) -> None:
+        super().release(more=more)
+        self.is_held = False
+
+
+class _Waits(Exception):
+    """A reply waits until the event is shown."""
+
+
+ALSO = (WEB, f"{WEB} AAAA", DB, f"{DB} SRV", f"db-0.{DB}", "1.0.0.10.in-addr.arpa. PTR")
+HSDNS = str(Path(spine.__file__).parent)
+
+
+@pytest.mark.parametrize(("objects", "question", "event"), CHANGES)
+def test_no_answer_goes_back_in_time(
+    twin: ModuleType,
+    objects: list[Object],
+    question: str,
+    event: Event,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another thread asks before each line that an event runs, for the name that it changes and others."""
+    memory_server = MemoryServer(BOUND, twin, base(*objects, service("default/serial")))
+    assert memory_server.stores("first.cluster.local."), "the region has its template"
+    runtime, versions = memory_server.runtime, memory_server.runtime._versions
+    processor, counters = runtime.processors[memory_server.server], Held(versions, runtime.clock)
+    counters.writers = (memory_server.writer,)
+    (plugin,) = memory_server.plugins
+    plugin.store._counters = plugin.store.services._counters = counters
+    wires = [
+        ask(each, edns=edns) for each in (question, *ALSO) for edns in (None, Edns(1232, do=True))
+    ]
+
+    def settle(dependencies: object) -> None:
+        if counters.is_held:
+            raise _Waits
+
+    def answer(wire: bytes) -> bytes | None:
+        found = memory_server.from_table(wire)
+        if found is None and processor.make(wire, runtime.now):
+            found = memory_server.from_table(wire)
+        with contextlib.suppress(_Waits):
+            found = found or finish(processor.answer(wire, CLIENT, LOCAL, "udp", runtime.now))
+            processor.flush()
+        return found
+
+    def all_answers() -> list[bytes | None]:
+        return [answer(wire) for wire in wires]
+
+    seen: list[tuple[int, bytes | None]] = []
+    turn = itertools.count()
+
+    def look() -> None:
+        numbers = (0, 1, next(turn) % len(wires))
+        seen.extend((number, readers.submit(answer, wires[number]).result()) for number in numbers)
+
+    async def change() -> None:
+        if versions_of(counters) is versions and twin.__name__.endswith("_native"):
+            counters.attach_main()  # this thread, which applies the event, recomputes replies
+        at_lines(lambda: memory_server.apply(event), look, within=HSDNS)
+
+    monkeypatch.setattr(Dependencies, "settle", settle, raising=False)
+    with ThreadPoolExecutor(1) as readers:
+        for _ in range(2):
+            readers.submit(all_answers).result()
+        before = readers.submit(all_answers).result()
+        run(change())
+        after = readers.submit(all_answers).result()
+    is_shown = False
+    for number, reply in seen:
+        if before[number] != after[number] and reply is not None:
+            assert reply in (before[number], after[number])
+            is_shown |= reply == after[number]
+            assert is_shown == (reply == after[number]), wires[number]
 
 
 def old_of(memory_server: MemoryServer, objects: list[Object], question: str) -> bytes | None:

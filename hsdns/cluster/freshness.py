@@ -19,6 +19,8 @@ from hsdns.fastpath import Versions
 
 COUNT: Final = 65_536
 _MASK: Final = COUNT - 1
+# Seconds that an answer waits for an event that is being applied, which takes less than a millisecond.
+PATIENCE: Final = 0.1
 
 
 class Counters(Protocol):
@@ -36,8 +38,8 @@ class Counters(Protocol):
         `more`: another event follows at once.
         """
 
-    def settle(self) -> None:
-        """Wait until the events that other threads are applying are shown; for what has been read from the store."""
+    def settle(self, seconds: float) -> None:
+        """Wait until the events that other threads are applying are shown, for what was read from the store."""
 
     def read(self, index: int) -> int:
         """The value of a counter, with all increments."""
@@ -105,7 +107,7 @@ class NoCounters:
     def release(self, *, more: bool = False) -> None:
         """Do nothing."""
 
-    def settle(self) -> None:
+    def settle(self, seconds: float) -> None:
         """Do nothing."""
 
     def read(self, index: int) -> int:
@@ -216,8 +218,7 @@ class Dependencies:
 
     def settle(self) -> None:
         """Wait, before the answer is sent, until nobody can get an older one any more."""
-        if self._pairs:
-            self._counters.settle()
+        self._counters.settle(PATIENCE)
 
     def again(self) -> Dependencies:
         """An empty record, for another attempt to compute the answer."""

@@ -33,9 +33,6 @@ from typing import Final, TypeAlias
 # The number of changes in this process; in a list, so that all modules share it.
 CHANGES: Final = [0]
 _WRITING: Final = Lock()  # held by writers only, for some instructions
-PATIENCE: Final = (
-    0.1  # seconds that a reply waits for events of other threads; one takes about a millisecond
-)
 
 
 def count_change() -> None:
@@ -95,13 +92,13 @@ class Versions:
         """Return whether another thread is between hold() and release(), and this one is not."""
         return bool(self._held) and get_ident() not in self._held
 
-    def settle(self) -> None:
-        """Wait until the events of other threads are shown, PATIENCE at most."""
+    def settle(self, seconds: float) -> None:
+        """Wait until the events of other threads are shown, for so long at most."""
         if self.is_held_elsewhere():
             begun, held = tuple(self._held.items()), self._held
             with self._released:
                 self._released.wait_for(
-                    lambda: all(held.get(thread) is not each for thread, each in begun), PATIENCE
+                    lambda: all(held.get(thread) is not each for thread, each in begun), seconds
                 )
 
     def renew_lease(self, end: float) -> None:

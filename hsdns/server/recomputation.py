@@ -103,9 +103,9 @@ class Recomputation:
         finally:
             self.versions.release()
 
-    def settle(self) -> None:
-        """Wait until the events of other threads are shown."""
-        self.versions.settle()
+    def settle(self, seconds: float) -> None:
+        """Wait until the events of other threads are shown, for so long at most."""
+        self.versions.settle(seconds)
 
     def read(self, index: int) -> int:
         """The value of a counter."""

@@ -1,12 +1,14 @@
 """Has `hsdns load` verify the answers of `hsdns serve` under changes, and judges what it reports.
 
-Path: __main__.py -> here -> `hsdns serve`, and `hsdns load`, which makes the cluster up and changes it.
+Path: __main__.py -> here -> `hsdns serve`, and `hsdns load`, which makes the cluster up and changes it; or order.py.
 Rule 1: of ANSWERS answers none may be stale, early, missing, extra or wrong, and none may have been excused because
         states were forgotten or the cluster was not watched.  What is undecided is bounded (UNDECIDED).
 Rule 2: the memory of the generator with all its processes is bounded (MEMORY): what it remembers of the cluster and of
         replies has a limit; of each second of the run it keeps two histograms, about 10 KB.
 Rule 3: in a run of its own the server is frozen in the middle.  The report must then say since when, within AGE of the
         time at which the server was told.
+Rule 4: in another run the same Services are asked for over many sockets at once, as fast as answers arrive, while each
+        of them changes.  No answer may be older than one that had arrived before its query was sent.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ from loadtest.answering.programs import ROOT
 from loadtest.demo.demo import HSDNS, corefile
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Process
+from loadtest.progress import Progress
+from loadtest.verdicts import order
+from loadtest.watch.dns import TcpClient
+from loadtest.watch.fake_api_process import FakeApiProcess
 
 ANSWERS: Final = 10_000_000
 # Queries a second: with the API server and the judge on the same two cores, 10,000 leave no core for a pause.
@@ -46,6 +52,7 @@ AGE: Final = 0.005  # seconds
 LEAST: Final = 0.999  # of the answers, the rest may be lost
 START: Final = 30.0  # seconds until both are ready
 FAULTS: Final = "/v1/faults"
+SLOWEST: Final = 2000  # answers a second that a server under changes gives at least
 _EVERY: Final = 1.0  # seconds between two looks at the memory
 _GRACE: Final = 120.0
 
@@ -125,6 +132,38 @@ def run(folder: Path, rate: int, seconds: float, churn: int, *, freezes: bool = 
     return Ran(report, memory, cpu, frozen)
 
 
+def run_order(folder: Path, serve: Sequence[str], answers: int, rate: float) -> Checked:
+    """Watch a server's answers while an API server changes the Services; raise BenchmarkError."""
+    port, path = free_port(), folder / "Corefile"
+    with FakeApiProcess(endpoints=1) as api:
+        api.create_up_to(order.SERVICES, Progress(sys.stderr))
+        path.write_text(corefile(port, api.access.port, ()))
+        with Process("server", (*serve, "-conf", str(path)), folder, cwd=ROOT) as server:
+            wait_answering(server, port)
+            api.start_changes(rate, among=order.SERVICES)
+            found, lost = order.watch(port, answers, _GRACE + answers / SLOWEST)
+            changes, cpu = api.stop_changes(), server.cpu()
+    return Checked(
+        f"{found.back} of {found.answers:,} answers went back in time, by up to {found.worst * 1000:.2f} ms; under"
+        f" {changes:,} changes, {rate:g} a second; over {order.OVER_UDP} sockets with UDP and {order.OVER_TCP} with"
+        f" TCP; {lost.total()} without answer; the server used {cpu:.1f} s of CPU time",
+        not found.back and found.answers >= answers,
+    )  # fmt: skip
+
+
+def wait_answering(server: Process, port: int) -> None:
+    """Wait until a server answers for the first Service; raise BenchmarkError."""
+    deadline = time.monotonic() + START
+    while True:
+        with suppress(OSError, ValueError), TcpClient(port) as client:
+            if client.ask(order.name_of(0)):
+                return
+        server.check()
+        if time.monotonic() > deadline:
+            raise BenchmarkError(f"the server does not answer:\n{server.printed()}")
+        time.sleep(_EVERY / 10)
+
+
 def freeze(control: Path) -> Told:
     """Have the server freeze; say when it was told to; raise BenchmarkError."""
     server = RunningServer(control, 0, "")
@@ -188,22 +227,30 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--freeze", action="store_true", help="only the run with a freeze, which is short"
     )
+    parser.add_argument(
+        "--order", action="store_true", help="only the run about answers that go back in time"
+    )
+    parser.add_argument("--peer", help="another server's program, for the run with --order")
     options = parser.parse_args(args)
     checked: list[Checked] = []
     try:
         if not options.freeze:
             with tempfile.TemporaryDirectory(prefix="verdicts-") as folder:
+                serve = (options.peer,) if options.peer else (*HSDNS, "serve")
+                checked.append(run_order(Path(folder), serve, options.answers, options.churn))
+        if not options.freeze and not options.order:
+            with tempfile.TemporaryDirectory(prefix="verdicts-") as folder:
                 seconds = options.answers / options.rate
                 found = run(Path(folder), options.rate, seconds, options.churn)
                 checked += judge(found, options.answers)
-        with tempfile.TemporaryDirectory(prefix="verdicts-") as folder:
-            found = run(Path(folder), options.rate, FREEZE_SECONDS, options.churn, freezes=True)
-            checked += judge_freeze(found)
+        if not options.order:
+            with tempfile.TemporaryDirectory(prefix="verdicts-") as folder:
+                found = run(Path(folder), options.rate, FREEZE_SECONDS, options.churn, freezes=True)
+                checked += judge_freeze(found)
+                used = "CPU time: the server {:.1f} s, the generator {:.1f} s, of the last run"
+                print(used.format(*found.cpu))
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 2
-    print(
-        f"CPU time: the server {found.cpu[0]:.1f} s, the generator {found.cpu[1]:.1f} s, of the last run"
-    )
     print("\n".join(each.line() for each in checked))
     return 0 if all(each.holds for each in checked) else 1

@@ -27,9 +27,6 @@ use crate::system::prefetch;
 /// The number of counters: 512 KiB, and few collisions among some thousand Services.
 pub const SIZE: usize = 65_536;
 
-/// How long a reply waits for the events that other threads apply; one takes less than a millisecond.
-const PATIENCE: Duration = Duration::from_millis(100);
-
 /// Counters shared by all tables and workers of a process.
 pub struct Versions {
     counters: Box<[Counter]>,
@@ -174,8 +171,8 @@ impl Versions {
         function();
     }
 
-    /// Wait until all other threads that hold increments now have made them, `PATIENCE` at most.
-    pub fn settle(&self) {
+    /// Wait until all other threads that hold increments now have made them, for `patience` at most.
+    pub fn settle(&self, patience: Duration) {
         if self.holder() != Holder::Another {
             return;
         }
@@ -184,7 +181,7 @@ impl Versions {
         let waits = |all: &mut Vec<Held>| all.iter().any(|held| held.began < now);
         let _ = self
             .released
-            .wait_timeout_while(all, PATIENCE, waits)
+            .wait_timeout_while(all, patience, waits)
             .unwrap_or_else(PoisonError::into_inner);
     }
 
@@ -206,7 +203,10 @@ impl Versions {
             return;
         };
         // Before others may store what they read since.
-        all[own].indexes.iter().for_each(|&index| self.publish(index));
+        all[own]
+            .indexes
+            .iter()
+            .for_each(|&index| self.publish(index));
         let held = all.swap_remove(own);
         self.holders.store(all.len(), Ordering::Release);
         drop(all);
@@ -359,13 +359,19 @@ mod tests {
                 versions.after_release(note()); // of this thread, which holds nothing
             });
         });
-        assert_eq!((versions.holder(), done.load(Ordering::Relaxed)), (Holder::This, 2));
+        assert_eq!(
+            (versions.holder(), done.load(Ordering::Relaxed)),
+            (Holder::This, 2)
+        );
         versions.bump(8);
         assert!(!is_over());
-        versions.settle(); // not for its own
+        versions.settle(Duration::MAX); // not for its own
         versions.release();
         assert!(is_over());
-        assert_eq!((versions.holder(), done.load(Ordering::Relaxed)), (Holder::Nobody, 3));
+        assert_eq!(
+            (versions.holder(), done.load(Ordering::Relaxed)),
+            (Holder::Nobody, 3)
+        );
     }
 
     #[test]
@@ -383,7 +389,7 @@ mod tests {
                 began.wait();
             });
             began.wait();
-            versions.settle();
+            versions.settle(Duration::from_secs(100));
             assert!(versions.is_unchanged(Dependency { index: 7, value: 1 }));
             began.wait();
         });

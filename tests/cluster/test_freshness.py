@@ -215,11 +215,13 @@ STORED = (0, 3)  # the RCODEs that the answer table stores
 CLUSTER = str(Path(store_module.__file__).parent)
 
 
-def at_lines(work: Callable[[], None], interrupt: Callable[[], None]) -> None:
-    """Do `work` and call `interrupt` before each line of hsdns/cluster that it runs, as another thread could."""
+def at_lines(
+    work: Callable[[], None], interrupt: Callable[[], None], *, within: str = CLUSTER
+) -> None:
+    """Do `work` and call `interrupt` before each line of a folder that it runs, as another thread could."""
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
-        if not frame.f_code.co_filename.startswith(CLUSTER):
+        if not frame.f_code.co_filename.startswith(within):
             return None
         if event == "line":
             sys.settrace(None)

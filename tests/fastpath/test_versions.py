@@ -4,7 +4,7 @@ import importlib
 import math
 from collections import Counter
 from collections.abc import Callable
-from threading import Thread
+from threading import Event, Thread, Timer
 from types import ModuleType
 
 import pytest
@@ -16,6 +16,7 @@ from hsdns.fastpath.versions import ClusterNames, has_label
 from hsdns.fastpath.versions import Versions as PythonVersions
 from tests.fastpath.servers import Server
 from tests.fastpath.twins import PYTHON, TableUnderTest, addresses, ask
+from tests.support.coroutines.event_loops import DEADLINE
 
 
 @pytest.mark.parametrize("index", [0, 1, 65535, 65536, 1 << 40, -1])
@@ -66,6 +67,35 @@ def test_each_thread_holds_its_own_increments(twin: ModuleType) -> None:
     assert (found, versions.held()) == ([[3]], [2])
     versions.release()
     assert under_test.lookup(query) is None
+
+
+def test_a_thread_waits_for_the_events_that_others_have_begun(twin: ModuleType) -> None:
+    """Not for its own, and not for those that begin later."""
+    versions, is_held, may_end = twin.Versions(), Event(), Event()
+    ended: list[str] = []
+
+    def apply() -> None:
+        versions.hold()
+        is_held.set()
+        may_end.wait(DEADLINE)
+        ended.append("event")
+        versions.release()
+        versions.hold()  # the next one, which never ends
+
+    versions.settle(DEADLINE)
+    versions.hold()
+    versions.settle(DEADLINE)
+    versions.release()
+    thread = Thread(target=apply)
+    thread.start()
+    is_held.wait(DEADLINE)
+    versions.settle(0.0)
+    ended.append("impatient")
+    Timer(0, may_end.set).start()
+    versions.settle(DEADLINE)
+    ended.append("reply")
+    thread.join()
+    assert ended == ["impatient", "event", "reply"]
 
 
 def test_names_come_and_go(twin: ModuleType) -> None:

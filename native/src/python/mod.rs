@@ -213,10 +213,11 @@ impl Versions {
         self.inner.release();
     }
 
-    /// Wait until the events of other threads are shown.
-    fn settle(&self, py: Python<'_>) {
+    /// Wait until the events of other threads are shown, for some seconds at most.
+    fn settle(&self, py: Python<'_>, seconds: f64) {
         if self.inner.holder() == Holder::Another {
-            py.detach(|| self.inner.settle());
+            let patience = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            py.detach(|| self.inner.settle(patience));
         }
     }
 

@@ -248,13 +248,15 @@ def assemble(
     interfaces: Callable[[], Interfaces] = dict,
     source: tuple[Token, ...] | None = None,
     validating: bool = False,
+    runs_code: bool = True,
     warn: Callable[[str], None],
     errors: Errors | None = None,
 ) -> Configuration:
     """Set up every plugin of a Corefile; raise CorefileError, or collect all in `errors`.
 
     `interfaces` is asked only where a `bind` names one.  `source` (name and arguments) replaces the `source` of every
-    kubernetes block.  `warn` takes sentences for the operator.  After collected errors the result lacks what has them.
+    kubernetes block.  Without `runs_code` no module and no program that the file names runs.
+    `warn` takes sentences for the operator.  After collected errors the result lacks what has them.
     """
     errors = errors if errors is not None else Errors()
     for warning in corefile.warnings:
@@ -280,6 +282,7 @@ def assemble(
                     warn=warn,
                     source=source,
                     root=_root(target.plugins),
+                    runs_code=runs_code,
                 )
                 made = _set_up(name, directives, setting, errors)
                 if made is not None:

@@ -135,6 +135,7 @@ class Block(NamedTuple):
     root: str = ""  # the folder of relative paths, from `root`; "" is the working directory
     # The words of --source, instead of the block's own `source`.
     source: tuple[Token, ...] | None = None
+    runs_code: bool = True  # whether a directive may run a module or a program that it names
 
     def path(self, text: str) -> str:
         """Resolve a path of a directive: relative paths are relative to the block's `root`."""

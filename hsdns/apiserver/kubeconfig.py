@@ -97,13 +97,15 @@ class Kubeconfig:
         *,
         command: Sequence[str] = COMMAND,
         timeout: float = TIMEOUT,
+        runs_code: bool = True,
     ) -> None:
-        if importlib.util.find_spec(PACKAGE) is None and _needs_plugin(path, context):
+        if runs_code and importlib.util.find_spec(PACKAGE) is None and _needs_plugin(path, context):
             raise ValueError(f'"kubeconfig" needs the Python package {PACKAGE}; {INSTALL}')
         self.server = f"the API server of kubeconfig {path}"
         self._path, self._context = path, context
         self._now, self._wall, self._warn = now, wall, warn
         self._command, self._timeout = command, timeout
+        self._runs_code = runs_code
         self._arguments = [os.path.abspath(path), *filter(None, [context])]
         self._lock = asyncio.Lock()
         self._access: Access | None = None
@@ -191,6 +193,11 @@ class Kubeconfig:
 
     async def _run(self) -> _Output:
         """Run the process once; raise ValueError."""
+        if not self._runs_code:
+            raise ValueError(
+                f"kubeconfig {self._path} needs an exec plugin or OIDC, which -no-code does not run; "
+                "use one with a token or a certificate"
+            )
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,

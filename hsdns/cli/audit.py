@@ -18,7 +18,7 @@ import msgspec
 
 from hsdns import collector
 from hsdns.cli import builtin
-from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, read_time, usage
+from hsdns.cli.flags import NO_CODE, Flag, FlagError, output_format, parse_flags, read_time, usage
 from hsdns.cli.output import complain, say, say_text
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError
@@ -56,6 +56,7 @@ FLAGS: Final = {
     "html": Flag(str, "write the report as a page to a file", "FILE"),
     "o": Flag(str, "format of standard output: text (default) or json", "FORMAT"),
     "i-own-this": Flag(list, "addresses of your own that are neither loopback nor private", "ADDRESS..."),
+    **NO_CODE,
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }  # fmt: skip

@@ -21,6 +21,7 @@ from hsdns.audit.report import AuditReport, Limits, Pass, make_report
 from hsdns.audit.run import AskAgain, Asking, carry_out
 from hsdns.cli.builtin import quoted
 from hsdns.cli.exchange import NoReply, over_tcp, over_udp
+from hsdns.cli.flags import runs_code
 from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import configure
 from hsdns.cli.output import Progress
@@ -88,7 +89,9 @@ class Targets:
     def _audit(self, asked: Asked, settings: Settings) -> AuditReport:
         conf = self._flags.get("conf")
         text = self.corefile(asked.context) if asked.context else None
-        configuration, _ = configure(conf, self._objects, text=text)
+        configuration, _ = configure(
+            conf, self._objects, text=text, runs_code=runs_code(self._flags)
+        )
         ttl, servers = settings.ttl, list(asked.servers)
 
         def choose(blocks: Sequence[Kubernetes]) -> Questions:

@@ -14,7 +14,7 @@ from typing import Final
 
 from hsdns import __version__
 from hsdns.cli import SUBCOMMANDS, control_path
-from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.flags import Flag, FlagError, parse_flags, runs_code, usage
 from hsdns.cli.output import complain, say, say_text
 
 PEER_VERSION: Final = "1.14.7"
@@ -44,9 +44,11 @@ FLAGS: Final = {
     "v": Flag(bool, "show at the start which fast path runs and which blocks' answers it caches"),
     "pidfile": Flag(str, "write the process ID to a file", "FILE"),
     "validate": Flag(
-        bool, "set up everything in the Corefile, start nothing, and exit with 0 or 1"
+        bool,
+        "set up everything in the Corefile, which runs the modules of python, start nothing, and exit with 0 or 1",
     ),
     "o": Flag(str, "json: print what -validate, -version and -v show as JSON", "FORMAT"),
+    "no-code": Flag(bool, "with -validate: do not load the modules that python names"),
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
@@ -59,6 +61,8 @@ def run(words: list[str]) -> int:
         as_json = _wants_json(flags)
         control = None if flags.get("control") is None else str(flags["control"])
         control_path.check_path(control)
+        if flags.get("no-code") and not flags.get("validate"):
+            raise FlagError("-no-code is for -validate; a server runs what its Corefile names")
     except FlagError as error:
         complain(error)
         return 1
@@ -84,7 +88,7 @@ def run(words: list[str]) -> int:
     if flags.get("validate"):
         from hsdns.cli.validate import validate
 
-        return validate(corefile, port, as_json=as_json)
+        return validate(corefile, port, as_json=as_json, runs_code=runs_code(flags))
     pidfile = flags.get("pidfile")
     return launch.serve(
         corefile,

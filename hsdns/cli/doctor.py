@@ -19,7 +19,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hsdns.cli import demo, doctor_pod, istioctl
-from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.flags import (
+    NO_CODE,
+    Flag,
+    FlagError,
+    leading_words,
+    output_format,
+    parse_flags,
+    runs_code,
+    usage,
+)
 from hsdns.cli.output import Progress, complain, say, say_text
 from hsdns.cli.rule import PREVIEW
 from hsdns.cli.silence_flag import FLAG, read_silences
@@ -57,6 +66,7 @@ FLAGS: Final = {
     "preview": PREVIEW,
     "level": Flag(str, "lowest level that is shown: error, warning (default) or note", "LEVEL"),
     "o": Flag(str, "format: text (default) or json", "FORMAT"),
+    **NO_CODE,
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
@@ -92,6 +102,8 @@ def run(words: list[str]) -> int:
                 raise FlagError(
                     f"-{flag} is for a cluster that is read, and -from reads a file; leave one of them out"
                 )
+        if "from-pod" in flags and not runs_code(flags):
+            raise FlagError("-from-pod runs kubectl, and -no-code nothing; leave one of them out")
         if "against" in flags:
             return _against(flags, target, output)
         _, patterns = read_silences(flags)
@@ -214,7 +226,12 @@ def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:
         access = (find_kubeconfig(flags), str(flags.get("context", "")))
         own = view._replace(access=access) if view is not None else None
         dump = with_servers(dump, access, target, servers, asks=asks, view=own)
-        return with_mesh(dump, access, target.partition("/")[0], runs=flags.get("istioctl", True))
+        return with_mesh(
+            dump,
+            access,
+            target.partition("/")[0],
+            runs=flags.get("istioctl", True) and runs_code(flags),
+        )
 
     return ask
 
@@ -231,7 +248,8 @@ async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
     from hsdns.sources.cluster_dump import collect
 
     kubeconfig = find_kubeconfig(flags)
-    access = ApiAccess(ConnectionOptions(kubeconfig=(kubeconfig, str(flags.get("context", "")))))
+    words = (kubeconfig, str(flags.get("context", "")))
+    access = ApiAccess(ConnectionOptions(kubeconfig=words, runs_code=runs_code(flags)))
     missing = access.check()
     if missing:
         raise FlagError("; ".join(missing))

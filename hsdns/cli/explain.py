@@ -15,7 +15,16 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli import asker_flags, builtin, control_path
-from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.flags import (
+    NO_CODE,
+    Flag,
+    FlagError,
+    leading_words,
+    output_format,
+    parse_flags,
+    runs_code,
+    usage,
+)
 from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.running_server import NotRunning, ServerError, find_by
 from hsdns.cli.source_flag import source_objects
@@ -45,6 +54,7 @@ FLAGS: Final = {
     "p": Flag(int, "port of -server (default 53)", "PORT", low=1),
     **asker_flags.FLAGS,
     "o": Flag(str, "format: text, a tree for a terminal (default), or json", "FORMAT"),
+    **NO_CODE,
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
@@ -84,7 +94,9 @@ def run(words: list[str]) -> int:
         else:
             from hsdns.cli.explain_offline import explain_offline
 
-            found, is_whole = explain_offline(conf, objects, qname, qtype, asks)
+            found, is_whole = explain_offline(
+                conf, objects, qname, qtype, asks, runs_code=runs_code(flags)
+            )
     except NotRunning as error:
         complain(f"{error}, or read a source with -source or -conf")
         return UNKNOWN

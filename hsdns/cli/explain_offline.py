@@ -29,12 +29,14 @@ def explain_offline(
     qname: Name,
     qtype: int,
     asks: Asking | None = None,
+    *,
+    runs_code: bool = True,
 ) -> tuple[Explanation, bool]:
     """Explain a question, and return whether everything was read; raise CorefileError, AskingError or OSError.
 
     `conf` is the flag, `objects` are the words of -source, `asks` is a program's lookup.
     """
-    configuration, problems = configure(conf, objects)
+    configuration, problems = configure(conf, objects, runs_code=runs_code)
     found = asyncio.run(_explain(configuration, qname, qtype, problems, asks))
     return found, not problems.errors
 

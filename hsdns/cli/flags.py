@@ -43,6 +43,19 @@ class Flag(NamedTuple):
     adds: bool = False
 
 
+NO_CODE: Final = {
+    "no-code": Flag(
+        bool,
+        "run nothing that the input names: no module of python, no program of a kubeconfig, no istioctl",
+    )
+}
+
+
+def runs_code(flags: Mapping[str, object]) -> bool:
+    """Whether code that the input names may run."""
+    return not flags.get("no-code")
+
+
 def parse_flags(
     words: Sequence[str],
     known: Mapping[str, Flag],

@@ -371,6 +371,7 @@ def build(
     *,
     warn: Callable[[str], None],
     validating: bool = False,
+    runs_code: bool = True,
     objects: tuple[Token, ...] | None = None,
     errors: Errors | None = None,
 ) -> Configuration:
@@ -384,6 +385,7 @@ def build(
         interfaces=interface_addresses,
         source=objects,
         validating=validating,
+        runs_code=runs_code,
         warn=warn,
         errors=errors,
     )

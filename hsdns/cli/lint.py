@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hsdns.cli import istioctl
-from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
+from hsdns.cli.flags import NO_CODE, Flag, FlagError, parse_flags, runs_code, usage
 from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.rule import PREVIEW
 from hsdns.cli.silence_flag import FLAG, is_everything, read_silences
@@ -42,6 +42,7 @@ FLAGS: Final = {
     "istioctl": istioctl.FLAG,
     "fix": Flag(bool, "repair what can be repaired safely, in the files"),
     "stdin-filename": Flag(str, "name of what is on standard input, for messages", "FILE"),
+    **NO_CODE,
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
@@ -91,7 +92,9 @@ def run(words: list[str]) -> int:
         is_everything=bool(config) and is_everything(paths, config),
         preview=bool(flags.get("preview")),
     )
-    mesh_of = _mesh_of(stdin_name or NAME) if flags.get("istioctl", True) else None
+    mesh_of = (
+        _mesh_of(stdin_name or NAME) if flags.get("istioctl", True) and runs_code(flags) else None
+    )
     return _lint(paths, listed, judged, mesh_of, output, level, is_fixing=bool(flags.get("fix")))
 
 

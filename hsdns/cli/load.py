@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from hsdns import __version__, collector
-from hsdns.cli.flags import FlagError, output_format, parse_flags, usage
+from hsdns.cli.flags import FlagError, output_format, parse_flags, runs_code, usage
 from hsdns.cli.load_export import Metrics, check_gateway, tell, write_for_ci
 from hsdns.cli.load_flags import FLAGS, Flags, LoadSettings, read_settings
 from hsdns.cli.load_knee import find_knee
@@ -161,7 +161,9 @@ def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
         answer_sets = [block.answer_set() for block in blocks]
         return cluster_questions(answer_sets, settings.mix, settings.zipf, settings.seed)
 
-    configuration, _ = configure(flags.get("conf"), source_objects(flags))
+    configuration, _ = configure(
+        flags.get("conf"), source_objects(flags), runs_code=runs_code(flags)
+    )
     return LoadCluster(
         configuration,
         choose,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.cli import builtin
-from hsdns.cli.flags import Flag, FlagError, read_time
+from hsdns.cli.flags import NO_CODE, Flag, FlagError, read_time
 from hsdns.cli.load_knee import KneeSettings, knee_settings
 from hsdns.cli.load_live import LINE, check_live
 from hsdns.cli.load_pods import FLAGS as POD_FLAGS
@@ -106,6 +106,7 @@ FLAGS: Final = {
     ),
     "max-time": Flag(str, f"ceiling of -time (default {MOST_SECONDS / 3600:g}h)", "TIME"),
     "keep-going": Flag(bool, "go on though every query fails"),
+    **NO_CODE,
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }  # fmt: skip

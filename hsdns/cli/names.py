@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from hsdns.assemble import Configuration
 from hsdns.cli import builtin, control_path
-from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, usage
+from hsdns.cli.flags import NO_CODE, Flag, FlagError, output_format, parse_flags, runs_code, usage
 from hsdns.cli.offline import (
     CannotTell,
     configure,
@@ -40,6 +40,7 @@ FLAGS: Final = {
     ),
     "control": control_path.CHOICE,
     "o": Flag(str, "format: text, as in a zone file (default), or json", "FORMAT"),
+    **NO_CODE,
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }
@@ -72,7 +73,7 @@ def run(words: list[str]) -> int:
             return STATUS
 
     try:
-        configuration, problems = configure(conf, objects)
+        configuration, problems = configure(conf, objects, runs_code=runs_code(flags))
         blocks = kubernetes_blocks(configuration)
         if not blocks:
             raise CannotTell(

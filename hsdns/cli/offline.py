@@ -57,6 +57,8 @@ def configure(
     objects: tuple[Token, ...] | None,
     forward: Sequence[str] = (),
     text: str | None = None,
+    *,
+    runs_code: bool = True,
 ) -> tuple[Configuration, Problems]:
     """Set up the Corefile of -conf, or the built-in one; raise CorefileError or OSError.
 
@@ -69,7 +71,9 @@ def configure(
     header = recorded_header(objects)
     default = text or builtin.corefile(builtin.LOOPBACK[:1], forward=forward, header=header)
     corefile = builtin.corefile_source(conf, default).load()
-    configuration = launch.build(corefile, PORT, warn=log.warning, objects=objects)
+    configuration = launch.build(
+        corefile, PORT, warn=log.warning, objects=objects, runs_code=runs_code
+    )
     check_sources(configuration)
     return configuration, problems
 

@@ -16,7 +16,16 @@ from typing import Final
 import msgspec
 
 from hsdns.cli import asker_flags, builtin
-from hsdns.cli.flags import Flag, FlagError, leading_words, output_format, parse_flags, usage
+from hsdns.cli.flags import (
+    NO_CODE,
+    Flag,
+    FlagError,
+    leading_words,
+    output_format,
+    parse_flags,
+    runs_code,
+    usage,
+)
 from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
@@ -37,6 +46,7 @@ FLAGS: Final = {
     "conf": builtin.CONF,
     "forward": Flag(list, "servers for names outside the cluster, without -conf (default: REFUSED)", "ADDRESS..."),
     "o": Flag(str, "format: text (default) or json", "FORMAT"),
+    **NO_CODE,
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }  # fmt: skip
@@ -110,7 +120,7 @@ def _ask_chain(
     builtin.check_upstreams(forward)
     objects = source_objects(flags)
     node = asker_flags.resolv_conf(flags)
-    configuration, _ = configure(conf, objects, forward)
+    configuration, _ = configure(conf, objects, forward, runs_code=runs_code(flags))
     asked = asker_flags.asking(name, types, flags)
     with Chain(configuration) as chain:
         text = node

@@ -53,9 +53,11 @@ class Findings(NamedTuple):
     hints: list[Remark]
 
 
-def validate(source: CorefileSource, port: int, *, as_json: bool = False) -> int:
+def validate(
+    source: CorefileSource, port: int, *, as_json: bool = False, runs_code: bool = True
+) -> int:
     """Set up the configuration without starting it; print the findings, and return 1 if there are errors, else 0."""
-    found = check(source, port)
+    found = check(source, port, runs_code=runs_code)
     if as_json:
         say_text(_json(source.path, found))
     else:
@@ -63,14 +65,19 @@ def validate(source: CorefileSource, port: int, *, as_json: bool = False) -> int
     return 1 if found.errors else 0
 
 
-def check(source: CorefileSource, port: int) -> Findings:
+def check(source: CorefileSource, port: int, *, runs_code: bool = True) -> Findings:
     """Find all errors, warnings and hints of a Corefile."""
     errors = Errors(collecting=True)
     warnings: dict[str, None] = {}  # a setup repeated after an error warns again
     try:
         corefile = source.load(errors=errors)
         configuration = build(
-            corefile, port, warn=warnings.setdefault, validating=True, errors=errors
+            corefile,
+            port,
+            warn=warnings.setdefault,
+            validating=True,
+            errors=errors,
+            runs_code=runs_code,
         )
     except CorefileError as error:  # the file cannot be read
         return Findings(0, [Remark(error.position, error.message)], [], [])

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns.cli import builtin
 from hsdns.cli.flags import (
+    NO_CODE,
     Flag,
     FlagError,
     leading_words,
     output_format,
     parse_flags,
     read_time,
+    runs_code,
     usage,
 )
 from hsdns.cli.output import complain, say, say_text
@@ -51,6 +53,7 @@ FLAGS: Final = {
     "source": builtin.SOURCE,
     "conf": Flag(str, "Corefile whose kubernetes block says what is right, as the servers' does", "FILE"),
     "o": Flag(str, "format: text (default) or json", "FORMAT"),
+    **NO_CODE,
     "h": Flag(bool, "show this help"),
     "help": Flag(bool, "show this help", alias_of="h"),
 }  # fmt: skip
@@ -127,7 +130,9 @@ def run(words: list[str]) -> int:
         if "conf" in flags or objects is not None:
             from hsdns.cli.wait_cluster import expecting
 
-            cluster = expecting(flags.get("conf"), objects, qname, qtype)
+            cluster = expecting(
+                flags.get("conf"), objects, qname, qtype, runs_code=runs_code(flags)
+            )
         seen, seconds = _wait(Query.ask(qname, qtype), servers, port, count, timeout, cluster)
     except (FlagError, CorefileError, CannotTell, LoadError, OSError) as error:
         complain(error)
@@ -136,7 +141,7 @@ def run(words: list[str]) -> int:
         complain("interrupted")
         return BAD
     met = all(each.is_right for each in seen)
-    why = "" if met else _why(flags.get("conf"), objects, qname, qtype)
+    why = "" if met else _why(flags, objects, qname, qtype)
     if count is not None:
         wanted = str(count)
     else:
@@ -249,13 +254,13 @@ def _json(
     return json.dumps(value, indent=2)
 
 
-def _why(conf: object, objects: Any, qname: Name, qtype: int) -> str:
+def _why(flags: Mapping[str, object], objects: Any, qname: Name, qtype: int) -> str:
     """The first line of an explanation, and its source; "" if there is none."""
     from hsdns.cli.running_server import ServerError, find_by
     from hsdns.explanation.asking import AskingError
 
     try:
-        if conf is None and objects is None:
+        if flags.get("conf") is None and objects is None:
             from hsdns.cli.explain_running import explain_running
 
             parameters = {"name": qname.to_text(), "type": type_to_text(qtype)}
@@ -264,7 +269,10 @@ def _why(conf: object, objects: Any, qname: Name, qtype: int) -> str:
             )
         from hsdns.cli.explain_offline import explain_offline
 
-        return f"the objects say: {explain_offline(conf, objects, qname, qtype)[0].cause}"
+        found, _ = explain_offline(
+            flags.get("conf"), objects, qname, qtype, runs_code=runs_code(flags)
+        )
+        return f"the objects say: {found.cause}"
     except (ServerError, AskingError, CorefileError, OSError):
         return ""
 

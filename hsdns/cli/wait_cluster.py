@@ -19,14 +19,19 @@ from hsdns.wire.name import Name
 
 @contextmanager
 def expecting(
-    conf: object, objects: tuple[Token, ...] | None, qname: Name, qtype: int
+    conf: object,
+    objects: tuple[Token, ...] | None,
+    qname: Name,
+    qtype: int,
+    *,
+    runs_code: bool = True,
 ) -> Iterator[Callable[[], Answer | None]]:
     """Watch a cluster, and yield what returns the answer now; raise CorefileError, CannotTell, LoadError or OSError."""
 
     def choose(blocks: Sequence[Kubernetes]) -> Questions:
         return Questions([Question(qname, qtype, "waited for")])
 
-    configuration, _ = configure(conf, objects)
+    configuration, _ = configure(conf, objects, runs_code=runs_code)
     with LoadCluster(configuration, choose, verifies=True) as cluster:
         truth = cluster.truth
         assert truth is not None, "it verifies"

@@ -27,6 +27,7 @@ class ConnectionOptions(NamedTuple):
     kubeconfig: tuple[str, ...] = ()  # FILE [CONTEXT]
     endpoint: tuple[str, ...] = ()  # URL...
     tls: tuple[str, ...] = ()  # CERT KEY CACERT
+    runs_code: bool = True  # whether a program that the kubeconfig names may run
 
 
 class ApiAccess:
@@ -95,7 +96,7 @@ class ApiAccess:
             from hsdns.apiserver.kubeconfig import Kubeconfig  # noqa: PLC0415 - no pod needs it
 
             file, context = (*options.kubeconfig, "")[:2]
-            return Kubeconfig(file, context, now, wall, warn)
+            return Kubeconfig(file, context, now, wall, warn, runs_code=options.runs_code)
         if options.endpoint:
             from hsdns.apiserver.endpoint import Endpoint  # noqa: PLC0415 - no pod needs it
 

@@ -69,7 +69,8 @@ def named_source(line: Line | None, block: Block) -> Source | None:
 
 def api_server(directive: Directive, options: dict[str, Any], block: Block) -> Source:
     """The API server of the block; warn of missing files."""
-    connection = ConnectionOptions(options["kubeconfig"], options["endpoint"], options["tls"])
+    words = (options["kubeconfig"], options["endpoint"], options["tls"])
+    connection = ConnectionOptions(*words, block.runs_code)
     try:
         access = ApiAccess(connection)
     except ValueError as error:

@@ -7,7 +7,8 @@ Rule 1: an exception in a handler, a timeout, and a result that cannot be sent a
 Rule 2: each query runs in a task of its own, so a handler may wait, and asyncio's timeouts work.
 Rule 3: several directives of a block are several handlers, in file order.
 Rule 4: the names in __all__ are the stable interface for users.
-Rule 5: the log names a handler that blocks the event loop for longer than MAX_TURN, at most once in LOG_PAUSE.
+Rule 5: without code (-no-code) no module is loaded, and every query is answered as after an exception.
+Rule 6: the log names a handler that blocks the event loop for longer than MAX_TURN, at most once in LOG_PAUSE.
 Cacheable: only if all classes of the block are `cacheable`.
 """
 
@@ -199,7 +200,7 @@ class _Wrapper:
         if not directive.args:
             raise directive.error('"python" takes MODULE:CLASS [ARGS...], found nothing after it')
         token, *args = directive.args
-        made, source = _class_of(token)
+        made, source = _class_of(token, block)
         lines = tuple(
             (line.name.text, *(word.text for word in line.args)) for line in directive.lines
         )
@@ -374,7 +375,14 @@ def errors(metrics: Registry) -> Counter:
     )
 
 
-def _class_of(token: Token) -> tuple[type[UserHandler], SourceFile | None]:
+class _Unloaded(UserHandler):
+    """Stands for a class whose module must not run."""
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        raise RuntimeError("its module is not loaded, because of -no-code")
+
+
+def _class_of(token: Token, block: Block) -> tuple[type[UserHandler], SourceFile | None]:
     """Return the class that MODULE:CLASS names, and the file to watch; raise CorefileError."""
     module_name, colon, class_name = token.text.partition(":")
     if (
@@ -383,6 +391,9 @@ def _class_of(token: Token) -> tuple[type[UserHandler], SourceFile | None]:
         or not all(part.isidentifier() for part in module_name.split("."))
     ):
         raise token.error(f'"{token.text}" is not MODULE:CLASS; write one such as preview:Preview')
+    if not block.runs_code:
+        block.warn(f'{token.position}: "{token.text}" is not checked, because of -no-code')
+        return _Unloaded, None
     try:
         module = load(module_name, Path(token.position.file).parent)
     except ImportError as error:

@@ -37,7 +37,7 @@ def load(name: str) -> Any:
 def test_files_of_the_hook(path: str, is_checked: bool) -> None:
     (hook,) = load(".pre-commit-hooks.yaml")
     assert (hook["entry"], hook["language"], hook["require_serial"]) == (
-        "hsdns lint",
+        "hsdns lint -no-code",
         "python",
         True,
     )

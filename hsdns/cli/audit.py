@@ -14,12 +14,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from hsdns import collector
 from hsdns.cli import builtin
 from hsdns.cli.flags import NO_CODE, Flag, FlagError, output_format, parse_flags, read_time, usage
-from hsdns.cli.output import complain, say, say_text
+from hsdns.cli.output import complain, say, say_json, say_text
 from hsdns.corefile.tree import CorefileError
 from hsdns.load.errors import LoadError
 from hsdns.load.target import read_targets
@@ -135,7 +133,7 @@ def _tell(reports: list[AuditReport], flags: dict[str, Any], output: str) -> int
     from hsdns.audit.text import lines
 
     if output == "json":
-        say_text(msgspec.json.format(msgspec.json.encode(reports)).decode())
+        say_json(reports)
     else:
         say(*lines(reports))
     if "html" in flags:

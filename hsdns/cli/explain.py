@@ -25,7 +25,7 @@ from hsdns.cli.flags import (
     runs_code,
     usage,
 )
-from hsdns.cli.output import complain, say, say_text
+from hsdns.cli.output import complain, say, say_json, say_text
 from hsdns.cli.running_server import NotRunning, ServerError, find_by
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
@@ -113,9 +113,7 @@ def run(words: list[str]) -> int:
 
 def _write(found: Explanation, output: str, *, with_history: bool) -> None:
     if output == "json":
-        import msgspec
-
-        say_text(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        say_json(found)
     else:
         from hsdns.explanation.text import lines
 

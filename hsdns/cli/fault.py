@@ -150,7 +150,7 @@ def _watch(server: RunningServer, nothing: str, as_json: bool) -> None:
 
 
 def _remove(server: RunningServer, name: str, as_json: bool) -> None:
-    found = server.lines(f"{PAGE}?{urlencode({'name': name})}", "DELETE")
+    found = server.lines(f"{PAGE}?{urlencode({'name': name}, errors='surrogateescape')}", "DELETE")
     _show(found, as_json, _rule_text)
 
 

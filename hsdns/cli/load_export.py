@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hsdns.cli.flags import FlagError
-from hsdns.cli.output import complain, say, say_text
+from hsdns.cli.output import complain, say, say_json
 from hsdns.load.errors import LoadError
 
 if TYPE_CHECKING:
@@ -144,14 +144,13 @@ def tell(report: Report, flags: Mapping[str, object], output: str) -> int:
     from hsdns.load.report import exit_status
     from hsdns.load.text import lines
 
-    as_json = msgspec.json.encode(report)
     if output == "json":
-        say_text(msgspec.json.format(as_json).decode())
+        say_json(report)
     else:
         say(*lines(report))
     try:
         if "json" in flags:
-            Path(str(flags["json"])).write_bytes(as_json)
+            Path(str(flags["json"])).write_bytes(msgspec.json.encode(report))
         if "html" in flags:
             Path(str(flags["html"])).write_text(page(report), encoding="utf-8")
     except OSError as error:

@@ -8,9 +8,12 @@ Rule 3: what the encoding of the stream lacks is escaped too, so no name ends a 
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from typing import TextIO
+
+import msgspec
 
 from hsdns.wire.text import printable
 
@@ -25,6 +28,11 @@ def say(*lines: object, shown: Callable[[str], str] = printable, flush: bool = F
 def say_text(text: str) -> None:
     """Print a text of our own, such as a help or a document of JSON, in which an end of line is one."""
     say(*text.removesuffix("\n").split("\n"))
+
+
+def say_json(value: object) -> None:
+    """Print a value as JSON, also with octets of a path that are no UTF-8, which msgspec does not write."""
+    say_text(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False))
 
 
 def complain(*lines: object) -> None:

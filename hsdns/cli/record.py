@@ -134,7 +134,11 @@ class _Session:
 
     def record(self, zone: object, *, queries: bool) -> None:
         """Write what the server sends, until stopped; raise ServerError if it sends nothing, or OSError."""
-        watch = WATCH if zone is None else f"{WATCH}?{urlencode({'zone': zone})}"
+        watch = (
+            WATCH
+            if zone is None
+            else f"{WATCH}?{urlencode({'zone': zone}, errors='surrogateescape')}"
+        )
         self._records_queries = queries
         self._follow(watch)
         flushed = time.monotonic()

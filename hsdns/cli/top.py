@@ -69,7 +69,7 @@ def run(words: list[str]) -> int:
     asked: dict[str, str] = {name: str(flags[name]) for name in filters if name in flags}
     if is_once:
         asked["once"] = "1"
-    page = f"/v1/top?{urlencode(asked)}" if asked else "/v1/top"
+    page = f"/v1/top?{urlencode(asked, errors='surrogateescape')}" if asked else "/v1/top"
     try:
         server = find_by(flags)
         if is_live:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from hsdns.load.errors import LoadError
 from hsdns.load.safety import check_target
+from hsdns.wire.text import printable
 
 
 class Target(NamedTuple):
@@ -28,7 +29,7 @@ def read_targets(words: Sequence[str], port: int, owned: Sequence[str]) -> list[
         name, equals, place = word.rpartition("=")
         host, own_port = _host_and_port(place, port)
         check_target(host, owned)
-        name = name if equals else place_to_text(host, own_port)
+        name = printable(name) if equals else place_to_text(host, own_port)
         if not name.strip():
             raise LoadError(
                 f'-server: "{word}" has an empty name; write NAME=ADDRESS, or only ADDRESS'

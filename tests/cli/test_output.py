@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 import pytest
@@ -85,7 +86,7 @@ ROWS: dict[str, list[tuple[str, ...]]] = {
              (QNAME, "-server", "127.0.0.1", "-p", "PORT", "-timeout", "10ms")],
     "rule": [(NAME,)],
     "fault": [("list", "-control", "c"), ("add", NAME, "-control", "c"), ("add", NAME, "-dry-run", "-control", "c"), ("watch", "-control", "c"),
-              ("run", NAME), (NAME,), ("list", "-o", "json", "-control", "c")],
+              ("run", NAME), (NAME,), ("remove", NAME, "-control", "c"), ("list", "-o", "json", "-control", "c")],
     "record": [(NAME, "-control", "c"), ("x", "-control", NAME), (NAME, NAME)],
     "replay": [("status", "-control", "c"), ("step", NAME), (NAME,), ("status", "-o", "json", "-control", "c")],
     "lookup": [(NAME,), (QNAME, "-server", NAME), (QNAME, NAME), (QNAME, "-server", "127.0.0.1", "-p", "PORT", "-tcp")],
@@ -151,9 +152,9 @@ def test_nothing_is_obeyed(
     monkeypatch.setattr(serve, "greeting", greet_and_stop)
     refused = lines({"problem": NAME}, {"name": NAME, "ttl": 5, "type": NAME, "records": [NAME]}, {"open_ended": NAME})  # fmt: skip
     pages = {
-        "names": refused, "top": lines(evil(PICTURE)), "top?": lines(evil(PICTURE)), "watch": lines({"error": NAME}), "queries": lines(NAME),
-        "faults": lines(evil(RULE)), "hits": lines(evil(HIT)), "dry-run": lines(evil(TRIED), evil(HIT)), "replay": lines(evil(COURSE)),
-        "explain": lines({"version": NAME, "error": NAME}),
+        "names": refused, "top": lines(evil(PICTURE)), "top?once=1": lines(evil(PICTURE)), f"top?{urlencode({'namespace': NAME, 'once': 1}, errors='surrogateescape')}": lines(evil(PICTURE)), "watch": lines({"error": NAME}), "queries": lines(NAME),
+        f"faults?{urlencode({'name': NAME}, errors='surrogateescape')}": lines(evil(RULE)), "faults": lines(evil(RULE)), "hits": lines(evil(HIT)), "faults?dry-run=1000": lines(evil(TRIED), evil(HIT)), "replay": lines(evil(COURSE)),
+        f"explain?{urlencode({'name': QNAME, 'type': 'A'})}": lines({"version": NAME, "error": NAME}),
     }  # fmt: skip
     with listening(Path("c"), **pages), server() as answering:
         ports = {"PORT": str(free_port()), "ANSWERS": str(answering)}

@@ -6,6 +6,7 @@ Source: OASIS, Static Analysis Results Interchange Format 2.1.0.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -126,4 +127,4 @@ def _fix(edit: Edit) -> dict[str, Any]:
 
 
 def _uri(file: str) -> str:
-    return quote(file.removeprefix("./"))
+    return quote(os.fsencode(file.removeprefix("./")))

@@ -7,8 +7,8 @@ Rule 2: timeouts count from the last request, not from the last octet, so a clie
 Rule 3: a request that the client cancels counts as in progress until its handler returns.  With MAX_STREAMS requests in
         progress, the connection starts no more and pauses reading.
 Rule 4: the connections of all clients share the event loop fairly (turns.py): each step counts frames, or handles one
-        frame or one request.  The server closes the connection of a client that exceeds a limit of doh_frames.py, and
-        refuses its new connections for a while.
+        frame or one request.  The server closes a connection that exceeds a limit of doh_frames.py, and charges its
+        address for the work, which delays further ones if there are many (credit.py).
 Rule 5: the connections of a listener are limited (`max_connections`) as those of all listeners are: at the limit, the
         client with the most loses the one that was silent longest (places.py).
 """
@@ -24,12 +24,12 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.server import http_request
+from hsdns.server.credit import Credit
 from hsdns.server.datagram import socket_address
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
 from hsdns.server.http_request import Malformed, Request, RequestReader
-from hsdns.server.places import FREE_OCTETS, Places
-from hsdns.server.sent_away import SentAway, client_of
+from hsdns.server.places import FREE_OCTETS, Places, client_of
 from hsdns.server.tcp_listener import Connection, TcpListener
 from hsdns.server.tls import TlsConnection
 from hsdns.wire.encode import MAX_TCP_LEN
@@ -42,7 +42,7 @@ _TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not 
 class DohShares(NamedTuple):
     """The state that all HTTPS listeners of a process share."""
 
-    sent_away: SentAway
+    credit: Credit
     responses: Counter  # by server and status
     excesses: Counter  # by server and limit
 
@@ -52,7 +52,7 @@ class DohServer(TcpListener):
 
     def __init__(self, *args: Any, shares: DohShares, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._sent_away = shares.sent_away
+        self._credit = shares.credit
         self._shares = shares
         self._most = self._places.most
         self._places = Places(self._most, self._places)
@@ -72,10 +72,11 @@ class DohServer(TcpListener):
         """Count a reply by its status."""
         self._shares.responses.inc((self.processor.server, str(status)))
 
-    def send_away(self, client: Endpoint, excess: str) -> None:
-        """Count a client that has exceeded a limit, and refuse its connections for a while."""
-        self._shares.excesses.inc((self.processor.server, excess))
-        self._shares.sent_away.add(client.address, self.clock())
+    def charge(self, client: Endpoint, http2: Http2) -> None:
+        """Charge an address for the work for a connection that its client made the server close."""
+        self._shares.credit.charge(client.address, http2.frames, http2.fed, self.clock())
+        if http2.excess:
+            self._shares.excesses.inc((self.processor.server, http2.excess))
 
     def wrap(self, connection: asyncio.Protocol) -> asyncio.Protocol:
         """Wrap the protocol in TLS that offers HTTP/2 (ALPN), if the listener has a certificate."""
@@ -83,18 +84,13 @@ class DohServer(TcpListener):
         if tls is None:
             return connection
         tls.set_alpn_protocols(ALPN)
-        return TlsConnection(
-            connection, tls, is_http=True, add_fault=self.add_fault, turns=self.turns
-        )
+        return TlsConnection(connection, tls, is_http=True, turns=self.turns)
 
 
 class Http1:
     """The server's side of one connection with HTTP/1.1; its interface is that of Http2, without sockets."""
 
-    # It has no windows, and its clients exceed no limit but those of a request.
-    unsent_since: Final = None
-    excess: Final = ""
-    has_fault = False
+    unsent_since: Final = None  # it has no windows
 
     def __init__(self) -> None:
         self.is_over = False
@@ -394,12 +390,8 @@ class DohConnection(asyncio.Protocol):
             if self._blocked_since is not None:
                 self._unread += len(out)  # all of it, until its last octet is sent
         self._count(http.octets)
-        if http.excess and not transport.is_closing():
-            self._server.send_away(self._client, http.excess)
+        if isinstance(http, Http2) and http.has_fault and not transport.is_closing():
+            self._server.charge(self._client, http)
             transport.close()
-            return
-        if http.has_fault:
-            http.has_fault = False
-            self._server.add_fault(transport)
-        if http.is_over and is_idle:
+        elif http.is_over and is_idle:
             transport.close()

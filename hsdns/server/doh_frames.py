@@ -100,6 +100,7 @@ class Frames:
     def __init__(self, now: float) -> None:
         self.waiting: deque[bytes] = deque()  # first the connection preface, in pieces of any size
         self.reset: set[int] = set()  # streams whose reset waits
+        self.counted = self.fed = 0  # frames, octets
         self._waiting_len = 0
         self.is_counted = True  # no whole frame is left that count() has not seen
         self._allowance = Allowance(now)
@@ -110,6 +111,7 @@ class Frames:
     def feed(self, data: bytes, now: float) -> None:
         """Accept octets of the client; their frames wait for count()."""
         self._allowance.pass_time(now)
+        self.fed += len(data)
         if self._preface_left:
             preface, data = data[: self._preface_left], data[self._preface_left :]
             self._preface_left -= len(preface)
@@ -168,6 +170,7 @@ class Frames:
 
     def _count(self, frame: bytes, length: int) -> None:
         """Count a frame; raise Excess."""
+        self.counted += 1
         kind, flags, take = frame[3], frame[4], self._allowance.take
         if kind == _SETTINGS:
             take("settings", max(1, length // _SETTING_LEN))

@@ -82,7 +82,7 @@ class _Unsent(NamedTuple):
 class Http2:
     """The server's side of one connection; `now` in seconds.  `excess` is the limit that its client has exceeded.
 
-    `has_fault` is set after the client has violated HTTP/2.
+    `has_fault` is set after that, and after the client has violated HTTP/2.
     """
 
     def __init__(self, now: float) -> None:
@@ -195,6 +195,7 @@ class Http2:
 
     def _send_away(self, excess: Excess) -> None:
         self.excess = excess.what
+        self.has_fault = True
         self._frames.clear()
         for stream in tuple(self._unsent):
             self._forget_unsent(stream)
@@ -213,6 +214,16 @@ class Http2:
     def to_send(self) -> bytes:
         """Return and clear the octets to send."""
         return bytes(self._h2.data_to_send())
+
+    @property
+    def frames(self) -> int:
+        """The number of frames that have arrived."""
+        return self._frames.counted
+
+    @property
+    def fed(self) -> int:
+        """The number of octets that have arrived."""
+        return self._frames.fed
 
     @property
     def octets(self) -> int:

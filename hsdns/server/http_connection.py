@@ -27,7 +27,7 @@ from hsdns.http_page import Asked, HttpPage, HttpRefusal, HttpStream
 from hsdns.server import http_request
 from hsdns.server.http_browser import HEADERS, fault_of
 from hsdns.server.http_request import MAX_BODY, MAX_HEAD, Malformed, Request, RequestReader
-from hsdns.server.sent_away import client_of
+from hsdns.server.places import client_of
 from hsdns.turns import Timer
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from hsdns.assemble import ListenAddress
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
+from hsdns.server.credit import Credit
 from hsdns.server.listener import Listener
 from hsdns.server.listener_faults import ListenerFaults
 from hsdns.server.places import Places
-from hsdns.server.sent_away import SentAway
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
 from hsdns.server.tcp import TcpServer
@@ -54,7 +54,7 @@ class Opener:
         self._places = places
         self._rejected = metrics.counter(
             "hsdns_tcp_rejected_total",
-            "Connections closed at once because too many were open, or came from one client over TLS.",
+            "Connections closed at once because too many were open, or came from one address over TLS.",
         )
         self._doh_responses = metrics.counter(
             "coredns_dns_https_responses_total",
@@ -68,7 +68,8 @@ class Opener:
         )
         # The loop runs when the first connection takes a step; all connections of the process share the turns.
         self._turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
-        self._sent_away = SentAway()
+        # What HTTPS costs is not charged to TLS.
+        self._tls_credit, self._https_credit = Credit(), Credit()
 
     def count_workers(self, settings: Settings) -> int:
         """The number of UDP sockets of an address; one if the loop reads."""
@@ -115,7 +116,7 @@ class Opener:
         if processor.server.startswith("https://"):
             from hsdns.server.doh import DohServer, DohShares  # noqa: PLC0415 - Rule 1
 
-            shares = DohShares(self._sent_away, self._doh_responses, self._doh_excesses)
+            shares = DohShares(self._https_credit, self._doh_responses, self._doh_excesses)
             return DohServer(*args, settings, self._turns, shares=shares)
         has_tls = processor.server.startswith("tls://")
-        return TcpServer(*args, settings, self._turns, self._sent_away if has_tls else None)
+        return TcpServer(*args, settings, self._turns, self._tls_credit if has_tls else None)

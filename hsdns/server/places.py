@@ -17,9 +17,9 @@ Rule 4: what clients have sent and the server cannot handle yet, and what it has
 from __future__ import annotations
 
 from heapq import heapify, heapreplace
+from ipaddress import IPv6Address
+from socket import AF_INET, inet_pton
 from typing import Final, Protocol
-
-from hsdns.server.sent_away import client_of
 
 MAX_TRIES: Final = 16  # connections with queries in progress that are skipped for a new one
 # A fifth of the 170 MiB that kubeadm allows; 500 clients may each leave a reply of 64 KB unread.
@@ -183,3 +183,12 @@ class Places:
             self._by_count.setdefault(after, {})[client] = None
         if after > self._highest or (before == self._highest and before not in self._by_count):
             self._highest = after
+
+
+def client_of(address: str) -> bytes:
+    """The client that an address belongs to: itself, or its IPv6 /64, because one host may use all addresses of one."""
+    if ":" not in address:
+        return inet_pton(AF_INET, address)
+    found = IPv6Address(address)  # a link-local address has a scope, which `packed` leaves out
+    mapped = found.ipv4_mapped
+    return mapped.packed if mapped is not None else found.packed[:8]

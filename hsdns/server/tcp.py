@@ -22,8 +22,7 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.plugins.timeouts import UNLIMITED
 from hsdns.server.datagram import socket_address
-from hsdns.server.places import FREE_OCTETS
-from hsdns.server.sent_away import client_of
+from hsdns.server.places import FREE_OCTETS, client_of
 from hsdns.server.tcp_listener import TcpListener
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame

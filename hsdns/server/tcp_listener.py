@@ -8,6 +8,7 @@ Rule 1: the number of connections and of the octets kept for them is limited ove
 from __future__ import annotations
 
 import asyncio
+import functools
 import socket
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -16,9 +17,9 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
+from hsdns.server.credit import Credit
 from hsdns.server.listener_faults import NO_FAULTS
 from hsdns.server.places import Places
-from hsdns.server.sent_away import SentAway
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.shares import MAX_CLIENTS
 from hsdns.server.sockets import BACKLOG, endpoint_of
@@ -52,7 +53,7 @@ class Connection(Protocol):
 class TcpListener:
     """Accepts on one bound TCP socket; `processor` and `settings` may be replaced at any time.
 
-    All listeners of the process share `places` and `turns`, those with TLS also `sent_away`; `faults` has the effects
+    All listeners of the process share `places` and `turns`, those with TLS have a `credit`; `faults` has the effects
     of rules of faults on it.
     """
 
@@ -68,7 +69,7 @@ class TcpListener:
         places: Places | None = None,
         settings: Settings = DEFAULT_SETTINGS,
         turns: Turns | None = None,
-        sent_away: SentAway | None = None,
+        credit: Credit | None = None,
     ) -> None:
         self.processor = processor
         self.settings = settings
@@ -86,7 +87,7 @@ class TcpListener:
         self._server: asyncio.Server | None = None
         self._sweeper: Timer | None = None
         self._is_closed = False
-        self._sent_away = sent_away
+        self._credit = credit
 
     async def start(self) -> None:
         """Start accepting."""
@@ -138,7 +139,8 @@ class TcpListener:
     ) -> tuple[Endpoint, Endpoint] | None:
         """Register a new connection and return its endpoints; abort it if there are too many, or if it has ended.
 
-        It is also aborted if its client is refused at present, or has opened too many connections in a short time.
+        It is also aborted if the connections of its address would wait too long for credit; until there is some,
+        nothing is read from it.
 
         A connection that was accepted right before the listener closed is aborted too, because nothing would end it
         later.
@@ -146,11 +148,15 @@ class TcpListener:
         client, local = (transport.get_extra_info(name) for name in ("peername", "sockname"))
         if client is not None and local is not None and not self._is_closed:
             ends = endpoint_of(client), endpoint_of(local)
-            is_refused = self._sent_away is not None and not self._sent_away.admits(
-                ends[0].address, self.clock()
-            )
-            if not is_refused and self._places.take(connection, transport, ends[0].address):
+            address = ends[0].address
+            wait: float | None = 0.0
+            if self._credit is not None and self.settings.tls is not None:
+                wait = self._credit.connect(address, self.clock())
+            if wait is not None and self._places.take(connection, transport, address):
                 self.connections.add(connection)
+                if wait:
+                    transport.pause_reading()
+                    self._call_later(wait, functools.partial(_begin_reading, transport))
                 return ends
             self._rejected.inc()
         transport.abort()
@@ -178,17 +184,11 @@ class TcpListener:
         tls = self.settings.tls
         if tls is None:
             return connection
-        return TlsConnection(connection, tls, add_fault=self.add_fault, turns=self.turns)
+        return TlsConnection(connection, tls, turns=self.turns)
 
     def _begin(self) -> asyncio.Protocol:
         connect = self.faults.connect
         return self.wrap(self.make_connection()) if connect is None else connect(self)
-
-    def add_fault(self, transport: asyncio.Transport) -> None:
-        """Record that the client of a connection has violated its protocol."""
-        peer = transport.get_extra_info("peername")
-        if self._sent_away is not None and peer:
-            self._sent_away.add_fault(peer[0], self.clock())
 
     def _sweep(self) -> None:
         now = self.clock()
@@ -197,3 +197,11 @@ class TcpListener:
         if self._is_closed and not self.connections:
             return
         self._sweeper = Timer(asyncio.get_running_loop(), SWEEP_INTERVAL, self._sweep)
+
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, call)
+
+
+def _begin_reading(transport: asyncio.Transport) -> None:
+    if not transport.is_closing():
+        transport.resume_reading()

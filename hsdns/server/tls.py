@@ -2,7 +2,8 @@
 
 Path: step 1 and 7, between the socket and the inner protocol of tcp.py, doh.py or http.py.
 Rule 1: the inner protocol is told of its connection when the client has connected, before the handshake, so that its
-        limits and timeouts also apply to clients that never finish one.
+        limits and timeouts also apply to clients that never finish one.  The handshake begins when that protocol
+        reads.
 Rule 2: the context is chosen for each connection, so a reload replaces certificates without touching the socket.
 Rule 3: of a read, RECORDS are decrypted at once, and the others in the turns of all connections (turns.py), because a
         read may consist of 11,000 records (10 ms).  Until then, nothing more is read.
@@ -15,7 +16,6 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
 from hsdns.server.turns import Turns
@@ -35,7 +35,7 @@ class TakesTurns(Protocol):
 
     @property
     def client(self) -> bytes:
-        """Its client, as client_of() in sent_away.py names it."""
+        """Its client, as client_of() in places.py names it."""
 
     def count_encrypted(self, octets: int) -> None:
         """Count the octets that wait to be decrypted."""
@@ -50,14 +50,12 @@ class TlsConnection(asyncio.Protocol):
         context: ssl.SSLContext,
         *,
         is_http: bool = False,
-        add_fault: Callable[[asyncio.Transport], None] | None = None,
         turns: Turns | None = None,
     ) -> None:
         self._inside = inside
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.ssl = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._is_http = is_http
-        self._add_fault = add_fault
         self._is_shaken = False  # whether the handshake is over
         self._is_over = False
         self._turns = turns
@@ -75,6 +73,13 @@ class TlsConnection(asyncio.Protocol):
         if self._is_over:
             return
         self._incoming.write(data)
+        if self._pauses_inside and not self._is_shaken:
+            # The loop may have begun to read after connection_made().
+            self.pause_reading(True)
+        else:
+            self._decrypt()
+
+    def _decrypt(self) -> None:
         while self.step():
             if self._turns is not None:
                 self._turns.enter(self)
@@ -135,12 +140,15 @@ class TlsConnection(asyncio.Protocol):
 
     def pause_reading(self, pauses_inside: bool) -> None:
         """Receive no data while the inner protocol wants none, or some wait for a turn."""
+        is_late = self._pauses_inside and not pauses_inside and not self._is_shaken
         self._pauses_inside = pauses_inside
         if self._transport is not None:
             if pauses_inside or self._waiting:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+                if is_late:
+                    self._decrypt()
 
     def eof_received(self) -> bool:
         """Half-closed without close_notify: queries in progress are still answered."""
@@ -198,8 +206,6 @@ class TlsConnection(asyncio.Protocol):
         self._is_over = True
         if self._transport is None:
             return
-        if self._add_fault is not None:
-            self._add_fault(self._transport)
         if self._is_http and error.reason == "HTTP_REQUEST":
             self._transport.write(PLAIN_HTTP)
         else:

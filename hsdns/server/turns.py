@@ -28,7 +28,7 @@ class TakesSteps(Protocol):
 
     @property
     def client(self) -> bytes:
-        """Its client, as client_of() in sent_away.py names it; it does not change."""
+        """Its client, as client_of() in places.py names it; it does not change."""
 
     def step(self) -> bool:
         """Handle one message; return whether the next one may follow."""

@@ -19,11 +19,11 @@ from hsdns.faults.asked import Asked
 from hsdns.faults.rule import Bite
 from hsdns.metrics import Counter
 from hsdns.server import faulty_connection
+from hsdns.server.credit import Credit
 from hsdns.server.doh import DohServer, DohShares
 from hsdns.server.faulty_connection import FaultyConnection, SlowTransport
 from hsdns.server.listener_faults import ListenerFaults
 from hsdns.server.runtime import Tasks
-from hsdns.server.sent_away import SentAway
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp import TcpServer
@@ -60,7 +60,7 @@ class Faulty:
         self.server: TcpListener
         if kind == "doh":
             counters = [Counter("", "", ("server", word)) for word in ("status", "limit")]
-            self.server = DohServer(*args, shares=DohShares(SentAway(), *counters))
+            self.server = DohServer(*args, shares=DohShares(Credit(), *counters))
         else:
             self.server = TcpServer(*args)
         self.server.faults = ListenerFaults()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import Any
 
 import pytest
 
 from hsdns.assemble import ListenAddress
 from hsdns.metrics import Counter
+from hsdns.server.credit import MAX_WAIT, Credit
 from hsdns.server.places import Places
 from hsdns.server.runtime import Tasks
-from hsdns.server.sent_away import CREDIT, FAULT, SentAway
+from hsdns.server.settings import Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp_listener import TcpListener
 from tests.support.servers.function_processor import asked_address, processor
@@ -22,7 +24,7 @@ class Transport:
 
     def __init__(self, *ends: tuple[str, int] | None) -> None:
         self.ends = dict(zip(("peername", "sockname"), ends, strict=False))
-        self.is_aborted = False
+        self.is_aborted = self.is_paused = False
 
     def get_extra_info(self, name: str) -> object:
         return self.ends[name]
@@ -35,6 +37,15 @@ class Transport:
 
     def abort(self) -> None:
         self.is_aborted = True
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
 
 
 class Busy:
@@ -53,7 +64,9 @@ def admitted(
     listener = TcpListener(
         sock, processor(asked_address), Tasks().spawn, lambda: 0.0, rejected, places
     )
-    listener._sent_away = given.get("sent_away")
+    listener._credit = given.get("credit")
+    listener.settings = Settings(tls=given.get("tls"))
+    listener._call_later = given.get("call_later")  # type: ignore[assignment]
     connection: Any = object()
     transport: Any = Transport(*ends)
     if given.get("closed"):
@@ -108,28 +121,24 @@ def test_connection_that_comes_after_the_end_is_aborted() -> None:
     asyncio.run(test())
 
 
-def test_client_without_credit_is_not_let_in() -> None:
-    sent_away = SentAway()
-    while sent_away.admits("192.0.2.1", 0.0):
-        pass
-    found, transport, rejected = admitted(sent_away=sent_away)
+def test_client_without_credit_waits() -> None:
+    """Nothing is read from its connection meanwhile; one that would wait too long is refused."""
+    credit, timers = Credit(), list[Any]()
+    credit.charge("192.0.2.1", 1 << 30, 0, 0.0)
+    given: dict[str, Any] = {
+        "credit": credit,
+        "tls": ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
+        "call_later": lambda *timer: timers.append(timer),
+    }
+    found, transport, rejected = admitted(**given)
+    assert (found is not None, transport.is_paused, rejected) == (True, True, 0)
+    ((seconds, call),) = timers
+    assert seconds == pytest.approx(MAX_WAIT)
+    call()
+    assert not transport.is_paused
+    found, transport, rejected = admitted(**given)
     assert (found, transport.is_aborted, rejected) == (None, True, 1)
-    found, transport, rejected = admitted(
-        ends=(("192.0.2.2", 5), ("192.0.2.53", 53)), sent_away=sent_away
-    )
-    assert found is not None
-    assert (transport.is_aborted, rejected) == (False, 0)
-
-
-def test_faults_are_those_of_the_client() -> None:
-    sent_away = SentAway()
-    sock = open_tcp(ListenAddress("127.0.0.1", 0))
-    listener = TcpListener(
-        sock, processor(asked_address), Tasks().spawn, lambda: 0.0, Counter("", ""),
-        sent_away=sent_away,
-    )  # fmt: skip
-    transport: Any = Transport(("192.0.2.1", 5), ("192.0.2.53", 53))
-    for _ in range(CREDIT // FAULT + 1):
-        listener.add_fault(transport)
-    assert sent_away.refuses("192.0.2.1", 0.0)
-    sock.close()
+    found, transport, rejected = admitted(ends=(("192.0.2.2", 5), ("192.0.2.53", 53)), **given)
+    assert (found is not None, transport.is_paused, rejected) == (True, False, 0)
+    found, transport, rejected = admitted(**given | {"tls": None})
+    assert (found is not None, transport.is_paused, rejected) == (True, False, 0), "an ingress"

@@ -5,9 +5,11 @@
 //! Rule 2: replies to one client stay in order; those to several clients may overtake each other.
 //! Rule 3: the cost of finding a client's message does not grow with the batch.  Two clients with the same table index
 //!         end each other's messages, which costs time, but loses no reply.
+//! Rule 4: a reply with more control messages than a query comes with, which no receiver makes, has no other in its
+//!         message.
 //! Source: udp(7), UDP_SEGMENT, since Linux 4.18.
 
-use crate::system::{BATCH_LEN, Message};
+use crate::system::{BATCH_LEN, CONTROL_LEN, Message};
 
 /// The longest segment: with its headers it fits into 1,280 octets, the minimum MTU of IPv6, so that hardly any path
 /// refuses it.
@@ -103,6 +105,11 @@ impl Segmentation {
                 segments.add(at, new.reply.len());
             } else {
                 *newest = u8::try_from(self.messages.len()).ok();
+                let longest = if new.control.len() > CONTROL_LEN {
+                    0
+                } else {
+                    longest
+                };
                 self.messages
                     .push(Segments::new(at, new.reply.len(), longest));
             }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use libc::c_int;
 
 pub use queries::{Polled, QueryBatch, write};
-pub use receiver::{Packet, QUERY_LEN, Receiver};
+pub use receiver::{CONTROL_LEN, Packet, QUERY_LEN, Receiver};
 pub use sender::{Message, Sender};
 
 mod queries;

@@ -17,7 +17,7 @@ use hsdns_native::batch::{Batch, Meter, ReplyControl, is_ipv6};
 use hsdns_native::entry::Terms;
 use hsdns_native::log::ReplySummary;
 use hsdns_native::queue::MissQueue;
-use hsdns_native::system::{Message, QUERY_LEN};
+use hsdns_native::system::{CONTROL_LEN, Message, QUERY_LEN, Sender};
 use hsdns_native::table::AnswerTable;
 use hsdns_native::worker::Worker;
 
@@ -473,4 +473,30 @@ fn names_of_services_wait_in_a_queue_of_their_own() {
     };
     assert_eq!(queries(&first), [query(asked[0], A)]);
     assert_eq!(queries(&others), [query(asked[1], A), query(asked[2], A)]);
+}
+
+#[test]
+fn segments_have_room_for_all_control_messages_that_a_query_comes_with() {
+    let socket = server();
+    let client = client_of(&socket);
+    let SocketAddr::V4(local) = client.local_addr().unwrap() else {
+        panic!("bound to an IPv4 address");
+    };
+    let port = local.port().to_be_bytes();
+    let mut address = [0; 16];
+    address[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+    address[2..4].copy_from_slice(&port);
+    address[4..8].copy_from_slice(&local.ip().octets());
+    let control = [0; 2 * CONTROL_LEN];
+    for len in (0..=control.len()).step_by(8) {
+        let (mut sender, mut lost) = (Sender::default(), 0);
+        let message = |_| Message {
+            reply: b"reply",
+            address: &address,
+            control: &control[..len],
+        };
+        let sent = sender.send(socket.as_raw_fd(), 20, message, |_, count| lost += count);
+        assert_eq!(sent + lost, 20, "{len}"); // the kernel may refuse what is none
+    }
+    assert_eq!(receive(&client), b"reply");
 }

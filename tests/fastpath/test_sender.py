@@ -137,3 +137,18 @@ def test_replies_of_many_lengths_from_the_address_asked(server: Server) -> None:
         server.batch.send([(wire, address, control) for wire in wires])
         assert [client.recv(65535) for _ in wires] == wires
     assert server.batch.statistics().send_errors == {}
+
+
+@pytest.mark.parametrize("count", [1, LEAST_TO_SEGMENT])
+def test_replies_with_all_that_a_query_came_with(server: Server, count: int) -> None:
+    """More may be enabled on a socket than the address that was asked, which alone goes into replies."""
+    server.bind("::1", wildcard=True)
+    for option in (socket.IPV6_RECVHOPLIMIT, socket.IPV6_RECVTCLASS):
+        server.sock.setsockopt(socket.IPPROTO_IPV6, option, 1)
+    client = server.client("::1")
+    client.send(b"x")
+    [(_, address, control)] = server.serve()
+    assert len(control) == 40 + 24 + 24
+    server.batch.send([(b"reply", address, control)] * count)
+    assert [client.recv(65535) for _ in range(count)] == [b"reply"] * count
+    assert server.batch.statistics().send_errors == {}

@@ -2,8 +2,10 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
+use super::Items;
 use super::slices::{ADDRESSES, LABELS, PORTS, WIDTH};
 use crate::key::Query;
 use crate::records::MAX_STORED_LEN;
@@ -73,10 +75,11 @@ impl<'a> Asked<'a> {
         if self.endpoint.is_none() && Kind::of(value)? == Some(Kind::ClusterIp) {
             let addresses = value
                 .getattr(intern!(value.py(), "cluster_ips"))?
-                .extract::<Vec<Vec<u8>>>()?;
+                .extract::<Items<PyBackedBytes>>()?
+                .0;
             for port in self.numbers(&value.getattr(intern!(value.py(), "ports"))?)? {
                 for address in &addresses {
-                    let address = address.clone();
+                    let address = address.to_vec();
                     found.push(Entry {
                         address,
                         label: None,

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
 
+use super::Items;
 use crate::load_sender::counts::Counts;
 use crate::load_sender::feed::{Feed, Piece};
 use crate::load_sender::in_flight::Waiting;
@@ -27,14 +28,15 @@ impl LoadSender {
     #[new]
     #[pyo3(signature = (queries, *, kinds, first_ids, timeout, replies, window = 0, most = 0))]
     fn new(
-        queries: Vec<PyBackedBytes>,
-        kinds: Vec<u32>,
-        first_ids: Vec<u16>,
+        queries: Items<PyBackedBytes>,
+        kinds: Items<u32>,
+        first_ids: Items<u16>,
         timeout: i64,
         replies: bool,
         window: usize,
         most: usize,
     ) -> PyResult<Self> {
+        let (Items(queries), Items(kinds), Items(first_ids)) = (queries, kinds, first_ids);
         if first_ids.is_empty() {
             return Err(PyValueError::new_err("there is no socket"));
         }
@@ -85,12 +87,19 @@ impl LoadSender {
     }
 
     /// Send from connected sockets, without the GIL.
-    fn run(&self, py: Python<'_>, fds: Vec<i32>, stop: i32, pipe: i32, begin: i64) -> PyResult<()> {
-        if fds.len() != self.sockets {
+    fn run(
+        &self,
+        py: Python<'_>,
+        fds: Items<i32>,
+        stop: i32,
+        pipe: i32,
+        begin: i64,
+    ) -> PyResult<()> {
+        if fds.0.len() != self.sockets {
             return Err(PyValueError::new_err("each socket has a first ID"));
         }
         self.with(py, |inner| {
-            let mut sockets = Sockets::new(fds, stop, pipe)?;
+            let mut sockets = Sockets::new(fds.0, stop, pipe)?;
             inner.run(begin, &mut sockets);
             Ok(sockets.finish(inner.messages())?)
         })
@@ -143,9 +152,9 @@ pub(super) struct LoadCounts {
 #[pymethods]
 impl LoadCounts {
     #[new]
-    fn new(kinds: Vec<u32>, begin: i64) -> Self {
+    fn new(kinds: Items<u32>, begin: i64) -> Self {
         Self {
-            kinds,
+            kinds: kinds.0,
             begin,
             counts: Mutex::default(),
         }
@@ -192,7 +201,7 @@ fn words<const LEN: usize, W>(octets: &[u8], read: impl Fn([u8; LEN]) -> W) -> V
 /// A clock and sockets in Python; an exception in them ends the run.
 struct Scripted {
     world: Py<PyAny>,
-    received: Vec<Vec<u8>>,
+    received: Vec<PyBackedBytes>,
     error: Option<PyErr>,
 }
 
@@ -220,7 +229,7 @@ impl World for Scripted {
     }
 
     fn wait(&mut self, nanoseconds: i64, ready: &mut Vec<usize>) -> bool {
-        let found: Option<Option<Vec<usize>>> = Python::attach(|py| {
+        let found: Option<Option<Items<usize>>> = Python::attach(|py| {
             self.call(py, |world| {
                 world.call_method1("wait", (nanoseconds,))?.extract()
             })
@@ -228,28 +237,28 @@ impl World for Scripted {
         let Some(found) = found.flatten() else {
             return false;
         };
-        ready.extend(found);
+        ready.extend(found.0);
         self.error.is_none()
     }
 
     fn send(&mut self, socket: usize, datagrams: &Datagrams, refused: &mut Vec<usize>) {
-        let found: Option<Vec<usize>> = Python::attach(|py| {
+        let found: Option<Items<usize>> = Python::attach(|py| {
             self.call(py, |world| {
                 let octets = datagrams.iter().map(|each| PyBytes::new(py, each));
                 let octets = PyList::new(py, octets)?;
                 world.call_method1("send", (socket, octets))?.extract()
             })
         });
-        refused.extend(found.unwrap_or_default());
+        refused.extend(found.map_or(Vec::new(), |found| found.0));
     }
 
     fn receive(&mut self, socket: usize) -> (usize, bool) {
-        let found: Option<Vec<Vec<u8>>> = Python::attach(|py| {
+        let found: Option<Items<PyBackedBytes>> = Python::attach(|py| {
             self.call(py, |world| {
                 world.call_method1("receive", (socket,))?.extract()
             })
         });
-        self.received = found.unwrap_or_default();
+        self.received = found.map_or(Vec::new(), |found| found.0);
         (self.received.len(), false)
     }
 

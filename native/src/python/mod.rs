@@ -15,7 +15,8 @@ mod watch;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::PyOnceLock;
@@ -151,6 +152,27 @@ static WORKER_STATISTICS: NamedTuple = NamedTuple::new(
 #[pyfunction]
 fn shorten_slice() -> bool {
     slice::shorten()
+}
+
+//----- Sequences -------------------------------------------------------------
+
+/// The items of a sequence; those of pyo3's own Vec are as many as `__len__` says before there is any, which a failed
+/// allocation ends with the process.
+struct Items<T>(Vec<T>);
+
+impl<'py, T: FromPyObjectOwned<'py>> FromPyObject<'_, 'py> for Items<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let mut items = Vec::new();
+        for item in object.try_iter()? {
+            let item = item?.extract::<T>().map_err(Into::into)?;
+            let reserved = items.try_reserve(1);
+            reserved.map_err(|_| PyMemoryError::new_err("there are too many items"))?;
+            items.push(item);
+        }
+        Ok(Self(items))
+    }
 }
 
 //----- Versions, names -------------------------------------------------------
@@ -290,14 +312,14 @@ impl ClusterNames {
     }
 
     /// Add labels below a Service.
-    fn add_labels(&self, namespace: &[u8], name: &[u8], labels: Vec<PyBackedBytes>) {
-        let labels = labels.iter().map(|label| &label[..]);
+    fn add_labels(&self, namespace: &[u8], name: &[u8], labels: Items<PyBackedBytes>) {
+        let labels = labels.0.iter().map(|label| &label[..]);
         self.inner.add_labels(namespace, name, labels);
     }
 
     /// Remove labels below a Service, once each.
-    fn remove_labels(&self, namespace: &[u8], name: &[u8], labels: Vec<PyBackedBytes>) {
-        let labels = labels.iter().map(|label| &label[..]);
+    fn remove_labels(&self, namespace: &[u8], name: &[u8], labels: Items<PyBackedBytes>) {
+        let labels = labels.0.iter().map(|label| &label[..]);
         self.inner.remove_labels(namespace, name, labels);
     }
 
@@ -466,7 +488,7 @@ impl AnswerTable {
         &self,
         query: &[u8],
         reply: &[u8],
-        dependencies: Vec<(Index, u64)>,
+        dependencies: Items<(Index, u64)>,
         group: u32,
         size: u32,
         rotate: bool,
@@ -479,7 +501,7 @@ impl AnswerTable {
         renewed: bool,
     ) -> PyResult<bool> {
         refuse_payload(max_payload)?;
-        let dependencies = dependencies.into_iter().map(|(index, value)| Dependency {
+        let dependencies = dependencies.0.into_iter().map(|(index, value)| Dependency {
             index: index.0,
             value,
         });
@@ -523,7 +545,7 @@ impl AnswerTable {
         &self,
         zone: &[u8],
         names: &ClusterNames,
-        exclusions: Vec<PyBackedBytes>,
+        exclusions: Items<PyBackedBytes>,
         groups: &Bound<'_, PyMapping>,
         mark_ttl: i32,
         log: bool,
@@ -537,7 +559,7 @@ impl AnswerTable {
             let (qtype, group) = item.extract::<(u16, u32)>()?;
             by_type.insert(qtype, group);
         }
-        let exclusions = exclusions.iter().map(|excluded| Box::from(&excluded[..]));
+        let exclusions = exclusions.0.iter().map(|excluded| Box::from(&excluded[..]));
         let names = Arc::clone(&names.inner);
         let negative_zone = NegativeZone::new(zone, names, exclusions, by_type, is_miss);
         let negative_zone = negative_zone

@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::asked::{Asked, Bytes, MOST, Part};
 use super::slices::{NAME, REVERSIBLE, counter};
-use super::{AnswerTable, ClusterNames, Versions, refuse_payload};
+use super::{AnswerTable, ClusterNames, Items, Versions, refuse_payload};
 use crate::entry::Terms;
 use crate::key::{HEADER_LEN, Query, Reader, u16_at};
 use crate::service_reply::{A, AAAA, PTR, SRV, Writer, address_of, address_type, name_of};
@@ -71,7 +71,7 @@ impl ServiceReplies {
         cluster_ips: Py<PyDict>,
         endpoint_ips: Py<PyDict>,
         versions: &Versions,
-        zones: Vec<PyBackedBytes>,
+        zones: Items<PyBackedBytes>,
         primary_zone: &[u8],
     ) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl ServiceReplies {
             cluster_ips,
             endpoint_ips,
             versions: Arc::clone(&versions.inner),
-            zones,
+            zones: zones.0,
             services: [b"\x03svc", primary_zone].concat(),
             forms: Mutex::default(),
         }
@@ -110,7 +110,7 @@ impl ServiceReplies {
         query: &[u8],
         reply: &[u8],
         ttl: u32,
-        soa: Vec<u8>,
+        soa: &[u8],
         note: Py<PyAny>,
         group: u32,
         rotate: bool,
@@ -141,7 +141,7 @@ impl ServiceReplies {
         };
         let form = Form {
             ttl,
-            soa,
+            soa: soa.to_vec(),
             terms,
             note,
         };

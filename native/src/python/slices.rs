@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::watch::SliceReading;
-use super::{ClusterNames, Versions};
+use super::{ClusterNames, Items, Versions};
 use crate::names;
 use crate::slice_change::{Change, Listed};
 use crate::versions::{self, SIZE};
@@ -45,7 +45,10 @@ impl<'py> Part<'py> {
         Ok(Self {
             width: part.get_item(WIDTH)?.extract()?,
             addresses: part.get_item(ADDRESSES)?.cast_into()?,
-            labels: part.get_item(LABELS)?.extract()?,
+            labels: part
+                .get_item(LABELS)?
+                .extract::<Option<Items<_>>>()?
+                .map(|labels| labels.0),
             ports: ports
                 .cast::<PyTuple>()?
                 .iter()

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
 
-use super::{AnswerTable, BATCH_STATISTICS, MISS, WORKER_STATISTICS};
+use super::{AnswerTable, BATCH_STATISTICS, Items, MISS, WORKER_STATISTICS};
 use crate::batch::{self, Meter};
 use crate::system::{Message, Packet, Sender};
 use crate::worker::send_replies;
@@ -74,11 +74,15 @@ impl Batch {
     }
 
     /// Send replies to misses.
-    fn send(&self, replies: Vec<Reply>) {
+    fn send(&self, replies: Items<Reply>) {
         let mut sender = crate::lock::lock(&self.sender);
-        send_replies(&self.meter, &mut sender, self.fd, replies.len(), |index| {
-            message(&replies[index])
-        });
+        send_replies(
+            &self.meter,
+            &mut sender,
+            self.fd,
+            replies.0.len(),
+            |index| message(&replies.0[index]),
+        );
     }
 
     /// The number of datagrams received and sent so far.
@@ -130,9 +134,9 @@ impl Worker {
     }
 
     /// Send replies to misses.
-    fn send(&self, replies: Vec<Reply>) {
+    fn send(&self, replies: Items<Reply>) {
         self.inner
-            .send(replies.len(), |index| message(&replies[index]));
+            .send(replies.0.len(), |index| message(&replies.0[index]));
     }
 
     /// The number of datagrams received and sent so far.
@@ -176,8 +180,8 @@ impl MissQueue {
     }
 
     /// Add misses of one worker.
-    fn offer(&self, worker: usize, misses: Vec<Reply>) {
-        let packets = misses.iter().map(|(query, address, control)| Packet {
+    fn offer(&self, worker: usize, misses: Items<Reply>) {
+        let packets = misses.0.iter().map(|(query, address, control)| Packet {
             query,
             address,
             control,

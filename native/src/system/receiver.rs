@@ -19,6 +19,8 @@ pub const QUERY_LEN: usize = 4097;
 const STRIDE: usize = 65 * 64;
 const ADDRESS_LEN: usize = 32; // a sockaddr_in6 has 28
 const CONTROL_WORDS: usize = 16; // an IPV6_PKTINFO message has 40 octets
+/// The most octets of control messages.
+pub const CONTROL_LEN: usize = CONTROL_WORDS * size_of::<u64>();
 
 #[repr(C)]
 struct Buffers {
@@ -90,11 +92,7 @@ impl Receiver {
     /// The kernel's error; the datagrams of the previous call are gone in any case.
     pub fn receive(&mut self, fd: RawFd, wait: bool) -> io::Result<usize> {
         let all = self.buffers.as_ptr();
-        let control_len = if self.wants_control {
-            CONTROL_WORDS * size_of::<u64>()
-        } else {
-            0
-        };
+        let control_len = if self.wants_control { CONTROL_LEN } else { 0 };
         for index in 0..self.received {
             // SAFETY: `index` is inside of the array; the kernel left its lengths there, all else stands.
             unsafe {

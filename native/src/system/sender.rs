@@ -15,7 +15,7 @@ use std::sync::Mutex;
 
 use libc::{c_int, iovec, mmsghdr, msghdr};
 
-use super::BATCH_LEN;
+use super::{BATCH_LEN, CONTROL_LEN};
 use crate::lock::lock;
 use crate::segmentation::{MAX_SEGMENT_LEN, Segmentation};
 
@@ -184,17 +184,17 @@ impl Sender {
     }
 }
 
-/// The control messages of segments: that of the replies, at most an IPV6_PKTINFO, then UDP_SEGMENT.
+/// The control messages of segments: those of the replies, all that a query may come with, then UDP_SEGMENT.
 #[repr(align(8))]
 struct SegmentControl {
-    octets: [u8; 64],
+    octets: [u8; CONTROL_LEN + CMSG_HEADER_LEN + WORD_LEN],
     before_len: usize,
     len: usize,
 }
 
 impl SegmentControl {
     fn new(before: &[u8], segment_len: u16) -> Self {
-        let mut octets = [0; 64];
+        let mut octets = [0; CONTROL_LEN + CMSG_HEADER_LEN + WORD_LEN];
         let start = before.len().next_multiple_of(WORD_LEN);
         let len = CMSG_HEADER_LEN + size_of_val(&segment_len);
         octets[..before.len()].copy_from_slice(before);

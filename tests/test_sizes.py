@@ -42,13 +42,13 @@ CODE_LINES = {
     "hsdns/resolver": 1_163,
     "hsdns/rewriting": 715,
     "hsdns/rules": 4_000,
-    "hsdns/server": 7_695,
+    "hsdns/server": 7_722,
     "hsdns/sources": 3_032,
     "hsdns/testing": 1_850,
     "hsdns/upstream": 1_790,
     "hsdns/wire": 1_692,
     "loadtest": 9_554,
-    "tests": 99_408,
+    "tests": 99_595,
 }
 
 FILES = {

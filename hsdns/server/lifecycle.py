@@ -195,8 +195,16 @@ class Server:
             await self.close()
             return
         if self._watchdog is not None:
-            self._watchdog.listen("main", lambda now, in_time: collector.collect_due())
+            self._watchdog.listen("main", self._beaten)
         self._tasks.spawn(self._tables.write_logs(), "query log")
+
+    def _beaten(self, now: float, in_time: bool) -> None:
+        collector.collect_due()
+        dog, serving = self._watchdog, self.instance
+        if dog is None or dog.is_settled or serving is None:
+            return
+        if not serving.runtime.readiness().unready:
+            dog.settle()
 
     def show_running(self) -> None:
         """Log the digest of the Corefile, if a block has `reload`; after the first start the caller does so."""

@@ -4,6 +4,8 @@ Path: lifecycle.py starts one for the process; the main loop and that of watch_l
 Rule 1: a loop sets a timer every BEAT seconds.  A timer that is more than STALL late is a stall, which is counted once:
         by the watchdog's thread, or by the timer itself if no Python thread could run meanwhile.
 Rule 2: the stack is logged while the stall lasts, at most once in LOG_PAUSE for each loop.
+Rule 3: reading the first list of a large cluster stalls loops at each start.  Until settle() is called the stack is
+        logged only of a stall of STUCK seconds; one line says afterwards how long the longest ones were.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from math import inf
 from types import FrameType
 from typing import Final
 
@@ -24,6 +27,7 @@ BEAT: Final = 0.1  # seconds
 STALL: Final = 0.25  # seconds
 LOOK: Final = 0.1  # seconds between two checks of all loops
 LOG_PAUSE: Final = 60.0  # seconds
+STUCK: Final = 10.0  # seconds
 log = logging.getLogger("hsdns.server")
 
 
@@ -76,6 +80,8 @@ class Watchdog:
         self._frames = frames
         self._pulses: list[Pulse] = []
         self._logged: dict[str, float] = {}
+        self._before: dict[str, float] = {}  # by loop: its longest stall before it was settled
+        self._settled_at = inf
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
@@ -107,15 +113,29 @@ class Watchdog:
         """Check a loop, too."""
         self._pulses.append(pulse)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether settle() was called."""
+        return self._settled_at < inf
+
+    def settle(self) -> None:
+        """From now on, what is read at the start has been read."""
+        self._settled_at = self._clock()
+
     def forget(self, name: str) -> None:
         """Stop checking a loop that ends."""
         self._pulses = [pulse for pulse in self._pulses if pulse.name != name]
 
     def look(self) -> None:
         """Check all loops once."""
-        now = self._clock()
+        now, is_over = self._clock(), self.is_settled
         for pulse in self._pulses:
             late = pulse.check(now)
+            if late and now - late < self._settled_at:
+                is_over = False
+                self._before[pulse.name] = max(late, self._before.get(pulse.name, 0.0))
+                if late < STUCK:
+                    continue
             if late and now - self._logged.get(pulse.name, -LOG_PAUSE) >= LOG_PAUSE:
                 frame = self._frames().get(pulse.thread)
                 stack = "".join(traceback.format_stack(frame)) if frame is not None else "no frame"
@@ -126,6 +146,12 @@ class Watchdog:
                     late + BEAT,
                     stack.rstrip(),
                 )
+        if is_over and self._before:
+            loops = (f"{name} for {late + BEAT:.2f} s" for name, late in self._before.items())
+            log.info(
+                "until the cluster had been read, event loops did not turn: %s", ", ".join(loops)
+            )
+            self._before.clear()
 
     def _run(self) -> None:
         while not self._is_over.wait(LOOK):

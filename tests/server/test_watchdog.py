@@ -48,7 +48,7 @@ def test_a_stall_is_counted_once(
 class Scripted:
     """A watchdog whose clock and frames a test sets; this thread stands for that of the loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, settled: bool = True) -> None:
         self.now = 0.0
         metrics = Registry()
         self.dog = Watchdog(
@@ -57,6 +57,8 @@ class Scripted:
         self.counted = metrics.counter("hsdns_loop_stalls_total", "", ("loop",))
         self.pulse = Pulse("main", self.counted, 0.0)
         self.dog.add(self.pulse)
+        if settled:
+            self.dog.settle()
 
     def look(self, now: float) -> None:
         self.now = now
@@ -80,6 +82,34 @@ def test_the_stack_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> 
         scripted.look(1.0 + LOG_PAUSE)
         assert len(caplog.messages) == 2
     assert stalls(scripted.counted) == 2
+
+
+SETTLED = "until the cluster had been read, event loops did not turn: main for"
+
+
+@pytest.mark.parametrize(
+    ("steps", "lines"),
+    [
+        pytest.param("look 0.5, beat 0.5, look 1.8, beat 1.8, look 2.4, settle 2.4, beat 2.4, look 2.4", [f"{SETTLED} 1.30 s"], id="one line for all"),
+        pytest.param("look 0.5, settle 1.0, look 1.8, beat 1.8, look 1.9", [f"{SETTLED} 1.80 s"], id="settled within a stall"),
+        pytest.param("look 0.1, beat 0.1, settle 0.2, look 0.2", [], id="no stall"),
+        pytest.param("look 5.0, look 10.2, look 10.3, beat 10.3", ["the event loop main has not turned for 10.20 s; it is in:"], id="one that may not end"),
+        pytest.param("settle 0.0, look 0.1, beat 0.1, look 1.1", ["the event loop main has not turned for 1.00 s; it is in:"], id="later"),
+    ],
+)  # fmt: skip
+def test_the_first_list_is_no_reason_for_a_stack(
+    steps: str, lines: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    scripted = Scripted(settled=False)
+    with caplog.at_level(logging.INFO):
+        for step in steps.split(", "):
+            name, at = step.split()
+            scripted.now = float(at)
+            if name == "beat":
+                scripted.pulse.beat(scripted.now)
+            else:
+                getattr(scripted.dog, name)()
+    assert [each.partition("\n")[0] for each in caplog.messages] == lines
 
 
 def test_a_loop_that_has_ended_is_not_looked_at() -> None:

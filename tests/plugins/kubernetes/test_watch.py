@@ -444,6 +444,8 @@ def test_events_are_applied_while_the_main_loop_stands_still(tmp_path: Path) -> 
                 )
                 assert store.services.values[key].cluster_ips == (bytes((10, 0, 0, round_number)),)
             assert "10.0.0.4" in await reloadable.ask("web.shop.svc.cluster.local.")
+            dog = server._watchdog
+            await until(lambda: dog is not None and dog.is_settled, "the cluster has been read")
         finally:
             await server.close()
 

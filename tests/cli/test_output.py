@@ -187,7 +187,7 @@ def test_any_text_is_a_line_in_any_encoding(text: str, encoding: str) -> None:
         finally:
             sys.stdout, sys.stderr = before
     stream.flush()
-    assert stream.buffer.getvalue().decode(encoding).count("\n") == 2  # type: ignore[attr-defined] # a BytesIO
+    assert stream.buffer.getvalue().decode(encoding).count("\n") == 2
     assert printable(text).isprintable()
     assert printable(printable(text)) == printable(text)
     assert json.loads(printable(json.dumps(text, ensure_ascii=False))) == text

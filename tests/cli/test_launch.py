@@ -95,6 +95,20 @@ def test_lines_of_queries_are_not_made_while_nobody_reads(
     assert capsys.readouterr().out == "[ERROR] broken\n[INFO] a query\n"
 
 
+@pytest.mark.parametrize("logger", ["hsdns.plugin.log", "hsdns.plugin.errors", "hsdns.kubernetes"])
+def test_a_name_in_a_log_line_controls_nothing(
+    logger: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_up_logging()
+    try:
+        raise ValueError("a\n::error::b\x1b")
+    except ValueError:
+        logging.getLogger(logger).exception("%s is not read", "web\n##[error]x\x1b[2J\u202e")
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first == "[ERROR] web\\n\\u0023#[error]x\\u001b[2J\\u202e is not read"
+    assert rest[-1] == "\\u003a:error::b\\u001b"
+
+
 def test_log_line_has_the_traceback_below() -> None:
     try:
         raise ValueError("broken")

@@ -48,7 +48,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_790,
     "hsdns/wire": 1_692,
     "loadtest": 9_554,
-    "tests": 99_595,
+    "tests": 99_695,
 }
 
 FILES = {

@@ -36,7 +36,7 @@ Line = dict[str, Any]  # an RRset, or a sentence, as in /v1/names
 FLAGS: Final = {
     "source": builtin.SOURCE,
     "conf": builtin.CONF._replace(
-        help="Corefile whose kubernetes blocks are listed, with exec plugins of its kubeconfig; stdin for standard input"
+        help="Corefile whose kubernetes blocks are listed, with exec plugins of its kubeconfig; or stdin"
     ),
     "control": control_path.CHOICE,
     "o": Flag(str, "format: text, as in a zone file (default), or json", "FORMAT"),

@@ -17,6 +17,7 @@ from typing import Final
 from hsdns.cli import demo
 from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.flags import Flag, FlagError
+from hsdns.corefile.lexer import tokenize
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
 from hsdns.recording.entry import SHAPING, Header
 
@@ -46,9 +47,11 @@ def corefile(
 ) -> str:
     """The text of the Corefile; it serves the demo cluster unless the command line names another source.
 
-    `header` is the header of the replayed recording.
+    `header` is the header of the replayed recording; raise CorefileError if its words are none of a Corefile.
     """
-    zones = ZONES if header is None or not header.zones else " ".join(header.zones)
+    zones = ZONES
+    if header is not None and header.zones:  # with its dot a zone is never a snippet or an import
+        zones = " ".join(quoted(f"{each.removesuffix('.')}.") for each in header.zones)
     bind = f"    bind {' '.join(map(quoted, hosts))}"
     lines = [
         f"{'.' if forward else zones} {{",
@@ -81,7 +84,9 @@ def _properties(header: Header | None) -> list[str]:
     if header is None:
         return ["        pods insecure", "        ttl 30"]
     return [
-        f"        {' '.join(line)}" for line in header.kubernetes if line and line[0] in SHAPING
+        f"        {' '.join([line[0], *map(quoted, line[1:])])}"
+        for line in header.kubernetes
+        if line and line[0] in SHAPING
     ]
 
 
@@ -132,8 +137,11 @@ def corefile_source(conf: object, text: str) -> CorefileSource:
 
 
 def quoted(word: str) -> str:
-    """A word as one token of a Corefile."""
-    return '"' + word.replace('"', '\\"') + '"'
+    """A word as one token of a Corefile; raise CorefileError if no token can be it, so that none ends early."""
+    text = '"' + word.replace('"', '\\"') + '"'
+    if word in ("{", "}") or [each.text for each in tokenize(text, NAME)] != [word]:
+        raise CorefileError(Position(NAME, 1, 1), f"{text} cannot be written in a Corefile")
+    return text
 
 
 def _is_address(text: str) -> bool:

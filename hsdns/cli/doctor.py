@@ -225,7 +225,9 @@ def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:
     def ask(dump: bytes) -> bytes:
         access = (find_kubeconfig(flags), str(flags.get("context", "")))
         own = view._replace(access=access) if view is not None else None
-        dump = with_servers(dump, access, target, servers, asks=asks, view=own)
+        dump = with_servers(
+            dump, access, target, servers, asks=asks, view=own, runs_code=runs_code(flags)
+        )
         return with_mesh(
             dump,
             access,

@@ -50,6 +50,7 @@ from hsdns.load.judge import Answer
 from hsdns.load.questions import Question, Questions
 from hsdns.load.said import answer_of
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.recording.entry import SHAPING
 from hsdns.rules.corefile import CorefileText, zones_of
 from hsdns.sources.cluster_dump import (
     OWN_ANSWERS,
@@ -79,8 +80,8 @@ UNKNOWN: Final = (
     "between, or of another cluster; run it in a pod, or name servers with -server"
 )
 _ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
-# How the servers reach the API server; and pods, whose names are not queried.
-_LEFT_OUT: Final = frozenset({"endpoint", "kubeconfig", "pods", "tls"})
+# What shapes answers, but for pods, whose names are not queried.  Others wrote the rest, for files of another machine.
+_KEPT: Final = frozenset({*SHAPING, "labels", "namespace_labels"} - {"pods"})
 
 
 class DnsServer(NamedTuple):
@@ -118,6 +119,7 @@ def with_servers(
     *,
     asks: bool = True,
     view: PodView | None = None,
+    runs_code: bool = True,
 ) -> bytes:
     """A dump with the answers of the servers, also to the Pod of `view`, or why there are none; see ask_servers()."""
     if not asks:
@@ -127,7 +129,8 @@ def with_servers(
         if plural in unread:
             return with_answers(dump, [], unread[plural])
     try:
-        answers, why = ask_servers(json.loads(dump)["items"], access, target, given, view)
+        items = json.loads(dump)["items"]
+        answers, why = ask_servers(items, access, target, given, view, runs_code=runs_code)
     except NotAsked as error:
         return with_answers(dump, [], str(error))
     counts = any(each["counts"] for each in answers)
@@ -146,6 +149,8 @@ def ask_servers(
     given: Sequence[DnsServer],
     view: PodView | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    *,
+    runs_code: bool = True,
 ) -> tuple[list[dict[str, Any]], str]:
     """The answers of each server, as objects for the dump, and why there are none from a Pod; raise NotAsked.
 
@@ -162,7 +167,9 @@ def ask_servers(
         return Questions(doctor_questions(sets[0], target, addresses, _labelled(items)))
 
     try:
-        configuration, problems = configure(None, None, text=corefile(items, access))
+        configuration, problems = configure(
+            None, None, text=corefile(items, access), runs_code=runs_code
+        )
     except (CorefileError, OSError) as error:
         raise NotAsked(str(error)) from None
 
@@ -226,7 +233,7 @@ def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def corefile(items: Sequence[Mapping[str, Any]], access: Sequence[str]) -> str:
-    """A Corefile that reads the cluster as its own DNS server does, over a kubeconfig."""
+    """A Corefile that reads the cluster as its own DNS server does, over a kubeconfig; raise CorefileError."""
     zones, lines = _ZONES, ""
     for item in items:
         data = item.get("data")
@@ -242,7 +249,7 @@ def corefile(items: Sequence[Mapping[str, Any]], access: Sequence[str]) -> str:
             continue
         zones = " ".join(quoted(each.to_text()) for each in found)
         for line in block[1].lines:
-            if line.name.text not in _LEFT_OUT:
+            if line.name.text in _KEPT:
                 words = [line.name.text, *(quoted(each.text) for each in line.args)]
                 lines += f"        {' '.join(words)}\n"
         break

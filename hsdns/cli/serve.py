@@ -15,6 +15,7 @@ from hsdns.cli.coredns import WORKERS, workers_of
 from hsdns.cli.flags import Flag, FlagError, parse_flags, usage
 from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.source_flag import check_sources, recorded_header, source_objects
+from hsdns.corefile.tree import CorefileError
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration
@@ -82,9 +83,15 @@ def run(words: list[str]) -> int:
         hosts = builtin.listen_hosts(listen, flag, interface_addresses) if is_used else ()
         conf, is_help = flags.get("conf"), bool(flags.get("h"))
         objects = None if is_help else source_objects(flags)
+        text = builtin.corefile(
+            hosts or (DEFAULT_LISTEN,),
+            forward=forward,
+            log=bool(flags.get("log")),
+            header=recorded_header(objects),
+        )
         control = None if flags.get("control") is None else str(flags["control"])
         token = control_path.token_for(control)
-    except FlagError as error:
+    except (FlagError, CorefileError) as error:
         complain(error)
         return 1
     if is_help:
@@ -98,12 +105,6 @@ def run(words: list[str]) -> int:
     count = workers_of(flags) or usable_cpus()
     port = flags.get("dns.port", DEFAULT_PORT)
     assert isinstance(port, int)
-    text = builtin.corefile(
-        hosts or (DEFAULT_LISTEN,),
-        forward=forward,
-        log=bool(flags.get("log")),
-        header=recorded_header(objects),
-    )
     selecting = [
         word
         for name in ("conf", "source")

@@ -52,6 +52,31 @@ def test_the_block_of_a_recording() -> None:
     assert f"kubernetes {builtin.ZONES} {{\n        source" in text
 
 
+CODE = "\n}\nevil {\npython os:_exit\n}\nx {\n"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        Header(zones=[f"x {{{CODE}"]),
+        Header(zones=["import", "/etc/passwd"]),
+        Header(zones=["(x)", "{"]),
+        Header(kubernetes=[["ttl", f"5\n}}{CODE}kubernetes x {{"]]),
+        Header(kubernetes=[["ttl", 'x\\" ', f"{CODE}"]]),
+        Header(kubernetes=[["ttl", "x\\"], ["namespaces", CODE]]),
+        Header(kubernetes=[["ttl", "}"]]),
+    ],
+)
+def test_a_recording_names_no_code(header: Header) -> None:
+    """It is refused, or its text stays a word of its place."""
+    try:
+        text = builtin.corefile(["::1"], header=header)
+    except CorefileError:
+        return
+    (block,) = parse("x", text=text, environ={}, known_directives=ORDER).blocks
+    assert [each.name.text for each in block.directives] == ["bind", "errors", "kubernetes", "loadbalance"]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("text", "hosts"),
     [

@@ -27,7 +27,7 @@ CODE_LINES = {
     "hsdns/apiserver": 2_750,
     "hsdns/audit": 678,
     "hsdns/authority": 855,
-    "hsdns/cli": 8_592,
+    "hsdns/cli": 8_610,
     "hsdns/cluster": 5_539,
     "hsdns/corefile": 1_095,
     "hsdns/explanation": 3_156,
@@ -48,7 +48,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_790,
     "hsdns/wire": 1_692,
     "loadtest": 9_554,
-    "tests": 99_695,
+    "tests": 99_717,
 }
 
 FILES = {

@@ -20,7 +20,7 @@ HSDNS = {
     "plugins",
     "server server.corefile_files server.log_queue server.log_writer server.watch_thread",
     "sources sources.ahead sources.api_access sources.watch_options",
-    "turns wire wire.iana wire.name wire.rdata wire.text",
+    "turns wire wire.name",
 }
 CODE = """
 import os

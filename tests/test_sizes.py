@@ -27,7 +27,7 @@ CODE_LINES = {
     "hsdns/apiserver": 2_750,
     "hsdns/audit": 678,
     "hsdns/authority": 855,
-    "hsdns/cli": 8_610,
+    "hsdns/cli": 8_607,
     "hsdns/cluster": 5_539,
     "hsdns/corefile": 1_095,
     "hsdns/explanation": 3_156,
@@ -46,15 +46,15 @@ CODE_LINES = {
     "hsdns/sources": 3_032,
     "hsdns/testing": 1_850,
     "hsdns/upstream": 1_790,
-    "hsdns/wire": 1_692,
+    "hsdns/wire": 1_694,
     "loadtest": 9_554,
-    "tests": 99_717,
+    "tests": 99_718,
 }
 
 FILES = {
     "hsdns": 16,
     "hsdns/apiserver": 25,
-    "hsdns/cli": 79,
+    "hsdns/cli": 78,
     "hsdns/cluster": 40,
     "hsdns/explanation": 28,
     "hsdns/fastpath": 28,

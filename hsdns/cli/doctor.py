@@ -12,6 +12,7 @@ Rule 3: nothing is written to the cluster, and no Secret and no environment vari
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -214,7 +215,6 @@ def _added(flags: dict[str, Any]) -> Callable[[bytes], bytes]:
 
 def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:
     """A function that adds the answers of the DNS servers to a dump; raise FlagError."""
-    from hsdns.cli.doctor_mesh import with_mesh
     from hsdns.cli.doctor_servers import given_servers, with_servers
 
     servers, asks = given_servers(flags), not flags.get("no-ask")
@@ -236,6 +236,32 @@ def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:
         )
 
     return ask
+
+
+def with_mesh(dump: bytes, access: tuple[str, str], namespace: str, *, runs: bool) -> bytes:
+    """A dump with the output of istioctl, or why there is none; the dump unchanged if there is no mesh.
+
+    `access` are FILE and CONTEXT of a kubeconfig.
+    """
+    from hsdns.rules.mesh import KIND, has_mesh
+    from hsdns.rules.reading import read_files
+    from hsdns.sources.cluster_dump import MESH, with_object, with_reason
+
+    if b"istio" not in dump or not has_mesh(read_files([("dump", dump)]).objects):
+        return dump
+    words = istioctl.of_cluster(*access, namespace)
+    try:
+        if not runs:
+            raise istioctl.NotRun("left out by -istioctl=false")
+        messages = json.loads(istioctl.analysis(words))
+        if messages is not None and not isinstance(messages, list):
+            raise ValueError
+    except istioctl.NotRun as error:
+        return with_reason(dump, MESH, str(error))
+    except ValueError:
+        return with_reason(dump, MESH, "what istioctl printed is no JSON of istioctl analyze")
+    found = {"apiVersion": "hsdns.io/v1", "kind": KIND, "metadata": {"name": "istioctl"}}
+    return with_object(dump, {**found, "messages": messages or []})
 
 
 async def _collect(flags: dict[str, Any], namespace: str) -> bytes:

@@ -14,7 +14,7 @@ from hsdns.cli.output import complain, say
 from hsdns.rules.drift import Difference, Drift
 from hsdns.rules.output.document import lines_of
 from hsdns.rules.output.github import annotation
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 FORMATS: Final = ("text", "json", "github")
 READ_TWICE: Final = "standard input can be read once only; name a file on one side"

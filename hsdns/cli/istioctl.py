@@ -1,6 +1,6 @@
 """Runs `istioctl analyze` if it is on PATH: its output about a mesh, or the command to run.
 
-Path: cli/lint.py, cli/doctor_mesh.py -> here -> rules/mesh.py.
+Path: cli/lint.py, cli/doctor.py -> here -> rules/mesh.py.
 Rule: every error is a sentence with the command to run, and does not affect the rest of the report.
 """
 

@@ -26,7 +26,7 @@ from hsdns.corefile.errors import Errors
 from hsdns.corefile.tree import Corefile, CorefileError, Token
 from hsdns.metrics import Registry
 from hsdns.server.corefile_files import CorefileFiles
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration, ListenAddress

@@ -19,8 +19,8 @@ from hsdns.load.figures import us_to_text
 from hsdns.load.histogram import Histogram
 from hsdns.load.judge import RIGHT, UNDECIDED
 from hsdns.load.results import Results
+from hsdns.wire import printable
 from hsdns.wire.iana import rcode_to_text
-from hsdns.wire.text import printable
 
 LINE: Final = "line"
 SCREEN: Final = "screen"

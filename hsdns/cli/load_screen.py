@@ -29,8 +29,8 @@ from hsdns.load.figures import (
 from hsdns.load.histogram import highest_in
 from hsdns.load.judge import RIGHT, UNDECIDED
 from hsdns.load.results import Results, Second
+from hsdns.wire import printable
 from hsdns.wire.iana import Rcode, rcode_to_text
-from hsdns.wire.text import printable
 
 SHOWN: Final = 3  # seconds that figures cover
 LABEL: Final = 10  # columns left of the strip

@@ -1,7 +1,7 @@
 r"""The lines that the commands print: nothing in them but our own colours controls a terminal or a CI system.
 
 Path: every module of cli/ -> here -> standard output and standard error.  No other module prints.
-Rule 1: a line is given as a line: an end of line in it came with a name, and is shown as `\n` (wire/text.py).
+Rule 1: a line is given as a line: an end of line in it came with a name, and is shown as `\n` (wire/__init__.py).
 Rule 2: colours are added to what has been escaped.
 Rule 3: what the encoding of the stream lacks is escaped too, so no name ends a command with an exception.
 """
@@ -15,7 +15,7 @@ from typing import TextIO
 
 import msgspec
 
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 
 def say(*lines: object, shown: Callable[[str], str] = printable, flush: bool = False) -> None:

@@ -23,7 +23,7 @@ from hsdns.cli import control_path
 from hsdns.cli.flags import Flag, FlagError, output_format, parse_flags, usage
 from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.running_server import STATUS, RunningServer, ServerError, find_by
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

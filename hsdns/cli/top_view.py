@@ -17,7 +17,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 NARROW: Final = 64  # columns below which only names and the most important values are shown
 HEADER: Final = 4  # lines

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from hsdns.cluster.objects import ObjectMeta
 from hsdns.metrics import Counter, Registry
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 MOST: Final = 10_000  # objects whose faults are remembered
 LONGEST: Final = 80  # characters of an object's text that a sentence quotes

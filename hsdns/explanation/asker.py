@@ -18,9 +18,9 @@ from hsdns.explanation.explain import Explainer
 from hsdns.explanation.lookups import ASSUMED, NOT_SEEN, UNSEEN, Lookups
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
 from hsdns.resolver.report import LookupReport
+from hsdns.wire import printable
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
-from hsdns.wire.text import printable
 
 CLIENT_PORT: Final = 40000
 

@@ -53,11 +53,11 @@ from hsdns.explanation.scene import ClusterObjects, Replay, Scene
 from hsdns.explanation.table import table_state, table_text, table_use
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
+from hsdns.wire import printable
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.rdata import address_to_text
-from hsdns.wire.text import printable
 
 CLIENT: Final = Endpoint("127.0.0.1", 0)
 

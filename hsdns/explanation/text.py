@@ -21,7 +21,7 @@ from hsdns.explanation.report import (
     ServiceReport,
 )
 from hsdns.resolver.text import as_list, rows
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 WIDTH: Final = 80
 MOST_ENDPOINTS: Final = 6  # of one slice that are shown

@@ -13,7 +13,7 @@ from typing import Final
 from hsdns.load.comparison import comparison, shown
 from hsdns.load.report import Report
 from hsdns.load.words import arrival, limited, rates
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$@-])")
 _MET: Final = {True: "FAILED", False: "held", None: "unknown"}

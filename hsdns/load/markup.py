@@ -10,7 +10,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 Rows = Iterable[Sequence[object]]
 _DOTS: Final = ("shown", "gone")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hsdns.load.errors import LoadError
 from hsdns.load.safety import check_target
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 
 class Target(NamedTuple):

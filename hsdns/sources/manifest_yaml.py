@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 MAX_DEPTH: Final = 100
 MAX_NODES: Final = 100_000

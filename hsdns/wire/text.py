@@ -1,17 +1,14 @@
-r"""Presentation form of records, as in `dig` and zone files, and of text that others wrote.
+r"""Presentation form of records, as in `dig` and zone files.
 
 Path: cli/, logs and setup; never in the answering of a query.
 Rule 1: A, AAAA, NS, CNAME, PTR, SOA, MX, TXT and SRV are implemented here; other types by dnslib, which is imported
         only for them; types unknown to both use `\\# LENGTH HEX` (RFC 3597 section 5).
 Rule 2: the text of any RDATA gives the same RDATA when parsed; dnslib's text is used only if it does (it drops what it
         does not understand, and raises many kinds of exceptions).
-Rule 3: every line of output and of the log passes printable(), so that no name of an object, a file or a query controls
-        a terminal or the program that reads the line.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
@@ -22,18 +19,7 @@ from hsdns.wire.name import MAX_NAME_LEN, Name
 
 _STRING: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|((?:[^\s"\\]|\\.)+))', re.DOTALL)
 _ESCAPE: Final = re.compile(rb"\\(?:([0-9]{3})|(.))", re.DOTALL)
-# What GitHub Actions and Azure Pipelines take for a command: at the begin of a line, or anywhere in it.
-_COMMAND: Final = re.compile(r"^ *:(?=:[a-z-]+(?: .*)?::)|#(?=#[a-z]*\[)", re.IGNORECASE)
 _NAME_TYPES: Final = frozenset({RRType.NS, RRType.CNAME, RRType.PTR})
-
-
-def printable(line: str) -> str:
-    """Escape what is not printable, line ends too, as JSON does, and so that a line is no command of a CI system."""
-    if not line.isprintable():
-        line = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
-    if "::" in line or "##" in line:
-        line = _COMMAND.sub(lambda found: f"{found[0][:-1]}\\u{ord(found[0][-1]):04x}", line)
-    return line
 
 
 def rdata_to_text(rrtype: int, wire: bytes) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hsdns.cli import doctor_mesh
-from hsdns.cli.doctor_mesh import with_mesh
+from hsdns.cli import istioctl
+from hsdns.cli.doctor import with_mesh
 from hsdns.cli.istioctl import NotRun
 from hsdns.rules.diagnosis import diagnose
 from hsdns.sources.cluster_dump import NOTE, unread_kinds
@@ -29,7 +29,7 @@ def test_it_is_a_part_of_the_dump(monkeypatch: pytest.MonkeyPatch) -> None:
         called.append(words)
         return json.dumps([MESSAGE])
 
-    monkeypatch.setattr(doctor_mesh, "analysis", analysis)
+    monkeypatch.setattr(istioctl, "analysis", analysis)
     found = with_mesh(dump(MESH), ("config", "lab"), "shop", runs=True)
     assert called == ["istioctl analyze --kubeconfig config --context lab --namespace shop".split()]
     diagnosis = diagnose("dump", found, unread_kinds(found))
@@ -56,7 +56,7 @@ def test_why_it_says_nothing(
             raise said
         return said
 
-    monkeypatch.setattr(doctor_mesh, "analysis", analysis)
+    monkeypatch.setattr(istioctl, "analysis", analysis)
     found = with_mesh(dump(MESH), ("config", ""), "", runs=runs)
     assert unread_kinds(found)["istioctl"] == reason
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hsdns.cli import SUBCOMMANDS, main, serve
 from hsdns.cli.output import Progress, complain, say
 from hsdns.load import probe
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 from loadtest.ports import free_port
 from tests.cli.test_fault import HIT, RULE, TRIED
 from tests.cli.test_replay import COURSE

@@ -23,10 +23,11 @@ from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.scene import Scene
+from hsdns.wire import printable
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
-from hsdns.wire.text import printable, rdata_to_text
+from hsdns.wire.text import rdata_to_text
 from tests import strategies
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer

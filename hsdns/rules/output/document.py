@@ -9,7 +9,7 @@ import json
 
 from hsdns.rules.finding import Finding
 from hsdns.rules.output import Report
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 
 def write(report: Report) -> list[str]:

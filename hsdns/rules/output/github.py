@@ -10,7 +10,7 @@ from typing import Final
 
 from hsdns.corefile.tree import Position
 from hsdns.rules.output import Report
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 _WORDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
 

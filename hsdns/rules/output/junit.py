@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from hsdns.rules.mesh import TOOL
 from hsdns.rules.output import Report
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 
 def write(report: Report) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hsdns.rules.mesh import TOOL
 from hsdns.rules.output import Report
 from hsdns.rules.rule import LEVELS
-from hsdns.wire.text import printable
+from hsdns.wire import printable
 
 
 def write(report: Report) -> list[str]:

@@ -12,8 +12,10 @@ Rule 3: at most MAX_CLIENTS are remembered, those that have connected last.
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import IPv6Address
 from typing import Final
+
+from hsdns.server.places import client_of
 
 CONNECTION: Final = 0.001  # seconds: for a handshake, with some reserve for a large key
 FRAME: Final = 0.00001
@@ -24,6 +26,7 @@ CREDIT_A_SECOND: Final = 0.25
 MANY: Final = 4
 MAX_WAIT: Final = 2.0  # seconds, less than the timeout of most clients
 MAX_CLIENTS: Final = 1024
+IPV4_LEN: Final = 4  # octets
 
 
 class Credit:
@@ -68,8 +71,7 @@ class Credit:
 
 def _owners_of(address: str) -> list[tuple[bytes, int]]:
     """The address, and the /64 that it is in; each with its share of credit."""
-    found = ip_address(address)  # a link-local address has a scope, which `packed` leaves out
-    mapped = getattr(found, "ipv4_mapped", None)
-    if mapped is not None or found.version == 4:
-        return [((mapped or found).packed, 1)]
-    return [(found.packed, 1), (found.packed[:8], MANY)]
+    client = client_of(address)
+    if len(client) == IPV4_LEN:
+        return [(client, 1)]
+    return [(IPv6Address(address).packed, 1), (client, MANY)]

@@ -55,9 +55,8 @@ class AccessToken:
 
     def __init__(self, text: str) -> None:
         self._text = text.encode()
-        self._pauses: dict[
-            bytes, tuple[float, float]
-        ] = {}  # client -> end and length, the oldest first
+        # The end and the length of the pause of each client, the oldest first.
+        self._pauses: dict[bytes, tuple[float, float]] = {}
 
     def pause(self, client: bytes, now: float) -> float:
         """The seconds before a token of this client may be compared."""

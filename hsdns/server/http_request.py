@@ -15,13 +15,12 @@ import re
 import time
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-MAX_HEAD: Final = (
-    16_384  # octets of a request line and its headers; also of what is between the data of a body
-)
+# Octets of a request line and its headers; also of what is between the data of a body.
+MAX_HEAD: Final = 16_384
 MAX_BODY: Final = 65_536
 _STATUSES: Final = {"Invalid HTTP version": 505, "Pause on PRI/Upgrade": 505}
 _ABSOLUTE: Final = re.compile(r"(?i)https?://([^/?#]*)")
@@ -126,10 +125,9 @@ class RequestReader:
             size = self._rest or self._data.find(b"\n") + 1
             if not message.has_head:
                 if self._head_len + (size or len(self._data)) > MAX_HEAD:
-                    status, what = (
-                        (431, "headers take") if self._head_len else (414, "target takes")
-                    )
-                    self._fail(status, f"the {what} more than {MAX_HEAD} octets")
+                    if self._head_len:
+                        self._fail(431, f"the headers take more than {MAX_HEAD} octets")
+                    self._fail(414, f"the target takes more than {MAX_HEAD} octets")
                 if not size:
                     break
                 self._head_len += size
@@ -215,7 +213,7 @@ class RequestReader:
         self.has_waiting = bool(self._data)
         return request
 
-    def _fail(self, status: int, reason: str) -> None:
+    def _fail(self, status: int, reason: str) -> NoReturn:
         self._data.clear()
         self._begin()
         self.has_waiting = False

@@ -1,6 +1,7 @@
 """Shares the event loop fairly between the connections of all clients.
 
-Path: tcp.py and doh.py enter their connections; one Turns serves the whole process.
+Path: tcp.py and doh.py enter their connections, http_connection.py those to pages; one Turns serves all connections
+with DNS messages of the process, another one those to pages.
 Rule 1: one iteration of the loop makes at most STEPS steps and spends about SECONDS on them, however much has arrived
         on however many connections; then all other tasks of the loop run.
 Rule 2: clients make their steps one after the other, so a client with much work delays others by one step only.  The

@@ -236,9 +236,8 @@ class Multiplexer:
         now = self._clock()
         due = self._deadlines.take_due(now)
         for count, exchange in enumerate(due, start=1):
-            if (
-                self._by_content.get(exchange.content) is exchange
-            ):  # one before it may have displaced it
+            # One before it may have displaced it.
+            if self._by_content.get(exchange.content) is exchange:
                 self._expire_exchange(exchange, now)
                 self._resume(now + TURN)
             if count < len(due) and self._clock() >= now + TURN:

@@ -28,9 +28,8 @@ SERVICES: Final = 5
 OVER_UDP: Final = 12  # sockets
 OVER_TCP: Final = 4
 TIMEOUT: Final = 1.0  # seconds
-_CHANGED: Final = re.compile(
-    rb"\x00\x04(\xac[\x10-\xff].{2})", re.DOTALL
-)  # an A record (objects.py)
+# An A record whose address objects.py gives.
+_CHANGED: Final = re.compile(rb"\x00\x04(\xac[\x10-\xff].{2})", re.DOTALL)
 
 
 class Newest:

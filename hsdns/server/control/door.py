@@ -46,9 +46,8 @@ class Door:
         self.metrics = metrics
         self.faults = faults
         self.began = clock()
-        self.painting = (
-            asyncio.Lock()
-        )  # held for a picture of top: each takes milliseconds of the loop
+        # Held for a picture of top: each takes milliseconds of the loop.
+        self.painting = asyncio.Lock()
 
     def serving(self) -> Instance:
         """The serving instance; raise HttpRefusal if there is none."""

@@ -44,7 +44,8 @@ def run(words: list[str]) -> int:
             )
         say(*compared_lines(servers))
         if "html" in flags:
-            Path(str(flags["html"])).write_text(comparison_page(servers))
+            page = comparison_page(servers)
+            Path(str(flags["html"])).write_text(page, encoding="utf-8")
     except (FlagError, LoadError, OSError) as error:
         complain(sentence_of(error))
         return 2

@@ -39,8 +39,7 @@ def run_against(paths: Sequence[str], against: str, output: str, stdin_name: str
     there, also = _read([against], stdin_name or NAME)
     problems = [*unread, *also]
     if here is None or there is None:
-        for sentence in problems:
-            complain(sentence)
+        complain(*problems)
         return UNREAD
     drift = compare(here, there)
     problems += drift.problems
@@ -51,8 +50,7 @@ def _read(paths: Sequence[str], stdin_name: str) -> tuple[Objects | None, list[s
     """The objects of a side, None if there is nothing to compare, and sentences about what is not read."""
     listed = read_paths(paths, stdin_name)
     read = read_files(listed.files)
-    for sentence in [*listed.remarks, *read.left_out]:
-        complain(sentence)
+    complain(*listed.remarks, *read.left_out)
     problems = [*listed.problems, *read.unread]
     if read.objects.manifests:
         return read.objects, problems

@@ -22,12 +22,12 @@ UNBOUNDED = {"hsdns/plugins", "hsdns/rules/checks"}
 
 # Lines with code; a line that is blank, a comment or a part of a docstring is none.
 CODE_LINES = {
-    "hsdns": 1_321,
+    "hsdns": 1_319,
     "hsdns/answer_table": 809,
     "hsdns/apiserver": 2_750,
     "hsdns/audit": 678,
     "hsdns/authority": 855,
-    "hsdns/cli": 8_607,
+    "hsdns/cli": 8_606,
     "hsdns/cluster": 5_539,
     "hsdns/corefile": 1_095,
     "hsdns/explanation": 3_156,
@@ -42,12 +42,12 @@ CODE_LINES = {
     "hsdns/resolver": 1_163,
     "hsdns/rewriting": 715,
     "hsdns/rules": 4_000,
-    "hsdns/server": 7_722,
+    "hsdns/server": 7_718,
     "hsdns/sources": 3_032,
     "hsdns/testing": 1_850,
-    "hsdns/upstream": 1_790,
+    "hsdns/upstream": 1_788,
     "hsdns/wire": 1_694,
-    "loadtest": 9_554,
+    "loadtest": 9_552,
     "tests": 99_718,
 }
 

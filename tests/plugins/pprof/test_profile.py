@@ -160,7 +160,7 @@ def test_sample_weights_cpu_time(reported: bool, monkeypatch: pytest.MonkeyPatch
     found = {
         stack: profile.nanoseconds[stack]
         for stack in profile.counts
-        if any(frame.function.endswith("work") for frame in stack)
+        if any(frame.function == work.__qualname__ for frame in stack)
     }
     assert sum(found.values()) == (15_000_000 if reported else 50_000_000)
     assert sum(profile.counts[stack] for stack in found) == 5

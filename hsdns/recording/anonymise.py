@@ -1,6 +1,6 @@
 """Replaces the names and addresses of a cluster in entries, for a recording that others may read.
 
-Path: cli/record.py with -anonymise -> here -> pseudonym.py.
+Path: cli/record.py with -anonymise -> Anonymiser -> Pseudonyms.
 Rule 1: names of objects, hostnames, external names, names of ports, labels, selectors, topology zones and addresses are
         replaced; equal values have equal replacements.  Unneeded text is removed.
 Rule 2: times, sizes, types, rcodes, transports, port numbers and protocols, kinds, conditions, resource versions, and
@@ -9,11 +9,15 @@ Rule 2: times, sizes, types, rcodes, transports, port numbers and protocols, kin
 
 from __future__ import annotations
 
+import hmac
+from base64 import b32encode
 from collections.abc import Callable, Iterable
+from ipaddress import IPv6Address
 from typing import Any, Final
 
 from msgspec import structs
 
+from hsdns.cluster.address import read_address
 from hsdns.cluster.objects import (
     EndpointPort,
     EndpointSlice,
@@ -25,7 +29,9 @@ from hsdns.cluster.objects import (
     ServiceImport,
     ServicePort,
 )
+from hsdns.cluster.reverse import address_of, reverse_name
 from hsdns.recording.entry import (
+    OWNERS,
     Entry,
     Header,
     ObjectEvent,
@@ -34,9 +40,190 @@ from hsdns.recording.entry import (
     read_object,
     to_raw,
 )
-from hsdns.recording.pseudonym import Pseudonyms
-from hsdns.recording.reduced import OWNERS
-from hsdns.wire.name import Name
+from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, Name
+from hsdns.wire.rdata import address_to_text
+
+# Pseudonyms for names and addresses: equal values have equal pseudonyms, which do not reveal the original.
+#
+# Rule 1: a label becomes a keyed hash of itself in lower case.  The fixed labels of cluster names (WORDS) and the
+#         labels of the zones are kept, so that a name keeps its form.
+# Rule 2: an address becomes a unique address in 10.0.0.0/8 or fd00::/8; a label that spells an address, and a reverse
+#         name, change in the same way.  The part of an address that is in a served reverse zone is kept.
+# Rule 3: a form that affects answers is kept: a label that is too long, an address that is not in canonical form, text
+#         that is neither a name nor an address.
+
+
+# Of the DNS specification of Kubernetes, of hsdns's topology zones, and of reverse names.
+WORDS: Final = frozenset(
+    (
+        b"svc", b"pod", b"ns", b"dns", b"dns-version", b"hostmaster", b"any", b"*", b"tcp", b"udp", b"sctp", b"zone",
+        b"pin", b"prefer", b"in-addr", b"ip6", b"arpa",
+    )
+)  # fmt: skip
+LENGTH: Final = 12  # characters of a hash, 60 bits; the name of a port has at most 15
+REVERSE: Final = (Name.from_text("in-addr.arpa."), Name.from_text("ip6.arpa."))
+MAPPED: Final = bytes(10) + b"\xff\xff"  # before an IPv4 address in an IPv6 one
+OPEN: Final = "::"  # ends an IPv6 address whose label ends in another form
+TRIES: Final = 4096  # for an address in a small zone
+
+
+class Pseudonyms:
+    """The pseudonyms of one recording: `key` is the key of the hash, `zones` are the served zones."""
+
+    def __init__(self, key: bytes, zones: Iterable[Name]) -> None:
+        self._key = key
+        self._zones = tuple(each.lowered() for each in zones)
+        self._words = WORDS | {label for zone in self._zones for label in zone.labels}
+        self._prefixes = sorted(filter(None, map(_prefix, self._zones)), key=len, reverse=True)
+        self._labels: dict[bytes, bytes] = {}
+        self._addresses: dict[bytes, bytes] = {}
+        self._used: set[bytes] = set()
+
+    def opaque(self, text: str) -> str:
+        """For text that is not part of a name."""
+        return self._hash(text.encode("utf-8", "surrogatepass")).decode()
+
+    def text(self, text: str) -> str:
+        """For one or more labels with dots: a name of an object, a hostname, an external name."""
+        labels = [
+            self.label(each.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+            for each in text.split(".")
+        ]
+        found = ".".join(labels)
+        if len(found) < MAX_NAME_LEN - 1 or len(text) >= MAX_NAME_LEN - 1:
+            return found
+        try:
+            return self.name(Name.from_text(text)).to_text()
+        except ValueError:
+            return found
+
+    def host(self, text: str) -> str:
+        """For an address or, if it is not an address, for a name."""
+        return self.address(text) or self.text(text)
+
+    def target(self, text: str) -> str:
+        """For a name that is also the label of an endpoint, with dashes for dots."""
+        found = self.host(text)
+        label = text.lower().replace(".", "-").encode("utf-8", "surrogatepass")
+        self._labels.setdefault(label, found.replace(".", "-").encode("utf-8", "surrogatepass"))
+        return found
+
+    def label(self, label: bytes) -> bytes:
+        """For one label; one that begins with an underscore is that of a port or a protocol."""
+        lower = label.lower()
+        if not lower or lower in self._words:
+            return lower
+        if lower[:1] == b"_":
+            return b"_" + self.label(lower[1:])
+        found = self._labels.get(lower)
+        if found is None:
+            if b"." in lower:
+                found = b".".join(map(self.label, lower.split(b".")))
+            else:
+                found = self._address_label(lower) or self._hash(lower)
+                if len(lower) > MAX_LABEL_LEN:
+                    found = found.ljust(MAX_LABEL_LEN + 1, b"x")
+            self._labels[lower] = found
+        return found
+
+    def name(self, name: Name) -> Name:
+        """For the name of a question: inside or outside the zones, or a reverse name."""
+        address = address_of(name)
+        if address is not None:
+            other = self._other(address)
+            is_mapped = len(other) == 4 and name.is_at_or_below(REVERSE[1])
+            return reverse_name(MAPPED + other if is_mapped else other)
+        labels = tuple(map(self.label, name.labels))
+        if (
+            sum(map(len, labels)) + len(labels) < MAX_NAME_LEN
+            and max(map(len, labels), default=0) <= MAX_LABEL_LEN
+        ):
+            return Name.from_labels(labels)
+        # So many labels that their hashes are too long.
+        zone = name.longest_of((*self._zones, *REVERSE))
+        own = () if zone is None else zone.labels
+        return Name.from_labels((self._hash(name.lower), *own))
+
+    def address(self, text: str) -> str | None:
+        """For an address, in the form of the text; None if it is none."""
+        read = read_address(text)
+        if read is None:
+            return None
+        packed, is_canonical = read
+        if not any(packed):  # the unspecified one tells nothing
+            return text
+        if text.endswith("::0"):  # the label of an endpoint whose address ends in ::
+            canonical = read_address(text[:-1])
+            if canonical is not None and canonical[1]:
+                return f"{self.address(text[:-1])}0"
+        other = self._other(packed)
+        if is_canonical:
+            return address_to_text(other)
+        if len(packed) == 4:  # IPv4-mapped
+            digits = other.hex()
+            return (
+                f"::ffff:{address_to_text(other) if '.' in text else f'{digits[:4]}:{digits[4:]}'}"
+            )
+        lower = read_address(text.lower())
+        if lower is not None and lower[1]:
+            return address_to_text(other).upper()
+        return IPv6Address(other).exploded
+
+    def _address_label(self, label: bytes) -> bytes | None:
+        """The label of an endpoint or a pod by its address."""
+        if b"-" not in label or not label.isascii():
+            return None
+        text = label.decode()
+        for separator in (".", ":"):
+            found = self.address(text.replace("-", separator))
+            if found is not None:
+                return found.lower().replace(separator, "-").encode()
+        return None
+
+    def _other(self, address: bytes) -> bytes:
+        found = self._addresses.get(address)
+        if found is not None:
+            return found
+        digest, tries = address, 0
+        while found is None or found in self._used:
+            digest, tries = self._digest(digest), tries + 1
+            if len(address) == 4:
+                found = b"\x0a" + digest[:3]
+            else:  # a group that begins with 0, so that there is a form that is not canonical
+                tail = bytes(8) if address_to_text(address).endswith(OPEN) else digest[6:14]
+                found = b"\xfd" + digest[:1] + b"\0" + digest[1:6] + tail
+            if tries < TRIES:
+                found = self._with_prefix(address, found)
+        self._used.add(found)
+        self._addresses[address] = found
+        return found
+
+    def _with_prefix(self, address: bytes, other: bytes) -> bytes:
+        for prefix in self._prefixes:
+            if len(prefix) <= 2 * len(address) and address.hex().startswith(prefix):
+                return bytes.fromhex(prefix + other.hex()[len(prefix) :])
+        return other
+
+    def _hash(self, octets: bytes) -> bytes:
+        return b"x" + b32encode(self._digest(octets)).lower()[:LENGTH]
+
+    def _digest(self, octets: bytes) -> bytes:
+        return hmac.digest(self._key, octets, "sha256")
+
+
+def _prefix(zone: Name) -> str:
+    """The hexadecimal digits of the addresses that have a reverse zone; "" of the others."""
+    for reverse, width in zip(REVERSE, (2, 1), strict=True):
+        if zone.is_at_or_below(reverse):
+            labels = [each.decode("ascii", "replace") for each in reversed(zone.below(reverse))]
+            try:
+                return "".join(
+                    f"{int(each, 10 if width == 2 else 16):0{width}x}" for each in labels
+                )
+            except ValueError:  # RFC 2317
+                return ""
+    return ""
+
 
 FQDN: Final = "FQDN"
 HEADLESS: Final = "None"  # instead of a cluster IP

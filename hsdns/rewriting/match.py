@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hsdns.corefile.pattern import Match, Pattern
+from hsdns.corefile.properties import Match, Pattern
 from hsdns.wire.name import Name
 
 AffectedNames = tuple[Name, ...] | None  # matches are at or below these names; None: anywhere

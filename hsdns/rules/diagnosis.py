@@ -1,6 +1,6 @@
 """The diagnosis of a cluster: what fails, what has passed, and what could not be checked and why.
 
-Path: cli/doctor.py (a dump) -> here -> reading.py, judging.py.
+Path: cli/doctor.py (a dump) -> here -> judging.py.
 Rule 1: a dump with Services, Pods and workloads is the whole cluster: other objects do not exist.
 Rule 2: a rule about objects that could not be read has not passed, even if it found something.
 """
@@ -15,17 +15,13 @@ from hsdns.cluster.controllers.kinds import NetworkPolicy, PodManifest, Workload
 from hsdns.cluster.controllers.network_policy import Peer, is_for
 from hsdns.cluster.objects import SERVICE_NAME_LABEL
 from hsdns.corefile.tree import did_you_mean
-from hsdns.rules.check import CHECKS
-from hsdns.rules.checks.dns_answers import DNS_SERVER, asked
-from hsdns.rules.finding import Finding
-from hsdns.rules.judging import judge
-from hsdns.rules.manifest import Manifest
+from hsdns.rules.checks.dns import DNS_SERVER, asked
+from hsdns.rules.judging import Files, judge, read_files
 from hsdns.rules.mesh import KIND as MESH
 from hsdns.rules.mesh import MeshFinding, as_findings, has_mesh
-from hsdns.rules.objects import Objects
-from hsdns.rules.reading import Files, read_files
-from hsdns.rules.rule import previews
-from hsdns.rules.silence_file import SilenceFile, SilencePattern
+from hsdns.rules.objects import CHECKS, Manifest, Objects
+from hsdns.rules.rule import Finding, previews
+from hsdns.rules.silence import SilenceFile, SilencePattern
 
 # The rules that need each kind of object.
 NEEDS: Final[dict[str, str]] = {

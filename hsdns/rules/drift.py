@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 from hsdns.cluster.controllers.kinds import Workload
 from hsdns.cluster.objects import Service, ServicePort
 from hsdns.corefile.tree import Position, did_you_mean
-from hsdns.rules.manifest import Manifest
-from hsdns.rules.objects import Objects, is_headless
+from hsdns.rules.objects import Manifest, Objects, is_headless
 
 PRESENT: Final = "present"
 SERVICE: Final = "Service"

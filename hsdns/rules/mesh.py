@@ -1,6 +1,6 @@
 """The findings of `istioctl analyze`, in addition to our own; and whether there is a mesh to analyze.
 
-Path: cli/istioctl.py (its output) -> here -> output/, diagnosis.py.
+Path: cli/istioctl.py (its output) -> here -> output.py, diagnosis.py.
 Rule 1: istioctl checks the registry of a mesh, injection and egress; our rules do not repeat that.
 Rule 2: signs of a mesh are objects and definitions of istio.io, the Deployment istiod, and labels; never the name of an
         image.
@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.manifest import Manifest
-from hsdns.rules.objects import Objects
+from hsdns.rules.objects import Manifest, Objects
 
 KIND: Final = "IstioAnalysis"  # the object of a dump with the output of istioctl
 TOOL: Final = "istioctl analyze"

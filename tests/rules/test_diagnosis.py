@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.rules.check import CHECKS
 from hsdns.rules.diagnosis import NEEDS, OF_FILES, diagnose
+from hsdns.rules.objects import CHECKS
 from hsdns.rules.rule import rules
 
 DUMP = b"""

@@ -17,8 +17,8 @@ from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.cluster.objects import Deleted, Event, Synced
 from hsdns.cluster.source import Report, Surroundings
 from hsdns.metrics import Registry
+from hsdns.sources.api_access import WatchOptions
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.watch_options import WatchOptions
 from loadtest.apiserver.fake_cluster import FakeCluster
 from tests.support.apiserver.memory_api import MemoryApi
 from tests.support.apiserver.scripted_http import Said, ScriptedServer, said

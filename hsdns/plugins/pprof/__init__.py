@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import parse_qs
 
-from hsdns.corefile.arguments import listen_address
+from hsdns.corefile.keys import listen_address
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.http_page import HttpPage

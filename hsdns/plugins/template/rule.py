@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from hsdns.chain import Request
-from hsdns.corefile.pattern import Match, Pattern
+from hsdns.corefile.properties import Match, Pattern
 from hsdns.expression.evaluate import Program
 from hsdns.expression.fault import ExpressionError
 from hsdns.expression.queries import client_ip, functions_of

@@ -21,10 +21,8 @@ from msgspec import structs
 from hsdns.cluster.controllers.dns_service import KNOWN, USUAL, DnsService, pod_ports
 from hsdns.cluster.controllers.kinds import ContainerPort, EgressRule, NetworkPolicy
 from hsdns.cluster.controllers.network_policy import NAME_LABEL, Peer, denied, names_dns
-from hsdns.rules.check import check
-from hsdns.rules.finding import Remark
-from hsdns.rules.manifest import Manifest
-from hsdns.rules.objects import Objects, PodSet, is_near
+from hsdns.rules.objects import Manifest, Objects, PodSet, check, is_near
+from hsdns.rules.rule import Remark
 
 _API_SERVER: Final = (443, 6443, "https")
 _NODE_LOCAL: Final = {"k8s-app": "node-local-dns"}

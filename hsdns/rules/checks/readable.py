@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.check import check
-from hsdns.rules.checks.external_name import is_about_target
-from hsdns.rules.checks.pod_name import is_about_pod_name
-from hsdns.rules.finding import Remark
-from hsdns.rules.objects import Objects
+from hsdns.rules.checks.pods import is_about_pod_name
+from hsdns.rules.checks.services import is_about_target
+from hsdns.rules.objects import Objects, check
+from hsdns.rules.rule import Remark
 
 
 @check("HS001")

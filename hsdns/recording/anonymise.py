@@ -15,19 +15,24 @@ from collections.abc import Callable, Iterable
 from ipaddress import IPv6Address
 from typing import Any, Final
 
+import msgspec
 from msgspec import structs
 
 from hsdns.cluster.address import read_address
 from hsdns.cluster.objects import (
+    Endpoint,
     EndpointPort,
     EndpointSlice,
+    LoadBalancerIngress,
     Object,
     ObjectMeta,
-    Pod,
+    ObjectReference,
     PodCondition,
-    Service,
-    ServiceImport,
+    PodNames,
+    PodStatus,
+    ServiceImportSpec,
     ServicePort,
+    ServiceSpec,
 )
 from hsdns.cluster.reverse import address_of, reverse_name
 from hsdns.recording.entry import (
@@ -240,6 +245,8 @@ class Anonymiser:
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._names: Pseudonyms
+        self._fields: dict[type[Any], dict[str, Callable[[Any], Any]]] = {}
+        self._is_fqdn = False
 
     def __call__(self, entry: Entry) -> Entry:
         """Return the anonymised entry; raise ValueError if its object or its name cannot be read."""
@@ -258,128 +265,82 @@ class Anonymiser:
         return entry
 
     def _header(self, header: Header) -> Header:
-        self._names = Pseudonyms(self._key, map(Name.from_text, header.zones))
+        self._names = names = Pseudonyms(self._key, map(Name.from_text, header.zones))
+        self._fields = self._by_struct(names)
         lines = [
-            [words[0], *map(self._names.text, words[1:])] if words[0] == "namespaces" else words
+            [words[0], *map(names.text, words[1:])] if words[0] == "namespaces" else words
             for words in header.kubernetes
         ]
         return structs.replace(header, source="", kubernetes=lines, anonymised=True)
 
+    def _by_struct(self, names: Pseudonyms) -> dict[type[Any], dict[str, Callable[[Any], Any]]]:
+        """What replaces a value, or each item of a list, of the fields of a struct; other values are kept."""
+        text, host, opaque = names.text, names.host, names.opaque
+        port = {
+            "name": text,
+            "protocol": lambda found: found if found in PROTOCOLS else text(found),
+        }
+        return {
+            ObjectMeta: {
+                "name": text,
+                "namespace": text,
+                "labels": self._labels,
+                "uid": lambda _: "",
+            },
+            ServiceSpec: {
+                "cluster_ip": self._cluster_ip,
+                "cluster_ips": self._cluster_ip,
+                "external_name": host,
+                "external_ips": host,
+                "selector": lambda found: (
+                    {opaque(key): opaque(each) for key, each in found.items()} or None
+                ),
+            },
+            LoadBalancerIngress: {"ip": host, "hostname": host},
+            ServiceImportSpec: {"ips": host},
+            ServicePort: port
+            | {"target_port": lambda found: text(found) if isinstance(found, str) else found},
+            EndpointPort: port,
+            Endpoint: {"addresses": self._endpoint_address, "hostname": text, "zone": text},
+            ObjectReference: {"name": text, "namespace": text},
+            PodStatus: {"pod_ip": host},
+            # A readiness gate may be named after a Service.
+            PodCondition: {
+                "type": lambda found: found if found in CONDITIONS else opaque(found),
+                "reason": lambda _: None,
+            },
+            PodNames: {"hostname": text, "subdomain": text},
+        }
+
     def object(self, found: Object) -> Object:
         """Return the object with replaced names and addresses."""
-        found = structs.replace(found, metadata=self._metadata(found.metadata))
-        if isinstance(found, Service):
-            return self._service(found)
-        if isinstance(found, ServiceImport):
-            spec = structs.replace(
-                found.spec,
-                ips=_each(found.spec.ips, self._names.host),
-                ports=_each(found.spec.ports, self._port),
-            )
-            return structs.replace(found, spec=spec)
-        if isinstance(found, EndpointSlice):
-            return self._slice(found)
-        if isinstance(found, Pod):
-            return self._pod(found)
-        return found
+        self._is_fqdn = isinstance(found, EndpointSlice) and found.address_type == FQDN
+        replaced: Object = self._replaced(found)
+        return replaced
 
-    def _metadata(self, meta: ObjectMeta) -> ObjectMeta:
+    def _replaced(self, found: Any) -> Any:
+        if not isinstance(found, msgspec.Struct):
+            return found
+        fields, changed = self._fields.get(type(found), {}), dict[str, Any]()
+        for name in found.__struct_fields__:
+            value, replace = getattr(found, name), fields.get(name, self._replaced)
+            if value is not None:
+                changed[name] = (
+                    [replace(each) for each in value] if isinstance(value, list) else replace(value)
+                )
+        return structs.replace(found, **changed)
+
+    def _labels(self, labels: dict[str, str]) -> dict[str, str] | None:
         names = self._names
-        labels = {
+        return {
             name if name in OWNERS else names.opaque(name): names.text(text)
             if name in OWNERS
             else names.opaque(text)
-            for name, text in (meta.labels or {}).items()
-        }
-        return structs.replace(
-            meta,
-            name=names.text(meta.name),
-            namespace=names.text(meta.namespace),
-            labels=labels or None,
-            uid="",
-        )
+            for name, text in labels.items()
+        } or None
 
-    def _service(self, found: Service) -> Service:
-        names, spec, status = self._names, found.spec, found.status
-        selector = {names.opaque(key): names.opaque(text) for key, text in (spec.selector or {}).items()}  # fmt: skip
-        spec = structs.replace(
-            spec,
-            cluster_ip=self._cluster_ip(spec.cluster_ip),
-            cluster_ips=_each(spec.cluster_ips, self._cluster_ip),
-            external_name=_maybe(spec.external_name, names.host),
-            external_ips=_each(spec.external_ips, names.host),
-            ports=_each(spec.ports, self._port),
-            selector=selector or None,
-        )
-        if status is not None and status.load_balancer is not None:
-            ingress = [
-                structs.replace(
-                    each, ip=_maybe(each.ip, names.host), hostname=_maybe(each.hostname, names.host)
-                )
-                for each in status.load_balancer.ingress or ()
-            ]
-            balancer = structs.replace(status.load_balancer, ingress=ingress)
-            status = structs.replace(status, load_balancer=balancer)
-        return structs.replace(found, spec=spec, status=status)
+    def _cluster_ip(self, text: str) -> str:
+        return text if text == HEADLESS else self._names.host(text)
 
-    def _cluster_ip(self, text: str | None) -> Any:
-        return text if text == HEADLESS else _maybe(text, self._names.host)
-
-    def _slice(self, found: EndpointSlice) -> EndpointSlice:
-        names = self._names
-        read = names.target if found.address_type == FQDN else names.host
-        endpoints = [
-            structs.replace(
-                each,
-                addresses=_each(each.addresses, read),
-                hostname=_maybe(each.hostname, names.text),
-                zone=_maybe(each.zone, names.text),
-                target_ref=None
-                if each.target_ref is None
-                else structs.replace(
-                    each.target_ref,
-                    name=_maybe(each.target_ref.name, names.text),
-                    namespace=_maybe(each.target_ref.namespace, names.text),
-                ),
-            )
-            for each in found.endpoints or ()
-        ]
-        return structs.replace(found, endpoints=endpoints, ports=_each(found.ports, self._port))
-
-    def _pod(self, found: Pod) -> Pod:
-        names, status = self._names, found.status
-        conditions = _each(status.conditions, self._condition)
-        return structs.replace(
-            found,
-            status=structs.replace(
-                status, pod_ip=_maybe(status.pod_ip, names.host), conditions=conditions
-            ),
-            spec=structs.replace(
-                found.spec,
-                hostname=_maybe(found.spec.hostname, names.text),
-                subdomain=_maybe(found.spec.subdomain, names.text),
-            ),
-        )
-
-    def _condition(self, found: PodCondition) -> PodCondition:
-        """A readiness gate may be named after a Service."""
-        kind = found.type if found.type in CONDITIONS else self._names.opaque(found.type)
-        return structs.replace(found, type=kind, reason=None)
-
-    def _port(self, port: Any) -> Any:
-        names = self._names
-        changed: dict[str, Any] = {"name": _maybe(port.name, names.text)}
-        if port.protocol not in PROTOCOLS:
-            changed["protocol"] = _maybe(port.protocol, names.text)
-        if isinstance(port, ServicePort) and isinstance(port.target_port, str):
-            changed["target_port"] = names.text(port.target_port)
-        assert isinstance(port, ServicePort | EndpointPort)
-        return structs.replace(port, **changed)
-
-
-def _maybe(text: str | None, replace: Callable[[str], str]) -> str | None:
-    return None if text is None else replace(text)
-
-
-def _each(found: Iterable[Any] | None, replace: Callable[[Any], Any]) -> list[Any] | None:
-    return None if found is None else [replace(each) for each in found]
+    def _endpoint_address(self, text: str) -> str:
+        return (self._names.target if self._is_fqdn else self._names.host)(text)

@@ -29,7 +29,7 @@ from hsdns.apiserver.resource import (
     Scope,
 )
 from hsdns.apiserver.transport import Obstacles, Transport, Unreachable
-from hsdns.apiserver.watch_event import MalformedEvent, decode_page, decode_status
+from hsdns.apiserver.watch_event import MalformedEvent, Page, decode_page, decode_status
 from hsdns.apiserver.watcher import (
     MAX_ERROR_LEN,
     Contact,
@@ -71,8 +71,10 @@ MAX_SERVICES: Final = 4  # Services for one question
 _LABEL: Final = re.compile(rb"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123, as in the API
 
 
-async def get_page(transport: Transport, scope: Scope, query: dict[str, str]) -> bytes:
-    """The octets of a page; raise Unreachable."""
+async def get_body(
+    transport: Transport, scope: Scope, query: dict[str, str], seconds: float = DEADLINE
+) -> bytes:
+    """The octets of a page, after at most `seconds` without data; raise Unreachable."""
     plural = scope.resource.plural
     async with transport.get(scope.path, query) as answer:
         if answer.status != 200:
@@ -82,11 +84,23 @@ async def get_page(transport: Transport, scope: Scope, query: dict[str, str]) ->
             verb = "may not be read" if answer.status in (401, 403) else "could not be read"
             raise Unreachable(f"{plural} {verb}: {said or 'no reason given'} ({answer.status})")
         body = bytearray()
-        async for chunk in answer.chunks(lambda: DEADLINE):
+        async for chunk in answer.chunks(lambda: seconds):
             body += chunk
             if len(body) > MAX_PAGE_LEN:
                 raise Unreachable(f"{plural} could not be read: a page is too long")
     return bytes(body)
+
+
+async def get_page(
+    transport: Transport, scope: Scope, query: dict[str, str], seconds: float = DEADLINE
+) -> Page:
+    """A page; raise Unreachable."""
+    body = await get_body(transport, scope, query, seconds)
+    try:
+        return decode_page(body, scope.resource)
+    except MalformedEvent as error:
+        sentence = transport.redact(str(error))
+        raise Unreachable(f"{scope.resource.plural} could not be read: {sentence}") from None
 
 
 async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLINE) -> Reading:
@@ -180,7 +194,8 @@ class _Reader:
             query["fieldSelector"] = ",".join(filter(None, (query.get("fieldSelector"), fields)))
         self._pending.append(resource)
         try:
-            found, is_cut = await self._get(scope, query)
+            page = await get_page(self._transport, scope, query)
+            found, is_cut = page.objects, bool(page.following)
         except Unreachable as fault:
             self._faults.append(Fault(str(fault), resource.kind))
             found, is_cut = [], False
@@ -191,17 +206,6 @@ class _Reader:
         if keep:
             self.objects += found
         return found
-
-    async def _get(self, scope: Scope, query: dict[str, str]) -> tuple[list[Object], bool]:
-        """The objects of a page, and whether there are more; raise Unreachable."""
-        transport, plural = self._transport, scope.resource.plural
-        body = await get_page(transport, scope, query)
-        try:
-            page = decode_page(body, scope.resource)
-        except MalformedEvent as error:
-            sentence = transport.redact(str(error))
-            raise Unreachable(f"{plural} could not be read: {sentence}") from None
-        return page.objects, bool(page.following)
 
 
 # Reads one pod with its DNS settings from the API server; the watches have no such pods.
@@ -254,7 +258,7 @@ async def _list_pods(
     query = {"limit": str(limit)}
     if fields:
         query["fieldSelector"] = fields
-    page = await get_page(transport, Scope(PODS, namespace), query)
+    page = await get_body(transport, Scope(PODS, namespace), query)
     return msgspec.json.decode(page, type=_Pods).items or []
 
 
@@ -454,28 +458,10 @@ def _deliver_singly(events: Sequence[Event], deliver: Deliver) -> None:
 async def _list(transport: Transport, scope: Scope) -> list[Object]:
     """List a scope page by page."""
     found: list[Object] = []
-    following = ""
+    query = {**scope.query, "limit": str(PAGE)}
     while True:
-        query = {**scope.query, "limit": str(PAGE)}
-        if following:
-            query["continue"] = following
-        async with transport.get(scope.path, query) as answer:
-            if answer.status != 200:
-                text = await answer.text(MAX_ERROR_LEN)
-                raise Unreachable(f"{scope} cannot be listed: {answer.status} {text[:200]}")
-            body = bytearray()
-            async for chunk in answer.chunks(lambda: STATE_READ_TIMEOUT):
-                body += chunk
-                if len(body) > MAX_PAGE_LEN:
-                    raise Unreachable(
-                        f"{scope} cannot be listed: a page has more than {MAX_PAGE_LEN} octets"
-                    )
-        try:
-            page = decode_page(bytes(body), scope.resource)
-        except MalformedEvent as error:
-            sentence = transport.redact(str(error))
-            raise Unreachable(f"{scope} cannot be listed: {sentence}") from None
+        page = await get_page(transport, scope, query, STATE_READ_TIMEOUT)
         found += page.objects
-        following = page.following
-        if not following:
+        if not page.following:
             return found
+        query["continue"] = page.following

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
+from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import KINDS
@@ -26,118 +27,12 @@ from hsdns.sources.manifest_yaml import MAX_SHOWN_LEN, shown
 
 
 VERSION: Final = "1.36"
-# Type -> its fields; a field whose type is listed here too is followed by ":" and that type (or a list of it).
-_TABLE: Final = {
-    "Service": "apiVersion kind metadata:ObjectMeta spec:ServiceSpec status:ServiceStatus",
-    "ServiceSpec": (
-        "allocateLoadBalancerNodePorts clusterIP clusterIPs externalIPs externalName externalTrafficPolicy "
-        "healthCheckNodePort internalTrafficPolicy ipFamilies ipFamilyPolicy loadBalancerClass loadBalancerIP "
-        "loadBalancerSourceRanges ports:ServicePort publishNotReadyAddresses selector sessionAffinity "
-        "sessionAffinityConfig trafficDistribution type"
-    ),
-    "ServicePort": "appProtocol name nodePort port protocol targetPort",
-    "ServiceStatus": "conditions loadBalancer:LoadBalancerStatus",
-    "LoadBalancerStatus": "ingress:LoadBalancerIngress",
-    "LoadBalancerIngress": "hostname ip ipMode ports",
-    "EndpointSlice": (
-        "addressType apiVersion endpoints:Endpoint kind metadata:ObjectMeta ports:EndpointPort"
-    ),
-    "Endpoint": (
-        "addresses conditions:EndpointConditions deprecatedTopology hints hostname nodeName "
-        "targetRef:ObjectReference zone"
-    ),
-    "EndpointConditions": "ready serving terminating",
-    "EndpointPort": "appProtocol name port protocol",
-    "ObjectReference": "apiVersion fieldPath kind name namespace resourceVersion uid",
-    "Endpoints": "apiVersion kind metadata:ObjectMeta subsets:EndpointSubset",
-    "EndpointSubset": (
-        "addresses:EndpointAddress notReadyAddresses:EndpointAddress ports:SubsetPort"
-    ),
-    "EndpointAddress": "hostname ip nodeName targetRef:ObjectReference",
-    "SubsetPort": "appProtocol name port protocol",
-    "Namespace": "apiVersion kind metadata:ObjectMeta spec status",
-    "Node": "apiVersion kind metadata:ObjectMeta spec status:NodeStatus",
-    "NodeStatus": (
-        "addresses:NodeAddress allocatable capacity conditions config daemonEndpoints declaredFeatures features "
-        "images nodeInfo phase runtimeHandlers volumesAttached volumesInUse"
-    ),
-    "NodeAddress": "address type",
-    "Pod": "apiVersion kind metadata:ObjectMeta spec:PodSpec status:PodStatus",
-    "PodSpec": (
-        "activeDeadlineSeconds affinity automountServiceAccountToken containers:Container dnsConfig:PodDNSConfig "
-        "dnsPolicy "
-        "enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname "
-        "hostnameOverride imagePullSecrets initContainers:Container nodeName nodeSelector os overhead "
-        "preemptionPolicy priority priorityClassName readinessGates resourceClaims resources restartPolicy "
-        "runtimeClassName schedulerName schedulingGates schedulingGroup securityContext serviceAccount "
-        "serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds "
-        "tolerations topologySpreadConstraints volumes"
-    ),
-    "Container": (
-        "args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports:ContainerPort "
-        "readinessProbe resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin "
-        "stdinOnce terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
-    ),
-    "ContainerPort": "containerPort hostIP hostPort name protocol",
-    "PodStatus": (
-        "allocatedResources conditions:PodCondition containerStatuses ephemeralContainerStatuses "
-        "extendedResourceClaimStatus hostIP hostIPs initContainerStatuses message "
-        "nodeAllocatableResourceClaimStatuses nominatedNodeName observedGeneration phase podIP podIPs:PodIP "
-        "qosClass reason resize resourceClaimStatuses resources startTime"
-    ),
-    "PodIP": "ip",
-    "PodCondition": (
-        "lastProbeTime lastTransitionTime message observedGeneration reason status type"
-    ),
-    "PodDNSConfig": "nameservers options:PodDNSConfigOption searches",
-    "PodDNSConfigOption": "name value",
-    "PodTemplateSpec": "metadata:ObjectMeta spec:PodSpec",
-    "StatefulSet": "apiVersion kind metadata:ObjectMeta spec:StatefulSetSpec status",
-    "StatefulSetSpec": (
-        "minReadySeconds ordinals:StatefulSetOrdinals persistentVolumeClaimRetentionPolicy podManagementPolicy "
-        "replicas revisionHistoryLimit selector:LabelSelector serviceName template:PodTemplateSpec updateStrategy "
-        "volumeClaimTemplates"
-    ),
-    "StatefulSetOrdinals": "start",
-    "Deployment": "apiVersion kind metadata:ObjectMeta spec:DeploymentSpec status",
-    "DeploymentSpec": (
-        "minReadySeconds paused progressDeadlineSeconds replicas revisionHistoryLimit selector:LabelSelector "
-        "strategy template:PodTemplateSpec"
-    ),
-    "ReplicaSet": "apiVersion kind metadata:ObjectMeta spec:ReplicaSetSpec status",
-    "ReplicaSetSpec": "minReadySeconds replicas selector:LabelSelector template:PodTemplateSpec",
-    "DaemonSet": "apiVersion kind metadata:ObjectMeta spec:DaemonSetSpec status",
-    "DaemonSetSpec": (
-        "minReadySeconds revisionHistoryLimit selector:LabelSelector template:PodTemplateSpec updateStrategy"
-    ),
-    "Job": "apiVersion kind metadata:ObjectMeta spec:JobSpec status",
-    "JobSpec": (
-        "activeDeadlineSeconds backoffLimit backoffLimitPerIndex completionMode completions managedBy "
-        "manualSelector maxFailedIndexes parallelism podFailurePolicy podReplacementPolicy selector:LabelSelector "
-        "successPolicy suspend template:PodTemplateSpec ttlSecondsAfterFinished"
-    ),
-    "ObjectMeta": (
-        "annotations creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers generateName "
-        "generation labels managedFields name namespace ownerReferences:OwnerReference resourceVersion selfLink "
-        "uid"
-    ),
-    "OwnerReference": "apiVersion blockOwnerDeletion controller kind name uid",
-    "LabelSelector": "matchExpressions:LabelSelectorRequirement matchLabels",
-    "LabelSelectorRequirement": "key operator values",
-    "NetworkPolicy": "apiVersion kind metadata:ObjectMeta spec:NetworkPolicySpec",
-    "NetworkPolicySpec": (
-        "egress:NetworkPolicyEgressRule ingress podSelector:LabelSelector policyTypes"
-    ),
-    "NetworkPolicyEgressRule": "ports:NetworkPolicyPort to:NetworkPolicyPeer",
-    "NetworkPolicyPort": "endPort port protocol",
-    "NetworkPolicyPeer": (
-        "ipBlock:IPBlock namespaceSelector:LabelSelector podSelector:LabelSelector"
-    ),
-    "IPBlock": "cidr except",
-}
+# By type the fields, each with its type if that is listed too.
 FIELDS: Final[dict[str, dict[str, str]]] = {
     name: dict(word.partition(":")[::2] for word in fields.split())
-    for name, fields in _TABLE.items()
+    for line in files("hsdns.sources").joinpath("api_fields.txt").read_text("utf-8").splitlines()
+    for name, mark, fields in [line.partition(" = ")]
+    if mark
 }
 
 

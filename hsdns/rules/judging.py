@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from hsdns.corefile.tree import did_you_mean
 from hsdns.rules.checks import MODULES
-from hsdns.rules.objects import CHECKS, CorefileText, Manifest, Objects
+from hsdns.rules.objects import CHECKS, CorefileText, Manifest, Objects, mapping_at
 from hsdns.rules.rule import Edit, Finding, Remark, previews, rules
 from hsdns.rules.silence import ANNOTATION, NO_FILE, Silence, SilenceFile, SilencePattern, comments
 from hsdns.sources.manifest_file import MAX_FILE_LEN, LeftOut, read_objects
@@ -109,8 +109,7 @@ def _manifests(file: str, content: bytes) -> tuple[list[Manifest], list[str], li
 def _corefiles_of(manifest: Manifest, content: bytes) -> Iterator[CorefileText]:
     if manifest.kind != "ConfigMap":
         return
-    data = manifest.content.get("data")
-    for key, text in data.items() if isinstance(data, dict) else ():
+    for key, text in mapping_at(manifest.content, "data").items():
         if not isinstance(text, str) or not (key == COREFILE or key.endswith(".server")):
             continue
         node = field_node(manifest.node, f"data[{key}]")

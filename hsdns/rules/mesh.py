@@ -66,22 +66,18 @@ def has_mesh(objects: Objects) -> bool:
 
 def is_istiod(manifest: Manifest) -> bool:
     """Whether a Deployment is that of istiod."""
-    labels = manifest.metadata.get("labels")
-    is_labelled = isinstance(labels, dict) and labels.get("app") == "istiod"
-    return manifest.name == "istiod" or is_labelled
+    return manifest.name == "istiod" or manifest.labels.get("app") == "istiod"
 
 
 def _is_of_mesh(manifest: Manifest) -> bool:
     if manifest.group == _GROUP or manifest.group.endswith(f".{_GROUP}"):
         return True
-    labels = manifest.metadata.get("labels")
-    labels = labels if isinstance(labels, dict) else {}
     if manifest.kind == "CustomResourceDefinition":
         return manifest.name.endswith(f".{_GROUP}")
     if manifest.kind == "Deployment":
         return is_istiod(manifest)
     return manifest.kind == "Namespace" and any(
-        labels.get(each) not in (None, "disabled", "none") for each in _LABELS
+        manifest.labels.get(each) not in (None, "disabled", "none") for each in _LABELS
     )
 
 

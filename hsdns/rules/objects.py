@@ -105,11 +105,15 @@ class Manifest:
         return self._content if isinstance(self._content, dict) else {}
 
     @property
+    def labels(self) -> Mapping[str, Any]:
+        """The labels as written."""
+        return mapping_at(self.metadata, "labels")
+
+    @property
     def annotations(self) -> Mapping[str, str]:
         """The annotations whose values are text."""
-        found = self.metadata.get("annotations")
-        listed = found.items() if isinstance(found, dict) else ()
-        return {key: value for key, value in listed if isinstance(value, str)}
+        listed = mapping_at(self.metadata, "annotations")
+        return {key: value for key, value in listed.items() if isinstance(value, str)}
 
     def at(self, field: str) -> Position:
         """The position of a field, or of its nearest parent in the file."""
@@ -311,13 +315,6 @@ MADE_LABELS: Final = frozenset(
 _TEMPLATES: Final = ("spec.template", "spec.jobTemplate.spec.template")
 
 
-class Found(NamedTuple):
-    """A manifest with its object, of one kind."""
-
-    manifest: Manifest
-    object: Any
-
-
 class PodSet(NamedTuple):
     """The pods of a workload, or one Pod; `field` is the path of their spec, `replicas` None if it is not set."""
 
@@ -347,6 +344,12 @@ class Objects:
         self.manifests = manifests
         self.corefiles = corefiles
         self.is_whole = is_whole
+
+    def directives(self, name: str) -> Iterator[tuple[CorefileText, ServerBlock, Directive]]:
+        """The directives with a name of all Corefiles, with their blocks."""
+        for corefile in self.corefiles:
+            for block, directive in corefile.directives(name):
+                yield corefile, block, directive
 
     def of(self, kind: str) -> list[Manifest]:
         """The valid manifests of a kind."""
@@ -493,6 +496,26 @@ class Objects:
         return found
 
 
+def value_at(value: Any, path: str) -> Any:
+    """What an object as written has at a path such as `spec.template`; None if it has nothing there."""
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def mapping_at(value: Any, path: str) -> dict[str, Any]:
+    """The mapping at a path; empty if there is none."""
+    found = value_at(value, path)
+    return found if isinstance(found, dict) else {}
+
+
+def mappings_at(value: Any, path: str) -> list[tuple[int, dict[str, Any]]]:
+    """The mappings in a list at a path, with their positions in it."""
+    found = value_at(value, path)
+    listed = enumerate(found if isinstance(found, list) else ())
+    return [(at, each) for at, each in listed if isinstance(each, dict)]
+
+
 def is_near(one: Manifest, other: Manifest) -> bool:
     """Whether two objects may be in the same namespace."""
     return one.namespace == other.namespace or not one.namespace or not other.namespace
@@ -521,10 +544,8 @@ def _pods_of(manifest: Manifest) -> Iterator[PodSet]:
 
 def _pods_of_others(manifest: Manifest) -> Iterator[PodSet]:
     for field in _TEMPLATES:
-        value: Any = manifest.content
-        for step in field.split("."):
-            value = value.get(step) if isinstance(value, dict) else None
-        if not isinstance(value, dict):
+        value = mapping_at(manifest.content, field)
+        if not value:
             continue
         try:
             template = msgspec.convert(value, PodTemplate)
@@ -539,14 +560,26 @@ def _pods_of_others(manifest: Manifest) -> Iterator[PodSet]:
 Check = Callable[[Objects], Iterator[Remark]]
 
 CHECKS: Final[dict[str, Check]] = {}
+# The rules that need each kind of object, by its plural or another word for what may be unread.
+NEEDS: Final[defaultdict[str, set[str]]] = defaultdict(set)
+# Rules about the servers that every name depends on, and istiod; they also apply if only a part of the cluster is
+# diagnosed.
+OF_SERVERS: Final[set[str]] = set()
 
 
-def check(code: str) -> Callable[[Check], Check]:
-    """Register a function as the check of a rule."""
+def check(code: str, needs: str = "", *, of_servers: bool = False) -> Callable[[Check], Check]:
+    """Register a function as the check of a rule, which needs objects of these kinds, separated by |.
+
+    What needs "files" finds nothing in a dump of a cluster.
+    """
 
     def enter(function: Check) -> Check:
         assert code not in CHECKS, f"two checks have the code {code}"
         CHECKS[code] = function
+        for plural in needs.split("|"):
+            NEEDS[plural].add(code)
+        if of_servers:
+            OF_SERVERS.add(code)
         return function
 
     return enter

@@ -27,7 +27,7 @@ from hsdns.rules.rule import Remark
 from hsdns.wire.name import Name
 
 
-@check("HS201")
+@check("HS201", needs="configmaps")
 def unreadable(objects: Objects) -> Iterator[Remark]:
     """Corefiles with which CoreDNS does not start."""
     for corefile in objects.corefiles:
@@ -35,7 +35,7 @@ def unreadable(objects: Objects) -> Iterator[Remark]:
             yield corefile.remark(error.position, "", error.message)
 
 
-@check("HS205")
+@check("HS205", needs="configmaps")
 def without_ready(objects: Objects) -> Iterator[Remark]:
     """Servers that get queries before they have read the cluster."""
     for corefile in objects.corefiles:
@@ -49,7 +49,7 @@ def without_ready(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS209")
+@check("HS209", needs="configmaps")
 def without_lameduck(objects: Objects) -> Iterator[Remark]:
     """Servers that stop while they still get queries."""
     for corefile in objects.corefiles:
@@ -77,42 +77,38 @@ DEFAULT_DENIAL: Final = 1800
 _NUMBER: Final = re.compile("[0-9]{1,9}")
 
 
-@check("HS202")
+@check("HS202", needs="configmaps")
 def denial(objects: Objects) -> Iterator[Remark]:
     """Negative answers for the cluster's names that are cached for long."""
-    for corefile in objects.corefiles:
-        for block, directive in corefile.directives("cache"):
-            kubernetes = directive_of(block, "kubernetes")
-            if kubernetes is None or not _is_stored(directive, kubernetes, block):
-                continue
-            seconds = min(
-                _seconds(property_of(kubernetes, "ttl"), DEFAULT_TTL), _denial_ttl(directive)
-            )
-            if seconds <= DEFAULT_TTL:
-                continue
-            zone = next((each.text for each in kubernetes.args), "the zone of the cluster")
-            yield corefile.remark(
-                directive.name.position,
-                "cache",
-                f"that a name of {zone} does not exist is remembered for {seconds} seconds, also when its Service or "
-                f"endpoint is there meanwhile; write denial 9984 {DEFAULT_TTL}, or disable denial {zone}",
-                level="warning" if seconds > LONG else "",
-            )
+    for corefile, block, directive in objects.directives("cache"):
+        kubernetes = directive_of(block, "kubernetes")
+        if kubernetes is None or not _is_stored(directive, kubernetes, block):
+            continue
+        seconds = min(_seconds(property_of(kubernetes, "ttl"), DEFAULT_TTL), _denial_ttl(directive))
+        if seconds <= DEFAULT_TTL:
+            continue
+        zone = next((each.text for each in kubernetes.args), "the zone of the cluster")
+        yield corefile.remark(
+            directive.name.position,
+            "cache",
+            f"that a name of {zone} does not exist is remembered for {seconds} seconds, also when its Service or "
+            f"endpoint is there meanwhile; write denial 9984 {DEFAULT_TTL}, or disable denial {zone}",
+            level="warning" if seconds > LONG else "",
+        )
 
 
-@check("HS248")
+@check("HS248", needs="configmaps")
 def long_ttl(objects: Objects) -> Iterator[Remark]:
     """TTLs that let clients use addresses of deleted pods for long."""
-    for corefile in objects.corefiles:
-        for _, directive in corefile.directives("kubernetes"):
-            seconds = _seconds(property_of(directive, "ttl"), DEFAULT_TTL)
-            if seconds > LONG:
-                yield corefile.remark(
-                    directive.name.position,
-                    "kubernetes",
-                    f"answers may be kept for {seconds} seconds, by cache and by clients, which then go on with the "
-                    "addresses of pods that are gone; write ttl 30, as kubeadm does, or less",
-                )
+    for corefile, _, directive in objects.directives("kubernetes"):
+        seconds = _seconds(property_of(directive, "ttl"), DEFAULT_TTL)
+        if seconds > LONG:
+            yield corefile.remark(
+                directive.name.position,
+                "kubernetes",
+                f"answers may be kept for {seconds} seconds, by cache and by clients, which then go on with the "
+                "addresses of pods that are gone; write ttl 30, as kubeadm does, or less",
+            )
 
 
 def _seconds(text: str | None, default: int) -> int:
@@ -155,31 +151,27 @@ def _overlap(one: Name, other: Name) -> bool:
 RESOLV_CONF: Final = "resolv.conf"
 
 
-@check("HS203")
+@check("HS203", needs="configmaps")
 def itself(objects: Objects) -> Iterator[Remark]:
     """Upstreams that are the server itself."""
-    for corefile in objects.corefiles:
-        for block, directive in corefile.directives("forward"):
-            if (
-                directive_of(block, "bind") is not None
-                or directive_of(block, "rewrite") is not None
-            ):
+    for corefile, block, directive in objects.directives("forward"):
+        if directive_of(block, "bind") is not None or directive_of(block, "rewrite") is not None:
+            continue
+        for token in directive.args[1:]:
+            upstream = split_ip_port(token.text.removeprefix("dns://"), DNS_PORT)
+            if upstream is None or upstream.port not in ports_of(block):
                 continue
-            for token in directive.args[1:]:
-                upstream = split_ip_port(token.text.removeprefix("dns://"), DNS_PORT)
-                if upstream is None or upstream.port not in ports_of(block):
-                    continue
-                address = ip_address(upstream.host)
-                if address.is_loopback or address.is_unspecified:
-                    yield corefile.remark(
-                        token.position,
-                        "forward",
-                        f"{token.text} is this server itself, so every query comes back to it until it times out; "
-                        "write the address of another server, or the resolv.conf that the node's resolver reads",
-                    )
+            address = ip_address(upstream.host)
+            if address.is_loopback or address.is_unspecified:
+                yield corefile.remark(
+                    token.position,
+                    "forward",
+                    f"{token.text} is this server itself, so every query comes back to it until it times out; "
+                    "write the address of another server, or the resolv.conf that the node's resolver reads",
+                )
 
 
-@check("HS204")
+@check("HS204", needs="configmaps")
 def without_loop(objects: Objects) -> Iterator[Remark]:
     """Servers that do not detect that the node's resolv.conf refers to them."""
     for corefile, block, directive in _of_all_names(objects):
@@ -193,7 +185,7 @@ def without_loop(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS206")
+@check("HS206", needs="configmaps")
 def one_upstream(objects: Objects) -> Iterator[Remark]:
     """A single upstream for all names."""
     for corefile, _, directive in _of_all_names(objects):
@@ -207,7 +199,7 @@ def one_upstream(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS207")
+@check("HS207", needs="configmaps")
 def without_limit(objects: Objects) -> Iterator[Remark]:
     """No limit on the queries that wait for an upstream."""
     for corefile, _, directive in _of_all_names(objects):
@@ -222,10 +214,9 @@ def without_limit(objects: Objects) -> Iterator[Remark]:
 
 def _of_all_names(objects: Objects) -> Iterator[tuple[CorefileText, ServerBlock, Directive]]:
     """The `forward` directives for all names, each with its block and its Corefile."""
-    for corefile in objects.corefiles:
-        for block, directive in corefile.directives("forward"):
-            if directive.args and directive.args[0].text == ".":
-                yield corefile, block, directive
+    for corefile, block, directive in objects.directives("forward"):
+        if directive.args and directive.args[0].text == ".":
+            yield corefile, block, directive
 
 
 def _is_address(token: Token) -> bool:
@@ -249,10 +240,10 @@ _EARLIER: Final = {"hosts": 1, "template": 2}
 _TYPES: Final = ("A", "ANY")  # a template for another type does not affect addresses
 
 
-@check("HS210")
+@check("HS210", needs="configmaps")
 def answered_before(objects: Objects) -> Iterator[Remark]:
     """Plugins before kubernetes that answer for names of the cluster, and pass none on."""
-    for corefile, block, kubernetes in _of_kubernetes(objects):
+    for corefile, block, kubernetes in objects.directives("kubernetes"):
         for zone in _forward_zones(kubernetes, block):
             for name, before in _EARLIER.items():
                 for directive in (each for each in block.directives if each.name.text == name):
@@ -274,7 +265,7 @@ def answered_before(objects: Objects) -> Iterator[Remark]:
                     )
 
 
-@check("HS241")
+@check("HS241", needs="configmaps")
 def reverse_elsewhere(objects: Objects) -> Iterator[Remark]:
     """Reverse zones missing in kubernetes whose queries go to an upstream instead."""
     for corefile in objects.corefiles:
@@ -299,10 +290,10 @@ def reverse_elsewhere(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS242")
+@check("HS242", needs="configmaps")
 def reverse_denied(objects: Objects) -> Iterator[Remark]:
     """Reverse zones of kubernetes in which queries for other addresses do not reach the upstream."""
-    for corefile, block, kubernetes in _of_kubernetes(objects):
+    for corefile, block, kubernetes in objects.directives("kubernetes"):
         forward = directive_of(block, "forward")
         if forward is None or _first(forward) != ".":
             continue
@@ -319,7 +310,7 @@ def reverse_denied(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS243")
+@check("HS243", needs="services|endpointslices|configmaps")
 def reverse_in_another_block(objects: Objects) -> Iterator[Remark]:
     """Server blocks that get queries for the reverse names of the cluster instead of kubernetes."""
     for corefile in objects.corefiles:
@@ -351,10 +342,10 @@ def reverse_in_another_block(objects: Objects) -> Iterator[Remark]:
                     )
 
 
-@check("HS244")
+@check("HS244", needs="configmaps")
 def never_asked(objects: Objects) -> Iterator[Remark]:
     """Zones of later plugins that kubernetes answers first."""
-    for corefile, block, kubernetes in _of_kubernetes(objects):
+    for corefile, block, kubernetes in objects.directives("kubernetes"):
         own = _forward_zones(kubernetes, block)
         for directive in block.directives:
             before = _LATER.get(directive.name.text)
@@ -374,13 +365,6 @@ def never_asked(objects: Objects) -> Iterator[Remark]:
                     f"{_shown(above)} that it does not know, so {_shown(zone)} is never asked here; add {FALLTHROUGH} "
                     f"{_shown(zone)} to kubernetes, or a server block for {_shown(zone)}",
                 )
-
-
-def _of_kubernetes(objects: Objects) -> Iterator[tuple[CorefileText, ServerBlock, Directive]]:
-    """The `kubernetes` directives, each with its block and its Corefile."""
-    for corefile in objects.corefiles:
-        for block, directive in corefile.directives("kubernetes"):
-            yield corefile, block, directive
 
 
 def _zones(words: Sequence[Token], block: ServerBlock) -> list[Name]:
@@ -497,49 +481,47 @@ class _Rule(NamedTuple):
         return other.kind == "exact" and pattern == longer
 
 
-@check("HS208")
+@check("HS208", needs="configmaps")
 def rewrite_trap(objects: Objects) -> Iterator[Remark]:
     """Patterns of rewrite that match whole labels only."""
-    for corefile in objects.corefiles:
-        for _, directive in corefile.directives("rewrite"):
-            words = list(directive.args)
-            if words and words[0].text in ("continue", "stop"):
-                del words[0]
-            if len(words) < 3 or words[0].text not in _FIELDS or words[1].text not in _TRAPS:
-                continue
-            kind, pattern = words[1].text, words[2]
-            if pattern.text.endswith("."):
-                continue
-            yield corefile.remark(
-                pattern.position,
-                "rewrite",
-                f'a dot is added to the pattern, so only names that {_TRAPS[kind]} "{pattern.text}." match: the '
-                f"pattern ends at the end of a label; write the dot if that is meant, or use regex",
-            )
+    for corefile, _, directive in objects.directives("rewrite"):
+        words = list(directive.args)
+        if words and words[0].text in ("continue", "stop"):
+            del words[0]
+        if len(words) < 3 or words[0].text not in _FIELDS or words[1].text not in _TRAPS:
+            continue
+        kind, pattern = words[1].text, words[2]
+        if pattern.text.endswith("."):
+            continue
+        yield corefile.remark(
+            pattern.position,
+            "rewrite",
+            f'a dot is added to the pattern, so only names that {_TRAPS[kind]} "{pattern.text}." match: the '
+            f"pattern ends at the end of a label; write the dot if that is meant, or use regex",
+        )
 
 
-@check("HS245")
+@check("HS245", needs="configmaps")
 def denied_family(objects: Objects) -> Iterator[Remark]:
     """Templates that deny a name because it has no address of one family."""
-    for corefile in objects.corefiles:
-        for _, directive in corefile.directives("template"):
-            words = [each.text.upper() for each in directive.args]
-            lines = [each for each in directive.lines if each.name.text == "rcode" and each.args]
-            if len(words) < 2 or words[1] != "AAAA" or not lines:
-                continue
-            token = lines[0].args[0]
-            if token.text.upper() != "NXDOMAIN" or property_of(directive, _ANSWER) is not None:
-                continue
-            yield corefile.remark(
-                token.position,
-                "template",
-                "NXDOMAIN says that a name has no records of any type, so musl, the libc of Alpine images, drops its A "
-                "records too; write rcode NOERROR, which says that it has no AAAA record",
-                edit=corefile.replaced(token, "NOERROR"),
-            )
+    for corefile, _, directive in objects.directives("template"):
+        words = [each.text.upper() for each in directive.args]
+        lines = [each for each in directive.lines if each.name.text == "rcode" and each.args]
+        if len(words) < 2 or words[1] != "AAAA" or not lines:
+            continue
+        token = lines[0].args[0]
+        if token.text.upper() != "NXDOMAIN" or property_of(directive, _ANSWER) is not None:
+            continue
+        yield corefile.remark(
+            token.position,
+            "template",
+            "NXDOMAIN says that a name has no records of any type, so musl, the libc of Alpine images, drops its A "
+            "records too; write rcode NOERROR, which says that it has no AAAA record",
+            edit=corefile.replaced(token, "NOERROR"),
+        )
 
 
-@check("HS246")
+@check("HS246", needs="configmaps")
 def without_answer(objects: Objects) -> Iterator[Remark]:
     """Rules after which the reply has another name than the question."""
     for corefile in objects.corefiles:
@@ -555,7 +537,7 @@ def without_answer(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS247")
+@check("HS247", needs="configmaps")
 def shadowed(objects: Objects) -> Iterator[Remark]:
     """Rules that never match because of an earlier one."""
     for corefile in objects.corefiles:

@@ -22,7 +22,16 @@ from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError
 from hsdns.rules.checks.endpoints import containers_not_ready
 from hsdns.rules.mesh import is_istiod
-from hsdns.rules.objects import Manifest, Objects, PodSet, check, zones_of
+from hsdns.rules.objects import (
+    Manifest,
+    Objects,
+    PodSet,
+    check,
+    mapping_at,
+    mappings_at,
+    value_at,
+    zones_of,
+)
 from hsdns.rules.rule import Remark
 from hsdns.sources.manifest_yaml import ManifestLoader
 from hsdns.wire.name import ROOT, Name
@@ -44,11 +53,11 @@ def _is_labelled(pods: PodSet, kind: DnsService) -> bool:
     return pods.manifest.namespace == kind.namespace and pods.matches(kind.labels)
 
 
-@check("HS211")
+@check("HS211", needs="services|deployments|daemonsets|pods of the cluster's DNS", of_servers=True)
 def one_replica(objects: Objects) -> Iterator[Remark]:
     """A Deployment that is all of the cluster's DNS and has one replica."""
     scaled = [each for each in dns_pods(objects) if each.manifest.kind in _SCALED]
-    if any("replicas" not in _mapping(each.manifest.content, "spec") for each in scaled):
+    if any("replicas" not in mapping_at(each.manifest.content, "spec") for each in scaled):
         return
     if sum(each.replicas or 0 for each in scaled) != 1:
         return
@@ -61,7 +70,7 @@ def one_replica(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS212")
+@check("HS212", needs="services|pods|pods that run|pods of the cluster's DNS", of_servers=True)
 def one_node(objects: Objects) -> Iterator[Remark]:
     """DNS pods that are all on one of several nodes."""
     running = [
@@ -92,18 +101,17 @@ def _runs(pods: PodSet) -> bool:
     )
 
 
-@check("HS213")
+@check("HS213", needs="services|pods|pods that run|pods of the cluster's DNS", of_servers=True)
 def restarted(objects: Objects) -> Iterator[Remark]:
     """DNS containers that have been restarted."""
     for pods in dns_pods(objects):
         if not isinstance(pods.manifest.object, PodManifest):
             continue
-        listed = _mapping(pods.manifest.content, "status").get("containerStatuses")
-        for at, each in enumerate(listed if isinstance(listed, list) else ()):
-            count = each.get("restartCount") if isinstance(each, dict) else None
+        for at, each in mappings_at(pods.manifest.content, "status.containerStatuses"):
+            count = each.get("restartCount")
             if not isinstance(count, int) or count < 1:
                 continue
-            ended = _mapping(each, "lastState", "terminated")
+            ended = mapping_at(each, "lastState.terminated")
             times = "once" if count == 1 else f"{count} times"
             last = f", last at {ended['finishedAt']}" if ended.get("finishedAt") else ""
             found = f"container {each.get('name')} of the cluster's DNS was restarted {times}{last}"
@@ -128,14 +136,16 @@ def _code(ended: dict[str, Any]) -> str:
     return f", exit code {ended['exitCode']}" if isinstance(ended.get("exitCode"), int) else ""
 
 
-@check("HS214")
+@check(
+    "HS214", needs="services|pods|deployments|daemonsets|pods of the cluster's DNS", of_servers=True
+)
 def without_probe(objects: Objects) -> Iterator[Remark]:
     """DNS containers that get queries before they are ready."""
     known = {id(each) for each in dns_pods(objects)}
     for pods in objects.templates:
         if id(pods) not in known:
             continue
-        spec = _mapping(pods.manifest.content, *pods.field.split("."))
+        spec = mapping_at(pods.manifest.content, pods.field)
         containers = list(_running(spec))
         if any("readinessProbe" in each for _, each in containers):
             continue  # a pod is ready when all its containers are, as kube-dns with its dnsmasq
@@ -151,22 +161,15 @@ def without_probe(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS215")
+@check("HS215", needs="services|pods|pods that run|pods of the cluster's DNS", of_servers=True)
 def not_ready(objects: Objects) -> Iterator[Remark]:
     """DNS pods that are not ready."""
     for pods in dns_pods(objects):
         found = pods.manifest.object
         if not isinstance(found, PodManifest) or not _runs(pods):
             continue
-        conditions = _mapping(pods.manifest.content, "status").get("conditions")
-        ready = next(
-            (
-                each
-                for each in (conditions if isinstance(conditions, list) else ())
-                if isinstance(each, dict) and each.get("type") == "Ready"
-            ),
-            None,
-        )
+        conditions = mappings_at(pods.manifest.content, "status.conditions")
+        ready = next((each for _, each in conditions if each.get("type") == "Ready"), None)
         if ready is None or ready.get("status") == "True":
             continue
         why = containers_not_ready(pods.manifest.content) or str(ready.get("reason") or "")
@@ -180,29 +183,17 @@ def not_ready(objects: Objects) -> Iterator[Remark]:
 def _running(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The containers that run as long as the pod, with their fields, including sidecars among the init containers."""
     for key in ("containers", "initContainers"):
-        listed = spec.get(key)
-        for at, each in enumerate(listed if isinstance(listed, list) else ()):
-            if isinstance(each, dict) and (
-                key == "containers" or each.get("restartPolicy") == "Always"
-            ):
+        for at, each in mappings_at(spec, key):
+            if key == "containers" or each.get("restartPolicy") == "Always":
                 yield f"{key}[{at}]", each
 
 
 def _listens(container: dict[str, Any]) -> bool:
     """Whether a container has a port for DNS."""
-    ports = container.get("ports")
     return any(
         each.get("containerPort") == PORT or each.get("name") in ("dns", "dns-tcp")
-        for each in (ports if isinstance(ports, list) else ())
-        if isinstance(each, dict)
+        for _, each in mappings_at(container, "ports")
     )
-
-
-def _mapping(value: Any, *path: str) -> dict[str, Any]:
-    """The mapping at a path; empty if there is none."""
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
 
 
 # HS216: memory that the pods of the cluster's DNS use, beside their limit.
@@ -222,7 +213,11 @@ _FACTORS: Final = {
 }  # fmt: skip
 
 
-@check("HS216")
+@check(
+    "HS216",
+    needs="services|pods|pods that run|pods of the cluster's DNS|memory of the cluster's DNS",
+    of_servers=True,
+)
 def near_limit(objects: Objects) -> Iterator[Remark]:
     """DNS containers that use most of the memory that they may."""
     metrics = {(each.namespace, each.name): each for each in objects.written(METRICS)}
@@ -248,13 +243,11 @@ def near_limit(objects: Objects) -> Iterator[Remark]:
 
 def _memory(manifest: Manifest, path: str, inner: str) -> dict[str, tuple[int, str]]:
     """The memory of each container, with the position of the container."""
-    listed = _at(manifest.content, path)
-    found = {}
-    for at, each in enumerate(listed if isinstance(listed, list) else ()):
-        value = _at(each, f"{inner}.memory")
-        if value is not None:
-            found[str(_at(each, "name"))] = at, str(value)
-    return found
+    return {
+        str(each.get("name")): (at, str(value))
+        for at, each in mappings_at(manifest.content, path)
+        if (value := value_at(each, f"{inner}.memory")) is not None
+    }
 
 
 def _octets(text: str) -> Decimal | None:
@@ -264,12 +257,6 @@ def _octets(text: str) -> Decimal | None:
         return None
     number, exponent, unit = found.groups()
     return Decimal(f"{number}{exponent or ''}") * _FACTORS[unit or ""]
-
-
-def _at(value: Any, path: str) -> Any:
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
 
 
 # HS231, HS232: the answers of a cluster's DNS servers, compared with its objects.
@@ -285,7 +272,7 @@ _VIEW: Final = "view"  # queried from a Pod, which the finding is about
 _MOST: Final = 5  # records that a sentence names
 
 
-@check("HS231")
+@check("HS231", needs="answers", of_servers=True)
 def silent(objects: Objects) -> Iterator[Remark]:
     """Servers that do not answer."""
     for manifest in objects.written(DNS_SERVER):
@@ -312,16 +299,12 @@ def silent(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS232")
+@check("HS232", needs="answers|answers of this cluster", of_servers=True)
 def wrong(objects: Objects) -> Iterator[Remark]:
     """Servers whose answers differ from the objects."""
     for manifest in objects.written(DNS_SERVER):
-        address, answers = manifest.content.get("address"), manifest.content.get("answers")
-        wrong = [
-            each
-            for each in (answers if isinstance(answers, list) else ())
-            if isinstance(each, dict) and each.get("right") is False
-        ]
+        address, answers = manifest.content.get("address"), mappings_at(manifest.content, "answers")
+        wrong = [each for _, each in answers if each.get("right") is False]
         if wrong and manifest.content.get("known") is True:
             first, others = wrong[0], len(wrong) - 1
             more = f" ({others} more of {len(answers)} answers are not right)" if others else ""
@@ -337,8 +320,7 @@ def asked(objects: Objects) -> list[str]:
     found = []
     for manifest in objects.written(DNS_SERVER):
         content = manifest.content
-        answers = content.get("answers")
-        listed = [each for each in answers or () if isinstance(each, dict)]
+        listed = [each for _, each in mappings_at(content, "answers")]
         right = sum(each.get("right") is True for each in listed)
         said = f"{right} of {len(listed)} answers are right" if listed else ""
         if right < len(listed) and content.get("known") is not True:
@@ -377,14 +359,11 @@ _VERBS: Final = ("list", "watch")
 _GROUP: Final = "discovery.k8s.io"
 
 
-@check("HS181")
+@check("HS181", needs="clusterroles")
 def without_slices(objects: Objects) -> Iterator[Remark]:
     """Roles for CoreDNS or hsdns without EndpointSlices."""
     for manifest in objects.written("ClusterRole"):
-        rules = manifest.content.get("rules")
-        listed = (
-            [each for each in rules if isinstance(each, dict)] if isinstance(rules, list) else []
-        )
+        listed = [each for _, each in mappings_at(manifest.content, "rules")]
         if not _NAME.search(manifest.name) or not any(
             _allows(each, "", "services", "watch") for each in listed
         ):
@@ -425,7 +404,7 @@ _SHARED: Final = "clusterset.local"  # of the Multi-Cluster Services API
 _OF_CLUSTER: Final = ("", None, "ClusterFirst", "ClusterFirstWithHostNet")
 
 
-@check("HS221")
+@check("HS221", needs="pods|configmaps")
 def differs(objects: Objects) -> Iterator[Remark]:
     """Domains of kubelets and pods that the cluster's DNS does not serve."""
     domains = served_domains(objects)
@@ -454,7 +433,7 @@ def differs(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS222")
+@check("HS222", needs="deployments|configmaps|istiod", of_servers=True)
 def istiod_differs(objects: Objects) -> Iterator[Remark]:
     """The domain that istiod gives its proxies."""
     domains = served_domains(objects)
@@ -473,12 +452,8 @@ def istiod_differs(objects: Objects) -> Iterator[Remark]:
 
 def _domain_flags(pods: PodSet) -> Iterator[tuple[str, str]]:
     """The values of --domain in the arguments of containers, with their fields."""
-    spec: Any = pods.manifest.content
-    for step in pods.field.split("."):
-        spec = spec.get(step) if isinstance(spec, dict) else None
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    for number, container in enumerate(containers if isinstance(containers, list) else ()):
-        listed = container.get("args") if isinstance(container, dict) else None
+    for number, container in mappings_at(pods.manifest.content, f"{pods.field}.containers"):
+        listed = container.get("args")
         words = [str(each) for each in listed] if isinstance(listed, list) else []
         for at, word in enumerate(words):
             flag, assigned, value = word.partition("=")
@@ -492,32 +467,30 @@ def _domain_flags(pods: PodSet) -> Iterator[tuple[str, str]]:
 def served_domains(objects: Objects) -> list[str]:
     """The domains that the kubernetes blocks of all Corefiles serve, in order; empty if some are unknown."""
     found: dict[str, None] = {}
-    for corefile in objects.corefiles:
-        for block, directive in corefile.directives("kubernetes"):
-            try:
-                zones = list(zones_from_args(directive.args)) or zones_of(block)
-            except CorefileError:
+    for _, block, directive in objects.directives("kubernetes"):
+        try:
+            zones = list(zones_from_args(directive.args)) or zones_of(block)
+        except CorefileError:
+            return []
+        for zone in zones:
+            text = _text(zone)
+            if zone == ROOT or "_" in text:  # a placeholder such as __PILLAR__DNS__DOMAIN__
                 return []
-            for zone in zones:
-                text = _text(zone)
-                if zone == ROOT or "_" in text:  # a placeholder such as __PILLAR__DNS__DOMAIN__
-                    return []
-                if not text.endswith(_REVERSE):
-                    found[text] = None
+            if not text.endswith(_REVERSE):
+                found[text] = None
     return list(found)
 
 
 def kubelet_domain(config_map: Any) -> str:
     """The clusterDomain of a ConfigMap with a KubeletConfiguration; "" if it has none."""
-    data = config_map.get("data") if isinstance(config_map, dict) else None
-    text = data.get(KUBELET) if isinstance(data, dict) else None
+    text = value_at(config_map, f"data.{KUBELET}")
     if not isinstance(text, str) or "clusterDomain" not in text:
         return ""
     try:
         value = yaml.load(text.encode(), ManifestLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         return ""
-    domain = value.get("clusterDomain") if isinstance(value, dict) else None
+    domain = value_at(value, "clusterDomain")
     return domain.rstrip(".").lower() if isinstance(domain, str) else ""
 
 

@@ -23,7 +23,16 @@ from hsdns.cluster.objects import (
 from hsdns.corefile.tree import did_you_mean
 from hsdns.resolver.musl import MOST_ADDRESSES
 from hsdns.rules.checks.services import DOMAIN
-from hsdns.rules.objects import Manifest, Objects, PodSet, check, is_headless, is_near
+from hsdns.rules.objects import (
+    Manifest,
+    Objects,
+    PodSet,
+    check,
+    is_headless,
+    is_near,
+    mappings_at,
+    value_at,
+)
 from hsdns.rules.rule import Remark
 from hsdns.wire.encode import MAX_TCP_LEN
 
@@ -48,7 +57,7 @@ def endpoints_of(objects: Objects, service: Manifest) -> Iterator[tuple[Manifest
             yield manifest, manifest.object
 
 
-@check("HS121")
+@check("HS121", needs="services|endpointslices")
 def missing_family(objects: Objects) -> Iterator[Remark]:
     """Dual-stack Services without selector whose endpoints have addresses of one family only."""
     for manifest, service in objects.services:
@@ -66,7 +75,7 @@ def missing_family(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS122")
+@check("HS122", needs="services|endpointslices")
 def pods_of_one_family(objects: Objects) -> Iterator[Remark]:
     """Dual-stack Services some of whose pods have addresses of one family only."""
     for manifest, service in objects.services:
@@ -94,7 +103,7 @@ def pods_of_one_family(objects: Objects) -> Iterator[Remark]:
                 break
 
 
-@check("HS151")
+@check("HS151", needs="services|endpointslices")
 def orphaned(objects: Objects) -> Iterator[Remark]:
     """Slices that belong to no Service."""
     for manifest in objects.of("EndpointSlice"):
@@ -127,7 +136,7 @@ def orphaned(objects: Objects) -> Iterator[Remark]:
                 )
 
 
-@check("HS152")
+@check("HS152", needs="services|endpointslices")
 def without_ports(objects: Objects) -> Iterator[Remark]:
     """Slices without ports of Services with ports."""
     for service, spec in objects.services:
@@ -143,7 +152,7 @@ def without_ports(objects: Objects) -> Iterator[Remark]:
                 )
 
 
-@check("HS153")
+@check("HS153", needs="files")
 def not_mirrored(objects: Objects) -> Iterator[Remark]:
     """Endpoints that are not mirrored to EndpointSlices, or only in part."""
     for service, spec in objects.services:
@@ -182,7 +191,7 @@ def not_mirrored(objects: Objects) -> Iterator[Remark]:
 # protocol; without one the EndpointSlice lacks the port.
 
 
-@check("HS111")
+@check("HS111", needs="services|pods")
 def target_port(objects: Objects) -> Iterator[Remark]:
     """Named target ports that no container has."""
     for manifest, service in objects.services:
@@ -216,7 +225,7 @@ def target_port(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS112")
+@check("HS112", needs="services")
 def headless_port(objects: Objects) -> Iterator[Remark]:
     """Ports of headless Services on which no pod listens."""
     for manifest, service in objects.services:
@@ -237,7 +246,7 @@ def headless_port(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS113")
+@check("HS113", needs="services|endpointslices")
 def port_names(objects: Objects) -> Iterator[Remark]:
     """Services without selector whose ports have other names in their slices."""
     for manifest, service in objects.services:
@@ -261,7 +270,7 @@ def port_names(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS114")
+@check("HS114", needs="services")
 def unnamed_port(objects: Objects) -> Iterator[Remark]:
     """Ports of headless Services that have no name, and so no SRV name."""
     for manifest, service in objects.services:
@@ -325,7 +334,7 @@ _SHORTEST: Final = len("10-0-0-1")  # name of an endpoint with an unknown addres
 _OCTETS: Final = {"IPv4": 4, "IPv6": 16}
 
 
-@check("HS155")
+@check("HS155", needs="services|endpointslices|pods|statefulsets")
 def many(objects: Objects) -> Iterator[Remark]:
     """Headless Services with many endpoints."""
     for manifest, service in objects.services:
@@ -352,7 +361,7 @@ def many(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS156")
+@check("HS156", needs="endpointslices")
 def full(objects: Objects) -> Iterator[Remark]:
     """Slices with as many endpoints as the API server accepts, or more."""
     for manifest in objects.of("EndpointSlice"):
@@ -373,7 +382,7 @@ def full(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS157")
+@check("HS157", needs="services|endpointslices|pods|statefulsets")
 def cut_off(objects: Objects) -> Iterator[Remark]:
     """Headless Services whose answers are longer than the maximum of a DNS message."""
     for manifest, service in objects.services:
@@ -432,7 +441,7 @@ def _families(objects: Objects, manifest: Manifest, service: Service) -> dict[st
 # HS141 to HS144: endpoints that are in answers although not ready, or are missing although that is not intended.
 
 
-@check("HS141")
+@check("HS141", needs="services")
 def published(objects: Objects) -> Iterator[Remark]:
     """Services with a cluster IP that send traffic to pods that are not ready."""
     for manifest, service in objects.services:
@@ -445,7 +454,7 @@ def published(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS142")
+@check("HS142", needs="services")
 def tolerated(objects: Objects) -> Iterator[Remark]:
     """The annotation that publishNotReadyAddresses has replaced."""
     for manifest, service in objects.services:
@@ -458,7 +467,7 @@ def tolerated(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS143")
+@check("HS143", needs="services|endpointslices|pods|pods that run")
 def none_ready(objects: Objects) -> Iterator[Remark]:
     """Services with endpoints of which none is ready."""
     for manifest, service in objects.services:
@@ -480,7 +489,7 @@ def none_ready(objects: Objects) -> Iterator[Remark]:
         )
 
 
-@check("HS144")
+@check("HS144", needs="services|endpointslices")
 def answered_unready(objects: Objects) -> Iterator[Remark]:
     """Endpoints that are in answers only because of publishNotReadyAddresses."""
     for manifest, service in objects.services:
@@ -521,22 +530,14 @@ def _why(objects: Objects, service: Manifest, endpoint: Endpoint) -> str:
 
 def containers_not_ready(content: Any) -> str:
     """Why the first unready container of a Pod is not ready: what it waits for, or its readiness probe."""
-    status, spec = content.get("status"), content.get("spec")
-    listed = status.get("containerStatuses") if isinstance(status, dict) else None
-    for each in listed if isinstance(listed, list) else ():
-        if not isinstance(each, dict) or each.get("ready") is not False:
+    for _, each in mappings_at(content, "status.containerStatuses"):
+        if each.get("ready") is not False:
             continue
-        name, state = each.get("name"), each.get("state")
-        waiting = state.get("waiting") if isinstance(state, dict) else None
-        if isinstance(waiting, dict) and waiting.get("reason"):
-            return f"container {name} waits: {waiting['reason']}"
-        containers = spec.get("containers") if isinstance(spec, dict) else None
-        for one in containers if isinstance(containers, list) else ():
-            if (
-                isinstance(one, dict)
-                and one.get("name") == name
-                and isinstance(one.get("readinessProbe"), dict)
-            ):
+        name, reason = each.get("name"), value_at(each, "state.waiting.reason")
+        if reason:
+            return f"container {name} waits: {reason}"
+        for _, one in mappings_at(content, "spec.containers"):
+            if one.get("name") == name and isinstance(one.get("readinessProbe"), dict):
                 return f"container {name}: {_probe(one['readinessProbe'])}"
         return f"container {name} is not ready"
     return ""

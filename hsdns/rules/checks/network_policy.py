@@ -54,7 +54,7 @@ class _Dns(NamedTuple):
     name: str
 
 
-@check("HS161")
+@check("HS161", needs="pods|networkpolicies")
 def without_dns(objects: Objects) -> Iterator[Remark]:
     """Policies that leave pods without DNS."""
     dns = _dns(objects)
@@ -67,7 +67,7 @@ def without_dns(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS162")
+@check("HS162", needs="pods|networkpolicies")
 def without_tcp(objects: Objects) -> Iterator[Remark]:
     """Policies that allow DNS over one transport only."""
     dns = _dns(objects)
@@ -86,7 +86,7 @@ def without_tcp(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS163")
+@check("HS163", needs="pods|networkpolicies|namespaces")
 def without_istiod(objects: Objects) -> Iterator[Remark]:
     """Policies that block proxies from istiod."""
     policies, injected = _policies(objects), [*_injected(objects)]
@@ -119,9 +119,8 @@ def _injected(objects: Objects) -> Iterator[PodSet]:
     namespaces = {
         manifest.name
         for manifest in objects.of("Namespace")
-        for labels in [manifest.metadata.get("labels")]
-        if isinstance(labels, dict)
-        if labels.get("istio-injection") == "enabled" or labels.get("istio.io/rev")
+        if manifest.labels.get("istio-injection") == "enabled"
+        or manifest.labels.get("istio.io/rev")
     }
     for pods in objects.pod_sets:
         asked = pods.labels.get(_INJECT, "")

@@ -18,7 +18,16 @@ from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.resolver.musl import LINE_LEN
 from hsdns.resolver.pod import MOST_SEARCHES, PodDns, search_list
 from hsdns.rules.checks.services import DOMAIN
-from hsdns.rules.objects import Manifest, Objects, PodSet, check, is_headless, is_near
+from hsdns.rules.objects import (
+    Manifest,
+    Objects,
+    PodSet,
+    check,
+    is_headless,
+    is_near,
+    mappings_at,
+    value_at,
+)
 from hsdns.rules.rule import Remark
 from hsdns.sources.manifest_yaml import field_node
 
@@ -30,7 +39,7 @@ def is_about_pod_name(fault: Refused) -> bool:
     return _POD_NAME.fullmatch(fault.field) is not None
 
 
-@check("HS102")
+@check("HS102", needs="services|pods|statefulsets")
 def service_name(objects: Objects) -> Iterator[Remark]:
     """StatefulSets whose serviceName gives their pods no names."""
     for pods, workload in _stateful_sets(objects):
@@ -39,7 +48,7 @@ def service_name(objects: Objects) -> Iterator[Remark]:
             yield from _without_service(objects, pods, name, "spec.serviceName")
 
 
-@check("HS103")
+@check("HS103", needs="services|statefulsets")
 def with_cluster_ip(objects: Objects) -> Iterator[Remark]:
     """StatefulSets whose Service has a cluster IP."""
     for pods, workload in _stateful_sets(objects):
@@ -61,7 +70,7 @@ def with_cluster_ip(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS104")
+@check("HS104", needs="files")
 def other_service(objects: Objects) -> Iterator[Remark]:
     """Names of pods written below another Service than that of serviceName."""
     for pods, workload in _stateful_sets(objects):
@@ -88,7 +97,7 @@ def other_service(objects: Objects) -> Iterator[Remark]:
                     )
 
 
-@check("HS105")
+@check("HS105", needs="pods")
 def without_hostname(objects: Objects) -> Iterator[Remark]:
     """Pods with a subdomain and no hostname."""
     for pods in objects.templates:
@@ -108,7 +117,7 @@ def without_hostname(objects: Objects) -> Iterator[Remark]:
         )
 
 
-@check("HS106")
+@check("HS106", needs="services|pods")
 def without_service(objects: Objects) -> Iterator[Remark]:
     """Pods whose subdomain is not a Service that selects them."""
     for pods in objects.templates:
@@ -117,7 +126,7 @@ def without_service(objects: Objects) -> Iterator[Remark]:
             yield from _without_service(objects, pods, spec.subdomain, f"{pods.field}.subdomain")
 
 
-@check("HS107")
+@check("HS107", needs="files")
 def no_label(objects: Objects) -> Iterator[Remark]:
     """Hostnames and subdomains that are not DNS labels."""
     for manifest in objects.manifests:
@@ -135,7 +144,7 @@ def no_label(objects: Objects) -> Iterator[Remark]:
         yield manifest.remark(fault.field, sentence, edit=edit)
 
 
-@check("HS108")
+@check("HS108", needs="pods")
 def shared_hostname(objects: Objects) -> Iterator[Remark]:
     """Several pods with one hostname."""
     for pods in objects.templates:
@@ -222,7 +231,7 @@ MOST_NDOTS: Final = 15  # the maximum of glibc and musl
 _CLUSTER_FIRST: Final = ("", None, "ClusterFirst")
 
 
-@check("HS171")
+@check("HS171", needs="pods")
 def long_search(objects: Objects) -> Iterator[Remark]:
     """Search lists that musl ignores."""
     for pods, found in _search_lists(objects):
@@ -235,7 +244,7 @@ def long_search(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS175")
+@check("HS175", needs="pods")
 def many_domains(objects: Objects) -> Iterator[Remark]:
     """Search lists that the kubelet truncates."""
     for pods, found in _search_lists(objects):
@@ -262,7 +271,7 @@ def _search_lists(objects: Objects) -> Iterator[tuple[PodSet, list[str]]]:
             yield pods, list(search_list(pod, DOMAIN, ""))
 
 
-@check("HS172")
+@check("HS172", needs="pods")
 def ndots(objects: Objects) -> Iterator[Remark]:
     """Values of ndots with which short names do not resolve everywhere, or that cause more queries than usual."""
     for pods in objects.templates:
@@ -291,7 +300,7 @@ def ndots(objects: Objects) -> Iterator[Remark]:
                 )
 
 
-@check("HS173")
+@check("HS173", needs="pods")
 def host_network(objects: Objects) -> Iterator[Remark]:
     """Pods on the host network that use the node's DNS and not the cluster's."""
     for pods in objects.templates:
@@ -305,7 +314,7 @@ def host_network(objects: Objects) -> Iterator[Remark]:
         )
 
 
-@check("HS174")
+@check("HS174", needs="pods")
 def without_nameserver(objects: Objects) -> Iterator[Remark]:
     """Pods with dnsPolicy None and no nameserver."""
     for pods in objects.templates:
@@ -332,17 +341,17 @@ SHARE: Final = 4  # at least one of so many queries fails
 _NOBODY: Final = ""
 
 
-@check("HS176")
+@check("HS176", needs="queries")
 def costly(objects: Objects) -> Iterator[Remark]:
     """Workloads that query many names with search domains first."""
     for manifest in objects.written(RECORDED):
         owners = _owners(objects)
         found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-        for client in _mappings(manifest.content.get("clients")):
+        for client in _mappings(manifest.content, "clients"):
             found[owners.get(str(client.get("address")), _NOBODY)].append(client)
         for place, clients in sorted(found.items()):
             queries = sum(_number(each, "queries") for each in clients)
-            names = [one for each in clients for one in _mappings(each.get("names"))]
+            names = [one for each in clients for one in _mappings(each, "names")]
             extra = sum(_number(each, "extra") for each in names)
             if extra >= LEAST and extra * SHARE >= queries:
                 who = "" if place else f" of {_listed(clients)}, no address of a known Pod,"
@@ -393,11 +402,9 @@ def _owners(objects: Objects) -> dict[str, str]:
         while above is not None and (above[0], manifest.namespace, above[1]) in known:
             owner = known[above[0], manifest.namespace, above[1]]
             above = _owner(owner)
-        status = manifest.content.get("status")
-        if isinstance(status, dict):
-            listed = [each.get("ip") for each in _mappings(status.get("podIPs"))]
-            for address in (status.get("podIP"), *listed):
-                found[str(address)] = str(owner)
+        listed = [each.get("ip") for each in _mappings(manifest.content, "status.podIPs")]
+        for address in (value_at(manifest.content, "status.podIP"), *listed):
+            found[str(address)] = str(owner)
     return found
 
 
@@ -414,8 +421,8 @@ def _listed(clients: list[dict[str, Any]]) -> str:
     return first + (f" and {len(clients) - 3} more" if len(clients) > 3 else "")
 
 
-def _mappings(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+def _mappings(value: Any, path: str) -> list[dict[str, Any]]:
+    return [each for _, each in mappings_at(value, path)]
 
 
 def _number(value: dict[str, Any], key: str) -> int:

@@ -15,7 +15,7 @@ from hsdns.rules.objects import Objects, check
 from hsdns.rules.rule import Remark
 
 
-@check("HS001")
+@check("HS001", needs="files")
 def refused(objects: Objects) -> Iterator[Remark]:
     """Values that the API server refuses."""
     for manifest in objects.manifests:
@@ -25,7 +25,7 @@ def refused(objects: Objects) -> Iterator[Remark]:
         yield manifest.remark(fault.field, str(fault).removeprefix(f"{fault.field}: "))
 
 
-@check("HS002")
+@check("HS002", needs="files")
 def unknown(objects: Objects) -> Iterator[Remark]:
     """Kinds and fields that are misspelt."""
     for manifest in objects.manifests:

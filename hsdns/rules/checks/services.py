@@ -16,7 +16,7 @@ from hsdns.cluster.controllers.api_values import Refused, check_domain
 from hsdns.cluster.controllers.kinds import Workload
 from hsdns.cluster.likeness import likeness
 from hsdns.cluster.objects import Service
-from hsdns.rules.objects import MADE_LABELS, Manifest, Objects, PodSet, check, is_headless
+from hsdns.rules.objects import MADE_LABELS, Manifest, Objects, PodSet, check, is_headless, value_at
 from hsdns.rules.rule import Remark
 
 _MISSPELT: Final = 0.75  # difflib's ratio of two words
@@ -168,7 +168,7 @@ _OF_INSTALLATION: Final = frozenset(
 )
 
 
-@check("HS101")
+@check("HS101", needs="services|pods|deployments|daemonsets|replicasets|statefulsets")
 def selector(objects: Objects) -> Iterator[Remark]:
     """Selectors that match no pod."""
     indexes: dict[str, PodIndex] = {}  # by namespace
@@ -247,7 +247,7 @@ def _shown(labels: Mapping[str, str]) -> str:
 #         subdomain.
 
 
-@check("HS109")
+@check("HS109", needs="services|pods|statefulsets")
 def shared_pods(objects: Objects) -> Iterator[Remark]:
     """Headless Services that differ from another one with the same pods, each once."""
     told: set[tuple[int, int]] = set()
@@ -324,7 +324,7 @@ def is_about_target(fault: Refused) -> bool:
     return fault.field == FIELD
 
 
-@check("HS131")
+@check("HS131", needs="services")
 def address(objects: Objects) -> Iterator[Remark]:
     """Targets that are addresses."""
     for manifest, target in _targets(objects):
@@ -336,21 +336,20 @@ def address(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS132")
+@check("HS132", needs="files")
 def no_host(objects: Objects) -> Iterator[Remark]:
     """Targets that are not host names, which the API server refuses."""
     for manifest in objects.manifests:
         fault = manifest.refused
         if fault is None or not is_about_target(fault):
             continue
-        spec = manifest.content.get("spec")
-        written = spec.get("externalName") if isinstance(spec, dict) else None
+        written = value_at(manifest.content, FIELD)
         host = _host(written) if isinstance(written, str) else ""
         edit = manifest.replaced(FIELD, host) if host else None
         yield manifest.remark(FIELD, str(fault).removeprefix(f"{FIELD}: "), edit=edit)
 
 
-@check("HS133")
+@check("HS133", needs="services")
 def loop(objects: Objects) -> Iterator[Remark]:
     """Targets that lead back to the Service."""
     targets = {
@@ -372,7 +371,7 @@ def loop(objects: Objects) -> Iterator[Remark]:
             )
 
 
-@check("HS134")
+@check("HS134", needs="services")
 def relative(objects: Objects) -> Iterator[Remark]:
     """Targets that would need a search domain."""
     namespaces = {each.namespace for each in objects.manifests} | {
@@ -437,7 +436,7 @@ WORDS: Final = frozenset(
 ) - {"data", "mail", "monitor", "prod", "web"}  # words that are not top-level domains yet
 
 
-@check("HS136")
+@check("HS136", needs="services")
 def captured(objects: Objects) -> Iterator[Remark]:
     """Namespaces named like a top-level domain, with a Service in them."""
     told: set[str] = set()

@@ -58,7 +58,7 @@ from hsdns.explanation.report import (
 from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest, text
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
-from hsdns.wire import printable
+from hsdns.wire import counted, printable
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
@@ -85,7 +85,7 @@ def cause_of(
     if service is None or found is None:
         if reply.answer:
             where = owners or "the zone itself"
-            return f"{_counted(len(reply.answer), f'{type_to_text(qtype)} record')} of {where}"
+            return f"{counted(len(reply.answer), f'{type_to_text(qtype)} record')} of {where}"
         return f"the name exists, but has no {type_to_text(qtype)} record"
     place = f"{service.object} {service.namespace}/{service.name}"
     if service.kind == "ExternalName":
@@ -115,7 +115,7 @@ def cause_of(
 
 def _share(endpoints: Sequence[EndpointReport]) -> str:
     answered = sum(each.fate == "answered" for each in endpoints)
-    return f"{answered} of {_counted(len(endpoints), 'endpoint')}"
+    return f"{answered} of {counted(len(endpoints), 'endpoint')}"
 
 
 def _notable(endpoints: Sequence[EndpointReport]) -> str:
@@ -144,10 +144,6 @@ def _why_no_record(endpoints: Sequence[EndpointReport], qtype: int) -> str:
 
 def _listed(words: Sequence[str]) -> str:
     return ", ".join(words) or "none"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 CLIENT: Final = Endpoint("127.0.0.1", 0)
@@ -179,7 +175,7 @@ class Explainer:
         visits: list[Visit] = []
         processor = await self._processor(listener, visits)
         query = Query.ask(qname, qtype)
-        counted = None if edges.counters is None else Dependencies(edges.counters)
+        dependencies = None if edges.counters is None else Dependencies(edges.counters)
         request = Request(
             query,
             CLIENT,
@@ -188,7 +184,7 @@ class Explainer:
             listener.listen.server,
             ROOT,
             now,
-            dependencies=counted,
+            dependencies=dependencies,
             resolver=processor,
         )
         reply = await edges.run(processor.resolve(request))
@@ -204,9 +200,9 @@ class Explainer:
         explanation, lacking = await self._explanation(query, reply, visits, cluster)
         server_block, reason = self._block(listener, qname, visits)
         explanation = structs.replace(explanation, server_block=server_block, block_reason=reason)
-        if counted is None or not visits:
+        if dependencies is None or not visits:
             return explanation, lacking
-        use = table_use(listener, visits, query, reply, counted)
+        use = table_use(listener, visits, query, reply, dependencies)
         state = table_state(edges.peek, self._servers(listener, qname), query, edges.clock())
         return structs.replace(explanation, table=table_text(use, state), in_table=state), lacking
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hsdns.cluster.not_ready import is_ready
 from hsdns.cluster.question import SVC, ParsedName
 from hsdns.explanation import candidates as edits
 from hsdns.explanation.scene import Scene
@@ -15,7 +16,7 @@ PARSED = ParsedName(SVC, b"shop", b"db", port=b"grpc", protocol=b"udp")
 
 def test_endpoints_become_ready_one_by_one() -> None:
     (part,) = edits.all_ready((PART.endpoints or [])[:1], SCENE).slices
-    assert [edits.is_ready(each) for each in part.endpoints or ()] == [True, False]
+    assert [is_ready(each) for each in part.endpoints or ()] == [True, False]
 
 
 def test_a_hostname() -> None:

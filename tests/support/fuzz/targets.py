@@ -23,7 +23,7 @@ from hsdns.fastpath import IMPLEMENTATION
 from hsdns.server.doh_frames import PREFACE_LEN
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2
 from hsdns.server.doh_message import BadRequest, HttpReply, make_reply, read_request
-from hsdns.wire.decode_reply import BadReply, decode_header, decode_reply
+from hsdns.wire.decode import BadReply, decode_header, decode_reply
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import RRType

@@ -11,7 +11,7 @@ import secrets
 from typing import Final
 
 from hsdns.chain import Endpoint
-from hsdns.corefile.arguments import HostPort
+from hsdns.corefile.keys import HostPort
 from hsdns.upstream.connection import UdpConnection, time_limit
 from hsdns.upstream.faults import describe
 from hsdns.wire.decode import BadReply, decode_reply

@@ -14,8 +14,15 @@ from typing import Final
 import msgspec
 
 from hsdns.apiserver import resource
-from hsdns.apiserver.protobuf import ProtobufEvents, read_protobuf_page, status_text
-from hsdns.apiserver.watch_event import MalformedEvent, decode_event, decode_page, decode_status
+from hsdns.apiserver.watch_event import (
+    MalformedEvent,
+    ProtobufEvents,
+    decode_event,
+    decode_page,
+    decode_status,
+    read_protobuf_page,
+    status_text,
+)
 from hsdns.cluster.objects import Deleted, Object, Service, Synced, Upserted
 from hsdns.cluster.read_object import READ, upserted
 from hsdns.cluster.store import Store, StoreSettings

@@ -136,10 +136,6 @@ class Http1:
         """Accept no more requests."""
         self.is_over = True
 
-    def forget(self) -> None:
-        """Free the closed connection."""
-        self._request = None
-
     def to_send(self) -> bytes:
         """Return and clear the octets to send."""
         out, self._out = self._out, b""
@@ -276,9 +272,7 @@ class DohConnection(asyncio.Protocol):
         """Free the connection."""
         self._transport = None
         self._server.discard(self)
-        http, self._http = self._http, None
-        if http is not None:
-            http.forget()
+        self._http = None
 
     def end(self) -> None:
         """Accept no more requests, tell the client so, and close after the replies in progress."""
@@ -382,7 +376,7 @@ class DohConnection(asyncio.Protocol):
         if http is None or transport is None:
             return
         is_idle = not self.pending and http.unsent_since is None and not http.has_waiting
-        if self._is_ending and is_idle:  # after this h2 sends no more replies
+        if self._is_ending and is_idle:  # the client hears the last stream that is answered
             http.end()
         out = http.to_send()
         if out:

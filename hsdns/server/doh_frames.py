@@ -1,7 +1,7 @@
-"""Counts the frames of HTTP/2 before the library parses them; without sockets and clocks.
+"""Counts the frames of HTTP/2 before they are interpreted; without sockets and clocks.
 
 Path: doh_http2.py passes in the octets of a client and takes whole frames out.
-Rule 1: it reads only the nine octets of a frame's header (RFC 9113 section 4.1); h2 interprets frames.
+Rule 1: it only splits and counts frames (RFC 9113 section 4.1); http2.py interprets them.
 Rule 2: each kind of frame that costs work without requesting anything has a limit per connection and time (RFC 9113
         section 10.5): resets (CVE-2023-44487), PING and SETTINGS (CVE-2019-9512, -9515), empty frames (CVE-2019-9518),
         header octets in any number of CONTINUATION frames (CVE-2024-27316).
@@ -15,20 +15,28 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from h2.errors import ErrorCodes
-
-PREFACE_LEN: Final = 24  # octets, RFC 9113 section 3.4
-HEADER_LEN: Final = 9
-COUNTED: Final = 64  # frames in one step
-MAX_FRAME_LEN: Final = 16_384  # the default SETTINGS_MAX_FRAME_SIZE
-MAX_BLOCK_LEN: Final = (
-    16_384  # octets of the header block of a request; a GET has the query in its path
+from hsdns.http2 import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEAD_LEN,
+    HEADERS,
+    MAX_BLOCK_LEN,
+    PADDED,
+    PING,
+    PREFACE,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    ErrorCode,
+    Frame,
+    Violation,
+    split,
 )
 
-_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 8
-_CONTINUATION: Final = 9
-_PUSH_PROMISE: Final = 5
-_END_STREAM, _END_HEADERS, _PADDED = 1, 4, 8
+COUNTED: Final = 64  # frames in one step
 _SETTING_LEN: Final = 6  # octets
 
 
@@ -54,21 +62,17 @@ RATES: Final = {
     "data frames": Rate(5000, 5000),
 }
 _KIND: Final = {
-    _DATA: "data frames",
-    _HEADERS: "streams",
-    _RST_STREAM: "resets",
-    _PING: "pings",
-    _WINDOW_UPDATE: "window updates",
+    DATA: "data frames",
+    HEADERS: "streams",
+    RST_STREAM: "resets",
+    PING: "pings",
+    WINDOW_UPDATE: "window updates",
 }
 
 
-class Excess(Exception):
-    """A client exceeded a limit; `what` names it, with the HTTP/2 error code for GOAWAY."""
-
-    def __init__(self, what: str, code: ErrorCodes = ErrorCodes.ENHANCE_YOUR_CALM) -> None:
-        super().__init__(what)
-        self.what = what
-        self.code = code
+def excess(limit: str) -> Violation:
+    """A client exceeded a limit."""
+    return Violation(ErrorCode.ENHANCE_YOUR_CALM, f"too many {limit}", limit)
 
 
 class Allowance:
@@ -87,10 +91,10 @@ class Allowance:
                 left[what] = min(burst, left[what] + elapsed * per_second)
 
     def take(self, what: str, amount: float = 1) -> None:
-        """Use up a part of the allowance; raise Excess if less is left."""
+        """Use up a part of the allowance; raise Violation if less is left."""
         left = self._left[what] - amount
         if left < 0:
-            raise Excess(what)
+            raise excess(what)
         self._left[what] = left
 
 
@@ -98,48 +102,39 @@ class Frames:
     """The frames of one connection; `now` in seconds."""
 
     def __init__(self, now: float) -> None:
-        self.waiting: deque[bytes] = deque()  # first the connection preface, in pieces of any size
+        self.waiting: deque[Frame] = deque()
         self.reset: set[int] = set()  # streams whose reset waits
         self.counted = self.fed = 0  # frames, octets
         self._waiting_len = 0
         self.is_counted = True  # no whole frame is left that count() has not seen
         self._allowance = Allowance(now)
         self._data = bytearray()
-        self._preface_left = PREFACE_LEN
+        self._preface = PREFACE  # its rest
         self._block_len = 0  # octets of a header block whose end has not arrived
 
     def feed(self, data: bytes, now: float) -> None:
         """Accept octets of the client; their frames wait for count()."""
         self._allowance.pass_time(now)
         self.fed += len(data)
-        if self._preface_left:
-            preface, data = data[: self._preface_left], data[self._preface_left :]
-            self._preface_left -= len(preface)
-            self._wait(preface)
         self._data += data
-        self.is_counted = self.is_counted and len(self._data) < HEADER_LEN
+        self.is_counted = self.is_counted and len(self._data) < HEAD_LEN
 
     def count(self) -> bool:
-        """Count the next frames, which then wait for take(); return whether all are counted, or raise Excess."""
+        """Count the next frames, which then wait for take(); return whether all are counted, or raise Violation."""
         if self.is_counted:
             return True
-        buffer, at, size = self._data, 0, len(self._data)
-        for _ in range(COUNTED):
-            if size - at < HEADER_LEN:
-                self.is_counted = True
-                break
-            length = buffer[at] << 16 | buffer[at + 1] << 8 | buffer[at + 2]
-            if length > MAX_FRAME_LEN:
-                raise Excess("frame length", ErrorCodes.FRAME_SIZE_ERROR)
-            end = at + HEADER_LEN + length
-            if end > size:
-                self.is_counted = True
-                break
-            frame = bytes(buffer[at:end])
-            self._count(frame, length)
-            self._wait(frame)
-            at = end
-        del buffer[:at]
+        if self._preface:
+            begun = bytes(self._data[: len(self._preface)])
+            if not self._preface.startswith(begun):
+                raise Violation(ErrorCode.PROTOCOL_ERROR, "no preface of HTTP/2")
+            self._preface = self._preface[len(begun) :]
+            del self._data[: len(begun)]
+        found = split(self._data, COUNTED)
+        for each in found:
+            self._count(each)
+            self._waiting_len += HEAD_LEN + len(each.payload)
+        self.waiting += found
+        self.is_counted = len(found) < COUNTED
         return self.is_counted
 
     @property
@@ -147,17 +142,12 @@ class Frames:
         """The number of octets that are kept."""
         return self._waiting_len + len(self._data)
 
-    def _wait(self, frame: bytes) -> None:
-        self.waiting.append(frame)
-        self._waiting_len += len(frame)
-
-    def take(self) -> bytes:
+    def take(self) -> Frame:
         """Return the frame that has waited longest."""
         frame = self.waiting.popleft()
-        self._waiting_len -= len(frame)
-        # A piece of the preface may be shorter than a frame's header.
-        if self.reset and len(frame) >= HEADER_LEN and frame[3] == _RST_STREAM:
-            self.reset.discard(_stream_of(frame))
+        self._waiting_len -= HEAD_LEN + len(frame.payload)
+        if frame.kind == RST_STREAM:
+            self.reset.discard(frame.stream)
         return frame
 
     def clear(self) -> None:
@@ -168,37 +158,34 @@ class Frames:
         self.reset.clear()
         self._data.clear()
 
-    def _count(self, frame: bytes, length: int) -> None:
-        """Count a frame; raise Excess."""
+    def _count(self, frame: Frame) -> None:
+        """Count a frame; raise Violation."""
         self.counted += 1
-        kind, flags, take = frame[3], frame[4], self._allowance.take
-        if kind == _SETTINGS:
+        kind, flags, stream, payload = frame
+        length, take = len(payload), self._allowance.take
+        if kind == SETTINGS:
             take("settings", max(1, length // _SETTING_LEN))
             return
-        if kind in (_HEADERS, _CONTINUATION, _PUSH_PROMISE):
+        if kind in (HEADERS, CONTINUATION, PUSH_PROMISE):
             take("header octets", length)
             self._block_len += length
             if self._block_len > MAX_BLOCK_LEN:
-                raise Excess("header octets")
-            if flags & _END_HEADERS:
+                raise excess("header octets")
+            if flags & END_HEADERS:
                 self._block_len = 0
-        if kind == _CONTINUATION:
+        if kind == CONTINUATION:
             # A request fits in one frame, so further frames are rarely useful, and empty ones never.
             take("other frames" if length else "empty frames")
             return
         take(_KIND.get(kind, "other frames"))
-        if kind == _RST_STREAM:
-            self.reset.add(_stream_of(frame))
-        elif kind == _DATA and not flags & _END_STREAM and _is_empty(frame, length):
+        if kind == RST_STREAM:
+            self.reset.add(stream)
+        elif kind == DATA and not flags & END_STREAM and _is_empty(flags, payload):
             take("empty frames")
 
 
-def _is_empty(frame: bytes, length: int) -> bool:
+def _is_empty(flags: int, payload: bytes) -> bool:
     """Whether a DATA frame contains only padding."""
-    if length and frame[4] & _PADDED:
-        return length <= 1 + frame[HEADER_LEN]
-    return not length
-
-
-def _stream_of(frame: bytes) -> int:
-    return int.from_bytes(frame[5:9], "big") & 0x7FFFFFFF
+    if payload and flags & PADDED:
+        return len(payload) <= 1 + payload[0]
+    return not payload

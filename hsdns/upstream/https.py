@@ -103,12 +103,12 @@ class HttpsConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close the socket."""
-        self._session.close()
+        self._session.shut()
         self._flush()
         self._drop(ConnectionClosed("closed the connection"))
 
     def _flush(self) -> None:
-        data = self._session.data_to_send()
+        data = self._session.take_out()
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 

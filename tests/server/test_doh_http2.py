@@ -1,8 +1,8 @@
-"""HTTP/2 as a client sees it, without a socket: h2's own client on the other side."""
+"""HTTP/2 as a client sees it, without a socket: the client of the library h2 on the other side, or single frames."""
 
 from __future__ import annotations
 
-import gc
+import weakref
 
 import pytest
 from h2.config import H2Configuration
@@ -19,9 +19,29 @@ from h2.settings import SettingCodes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.server.doh_http2 import MAX_HEADERS_LEN, MAX_STREAMS, Http2, HttpRequest
+from hsdns.http2 import MAX_BLOCK_LEN, ErrorCode
+from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, HttpReply
+from tests.support.clients.http2_frames import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HEADERS,
+    PADDED,
+    PING,
+    PREFACE,
+    PRIORITY,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    frame,
+    get_headers,
+    split,
+)
 
+PRIORITY_FLAG = 32
 OK = HttpReply(200, (("content-type", "text/plain"), ("content-length", "5")), b"hello")
 
 
@@ -159,20 +179,22 @@ def test_request_that_is_taken_back() -> None:
     client.exchange()
     client.h2.reset_stream(unfinished)
     client.exchange()
-    assert client.server._arriving == {}
-    assert client.server._unsent == {}
+    assert client.server.streams == {}
+    assert client.server.octets == 0
 
 
 def test_streams_that_have_ended_are_forgotten() -> None:
     client = Client()
-    for _ in range(3 * MAX_STREAMS):
+    for _ in range(3):
         client.server.reply(client.ask(), OK, 0.0)
         client.exchange()
-    assert len(client.server._h2._closed_streams) <= 2 * MAX_STREAMS
-    late = b"\0\0\1\0\0" + (1).to_bytes(4, "big") + b"x"  # DATA on the first stream
+    assert client.server.streams == {}
+    late = frame(DATA, 0, 1, b"x")
     assert received(client.server, late, client.now) == []
-    assert not client.server.is_over
-    assert client.ask() == 6 * MAX_STREAMS + 1
+    assert client.server.to_send() == frame(
+        RST_STREAM, 0, 1, ErrorCode.STREAM_CLOSED.to_bytes(4, "big")
+    )
+    assert client.ask() == 7
 
 
 def test_limits_are_told() -> None:
@@ -180,7 +202,7 @@ def test_limits_are_told() -> None:
     assert isinstance(settings, RemoteSettingsChanged)
     told = {code: change.new_value for code, change in settings.changed_settings.items()}
     assert told[SettingCodes.MAX_CONCURRENT_STREAMS] == MAX_STREAMS
-    assert told[SettingCodes.MAX_HEADER_LIST_SIZE] == MAX_HEADERS_LEN
+    assert told[SettingCodes.MAX_HEADER_LIST_SIZE] == MAX_BLOCK_LEN
 
 
 def test_more_streams_than_allowed_end_the_connection() -> None:
@@ -195,11 +217,149 @@ def test_more_streams_than_allowed_end_the_connection() -> None:
     assert len(client.of(ConnectionTerminated)) == 1
 
 
-@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", bytes(100)])
+WHOLE = END_HEADERS | END_STREAM
+GET = get_headers("/dns-query")
+POST = b"\x83" + GET[1:]
+OPEN = frame(HEADERS, END_HEADERS, 1, POST)
+ENDED = frame(HEADERS, WHOLE, 1, GET)
+SETTING = (4).to_bytes(2, "big")  # INITIAL_WINDOW_SIZE
+PROTOCOL, SIZE, FLOW = (
+    ErrorCode.PROTOCOL_ERROR,
+    ErrorCode.FRAME_SIZE_ERROR,
+    ErrorCode.FLOW_CONTROL_ERROR,
+)
+
+
+def with_field(name: bytes, value: bytes = b"x", *, first: bool = False) -> bytes:
+    """A request with one more field."""
+    literal = b"\0" + bytes((len(name),)) + name + bytes((len(value),)) + value
+    return frame(HEADERS, WHOLE, 1, literal + GET if first else GET + literal)
+
+
+VIOLATIONS = [
+    pytest.param(frame(DATA, 0, 1, b"x"), PROTOCOL, id="data-idle"),
+    pytest.param(frame(DATA, 0, 0, b"x"), PROTOCOL, id="data-of-the-connection"),
+    pytest.param(OPEN + frame(DATA, PADDED, 1, b"\2x"), PROTOCOL, id="padding-as-long-as-its-frame"),
+    pytest.param(OPEN + frame(DATA, PADDED, 1), SIZE, id="padded-without-length"),
+    pytest.param(OPEN + frame(DATA, 0, 1, bytes(16_384)) * 3, None, id="a-window-that-is-widened"),
+    pytest.param(frame(HEADERS, WHOLE, 0, GET), PROTOCOL, id="headers-of-the-connection"),
+    pytest.param(frame(HEADERS, WHOLE, 2, GET), PROTOCOL, id="even-stream"),
+    pytest.param(frame(HEADERS, WHOLE, 3, GET) + ENDED, PROTOCOL, id="lower-stream"),
+    pytest.param(ENDED + ENDED, ErrorCode.STREAM_CLOSED, id="headers-after-the-end"),
+    pytest.param(frame(HEADERS, WHOLE | PRIORITY_FLAG, 1, bytes(5) + GET), None, id="headers-with-priority"),
+    pytest.param(frame(HEADERS, WHOLE | PRIORITY_FLAG, 1, bytes(4)), SIZE, id="priority-cut-short"),
+    pytest.param(frame(HEADERS, WHOLE | PADDED, 1, b"\1" + GET + b"\0"), None, id="headers-with-padding"),
+    pytest.param(frame(HEADERS, WHOLE | PADDED, 1, b"\xff" + GET), PROTOCOL, id="headers-padded-too-much"),
+    pytest.param(frame(HEADERS, 0, 1, GET) + frame(PING, 0, 0, bytes(8)), PROTOCOL, id="block-broken-off"),
+    pytest.param(frame(HEADERS, 0, 1, GET) + frame(CONTINUATION, 4, 3), PROTOCOL, id="continued-elsewhere"),
+    pytest.param(frame(CONTINUATION, END_HEADERS, 1, GET), PROTOCOL, id="continuation-alone"),
+    pytest.param(ENDED + frame(CONTINUATION, END_HEADERS, 1), PROTOCOL, id="continued-after-its-end"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\xff\xff\xff"), ErrorCode.COMPRESSION_ERROR, id="no-hpack"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\xbe"), ErrorCode.COMPRESSION_ERROR, id="index-without-entry"),
+    pytest.param(frame(HEADERS, WHOLE, 1, GET + b"\x20"), ErrorCode.COMPRESSION_ERROR, id="size-update-at-the-end"),
+    pytest.param(OPEN + frame(HEADERS, WHOLE, 1, b"\0\1a\1b"), None, id="trailers"),
+    pytest.param(OPEN + frame(HEADERS, END_HEADERS, 1, b"\0\1a\1b"), PROTOCOL, id="trailers-without-end"),
+    pytest.param(OPEN + frame(HEADERS, WHOLE, 1, GET), PROTOCOL, id="request-as-trailers"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\x87\x84\1\1x"), PROTOCOL, id="no-method"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\x82\x84\1\1x"), PROTOCOL, id="no-scheme"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\x82\x87\1\1x"), PROTOCOL, id="no-path"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\x82\x87\4\0\1\1x"), PROTOCOL, id="empty-path"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\x82\x87\x84"), PROTOCOL, id="no-host"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\0\1a\1b"), PROTOCOL, id="no-request"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\2\7CONNECT\1\1x"), None, id="connect"),
+    pytest.param(frame(HEADERS, WHOLE, 1, b"\2\7CONNECT\x87\1\1x"), PROTOCOL, id="connect-with-scheme"),
+    pytest.param(with_field(b"a"), None, id="field"),
+    pytest.param(with_field(b"a", b""), None, id="empty-field"),
+    pytest.param(with_field(b"te", b"trailers"), None, id="te-trailers"),
+    pytest.param(with_field(b"te", b"gzip"), PROTOCOL, id="te-other"),
+    pytest.param(with_field(b"connection"), PROTOCOL, id="connection"),
+    pytest.param(with_field(b"transfer-encoding", b"chunked"), PROTOCOL, id="transfer-encoding"),
+    pytest.param(with_field(b"host"), None, id="host"),
+    pytest.param(with_field(b"host", b"y"), PROTOCOL, id="two-hosts"),
+    pytest.param(with_field(b"A"), PROTOCOL, id="upper-case"),
+    pytest.param(with_field(b""), PROTOCOL, id="no-name"),
+    pytest.param(with_field(b"a:b"), PROTOCOL, id="colon-in-a-name"),
+    pytest.param(with_field(b"a", b"b\nc"), PROTOCOL, id="newline-in-a-value"),
+    pytest.param(with_field(b"a", b" b"), PROTOCOL, id="space-before-a-value"),
+    pytest.param(with_field(b"a", first=True), PROTOCOL, id="pseudo-behind-others"),
+    pytest.param(with_field(b":method", b"GET"), PROTOCOL, id="pseudo-twice"),
+    pytest.param(with_field(b":status", b"200"), PROTOCOL, id="pseudo-of-a-response"),
+    pytest.param(with_field(b"content-length", b"0"), None, id="content-length"),
+    pytest.param(with_field(b"content-length", b"7"), None, id="content-length-without-a-body"),
+    pytest.param(frame(HEADERS, END_HEADERS, 1, POST + b"\x0f\x0d\x011") + frame(DATA, END_STREAM, 1, b"ab"), PROTOCOL,
+                 id="body-of-another-length"),
+    pytest.param(with_field(b"content-length", b"-1"), PROTOCOL, id="content-length-of-less-than-none"),
+    pytest.param(frame(PRIORITY, 0, 0, bytes(5)), PROTOCOL, id="priority-of-the-connection"),
+    pytest.param(frame(PRIORITY, 0, 3, bytes(4)), SIZE, id="short-priority"),
+    pytest.param(frame(RST_STREAM, 0, 0, bytes(4)), PROTOCOL, id="reset-of-the-connection"),
+    pytest.param(frame(RST_STREAM, 0, 1, bytes(4)), PROTOCOL, id="reset-idle"),
+    pytest.param(OPEN + frame(RST_STREAM, 0, 1, bytes(3)), SIZE, id="short-reset"),
+    pytest.param(frame(SETTINGS, 0, 1), PROTOCOL, id="settings-of-a-stream"),
+    pytest.param(frame(SETTINGS, 0, 0, bytes(5)), SIZE, id="short-settings"),
+    pytest.param(frame(SETTINGS, 1, 0, bytes(6)), SIZE, id="acknowledgement-with-settings"),
+    pytest.param(frame(SETTINGS, 0, 0, SETTING + b"\x80\0\0\0"), FLOW, id="initial-window-too-wide"),
+    pytest.param(frame(SETTINGS, 0, 0, b"\0\2\0\0\0\2"), PROTOCOL, id="push-neither-on-nor-off"),
+    pytest.param(frame(SETTINGS, 0, 0, b"\0\5\0\0\0\1"), PROTOCOL, id="frames-too-small"),
+    pytest.param(frame(SETTINGS, 0, 0, b"\0\xff\0\0\0\1"), None, id="unknown-setting"),
+    pytest.param(frame(5, END_HEADERS, 1, bytes(4)), PROTOCOL, id="push"),
+    pytest.param(frame(PING, 0, 1, bytes(8)), PROTOCOL, id="ping-of-a-stream"),
+    pytest.param(frame(PING, 0, 0, bytes(7)), SIZE, id="short-ping"),
+    pytest.param(frame(GOAWAY, 0, 1, bytes(8)), PROTOCOL, id="goaway-of-a-stream"),
+    pytest.param(frame(GOAWAY, 0, 0, bytes(7)), SIZE, id="short-goaway"),
+    pytest.param(frame(WINDOW_UPDATE, 0, 0, bytes(4)), PROTOCOL, id="window-by-nothing"),
+    pytest.param(frame(WINDOW_UPDATE, 0, 0, bytes(3)), SIZE, id="short-window-update"),
+    pytest.param(frame(WINDOW_UPDATE, 0, 1, bytes((0, 0, 0, 1))), PROTOCOL, id="window-idle"),
+    pytest.param(frame(WINDOW_UPDATE, 0, 0, b"\x7f\xff\xff\xff"), FLOW, id="window-too-wide"),
+    pytest.param(OPEN + frame(WINDOW_UPDATE, 0, 1, b"\x7f\xff\xff\xff"), FLOW, id="stream-too-wide"),
+    pytest.param(OPEN + frame(WINDOW_UPDATE, 0, 1, b"\x7f\xff\0\0")
+                 + frame(SETTINGS, 0, 0, SETTING + b"\0\2\0\0"), FLOW, id="setting-makes-a-window-too-wide"),
+    pytest.param(frame(0xBA, 0xFF, 1, b"x"), None, id="unknown-frame"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "code"), VIOLATIONS)
+def test_violation(data: bytes, code: ErrorCode | None) -> None:
+    """RFC 9113 sections 5 to 8; a connection that is none goes on."""
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0))
+    server.to_send()
+    found = received(server, data)
+    assert (server.has_fault, server.excess) == (code is not None, "")
+    assert [octets[13:17] for octets in split(server.to_send()) if octets[3] == GOAWAY] == (
+        [] if code is None else [code.to_bytes(4, "big")]
+    )
+    assert len(found) <= 1 or code is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"GET / HTTP/1.1\r\n\r\n", bytes(100), PREFACE + ENDED, PREFACE + frame(SETTINGS, 1, 0)],
+)
 def test_what_is_no_http2(data: bytes) -> None:
     server = Http2(0.0)
     assert received(server, data) == []
-    assert server.is_over
+    assert server.has_fault
+
+
+def test_a_window_that_is_exceeded() -> None:
+    """The window of a stream is widened when half of it is used; a client that has got that cannot exceed it."""
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0) + OPEN)
+    server.streams[1].room = 5
+    received(server, frame(DATA, END_STREAM, 1, bytes(6)))
+    assert split(server.to_send())[-1][13:17] == FLOW.to_bytes(4, "big")
+
+
+def test_a_header_block_has_the_meaning_that_the_table_gives_it() -> None:
+    """The same octets mean another path after an entry has been added."""
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0))
+    paths = []
+    for number, path in enumerate([b"/a", b"/b"]):
+        added = frame(HEADERS, WHOLE, 6 * number + 1, b"\x82\x87\x44\2" + path + b"\1\1x")
+        again = [frame(HEADERS, WHOLE, 6 * number + each, b"\x82\x87\xbe\1\1x") for each in (3, 5)]
+        paths += [each.target for each in received(server, added + b"".join(again))]
+    assert paths == ["/a"] * 3 + ["/b"] * 3
 
 
 @given(st.lists(st.binary(max_size=200), max_size=5))
@@ -243,15 +403,9 @@ def test_a_request_that_is_taken_back_with_it_is_none() -> None:
 
 
 def test_a_connection_that_is_forgotten_is_freed_at_once() -> None:
-    """That of h2 refers to itself: under attack they would wait for a collection by the hundred."""
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(20):
-            Http2(0.0).forget()
-        assert gc.collect() < 20
-        for _ in range(20):
-            Http2(0.0)
-        assert gc.collect() > 20
-    finally:
-        gc.enable()
+    """Under attack they would wait for a collection by the hundred."""
+    client = Client()
+    client.ask()
+    connection = weakref.ref(client.server)
+    del client
+    assert connection() is None

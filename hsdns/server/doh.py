@@ -6,11 +6,11 @@ Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, m
 Rule 2: timeouts count from the last request, not from the last octet, so a client cannot extend them by sending slowly.
 Rule 3: a request that the client cancels counts as in progress until its handler returns.  With MAX_STREAMS requests in
         progress, the connection starts no more and pauses reading.
-Rule 4: the connections of all clients share the event loop fairly (turns.py): each step counts frames, or handles one
+Rule 4: the connections of all clients take turns (admission.py): each step counts frames, or handles one
         frame or one request.  The server closes a connection that exceeds a limit of doh_frames.py, and charges its
-        address for the work, which delays further ones if there are many (credit.py).
+        address for the work, which delays further ones if there are many (admission.py).
 Rule 5: the connections of a listener are limited (`max_connections`) as those of all listeners are: at the limit, the
-        client with the most loses the one that was silent longest (places.py).
+        client with the most loses the one that was silent longest (admission.py).
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.server import http_request
-from hsdns.server.credit import Credit
+from hsdns.server.admission import FREE_OCTETS, Credit, Places, client_of
 from hsdns.server.datagram import socket_address
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
 from hsdns.server.http_request import Malformed, Request, RequestReader
-from hsdns.server.places import FREE_OCTETS, Places, client_of
 from hsdns.server.tcp_listener import Connection, TcpListener
 from hsdns.server.tls import TlsConnection
 from hsdns.wire.encode import MAX_TCP_LEN

@@ -7,9 +7,9 @@ Rule 2: the next piece of a stream is generated when the kernel has accepted the
         connection without the last chunk, so that no reader takes a part for the whole.
 Rule 3: a client has TIMEOUT to send a request, to stay idle and to read a response.  What has arrived when that is over
         is read first (turns.py).
-Rule 4: all octets that wait here are counted, with those of all other clients (places.py).  Nothing is read while a
+Rule 4: all octets that wait here are counted, with those of all other clients (admission.py).  Nothing is read while a
         request waits, beyond what one reading brings.
-Rule 5: requests take turns with those of other clients (server/turns.py).
+Rule 5: requests take turns with those of other clients (admission.py).
 Rule 6: errors of streams are JSON, `{"error": SENTENCE}`.
 """
 
@@ -25,9 +25,9 @@ from urllib.parse import parse_qsl, unquote
 
 from hsdns.http_page import Asked, HttpPage, HttpRefusal, HttpStream
 from hsdns.server import http_request
+from hsdns.server.admission import client_of
 from hsdns.server.http_browser import HEADERS, fault_of
 from hsdns.server.http_request import MAX_BODY, MAX_HEAD, Malformed, Request, RequestReader
-from hsdns.server.places import client_of
 from hsdns.turns import Timer
 
 if TYPE_CHECKING:

@@ -17,15 +17,13 @@ from hsdns.assemble import ListenAddress
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
-from hsdns.server.credit import Credit
+from hsdns.server.admission import Credit, Places, Turns
 from hsdns.server.listener import Listener
 from hsdns.server.listener_faults import ListenerFaults
-from hsdns.server.places import Places
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
 from hsdns.server.tcp import TcpServer
 from hsdns.server.tcp_listener import TcpListener
-from hsdns.server.turns import Turns
 from hsdns.server.udp import UdpServer
 from hsdns.server.udp_listener import UdpListener
 

@@ -4,8 +4,8 @@ Path: steps 1 and 7 for TCP, and for TLS inside of tls.py.
 Rule 1: queries on one connection are answered concurrently, so that a slow one does not delay the others.  Only the
         messages of one reply are sent without others between them: replies behind a zone transfer wait for its end.
 Rule 2: everything that a client can use is limited: queries in progress, idle time, incomplete messages, unread
-        replies.  The octets of messages and replies are limited over all connections together, too (places.py).
-Rule 3: the connections of all clients share the event loop fairly (turns.py).  A step handles one message that the
+        replies.  The octets of messages and replies are limited over all connections together, too (admission.py).
+Rule 3: the connections of all clients share the event loop fairly (admission.py).  A step handles one message that the
         answer table cannot answer, or KNOWN messages that it can, and one message of a reply of several.  Received
         octets are split into messages only when these are handled.
 """
@@ -21,8 +21,8 @@ from typing import Final, cast
 from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.plugins.timeouts import UNLIMITED
+from hsdns.server.admission import FREE_OCTETS, client_of
 from hsdns.server.datagram import socket_address
-from hsdns.server.places import FREE_OCTETS, client_of
 from hsdns.server.tcp_listener import TcpListener
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame

@@ -1,7 +1,7 @@
 """Accepts TCP connections at one address, for DNS and HTTPS.
 
 Path: step 1 for TCP; tcp.py and doh.py make the protocol of each connection.
-Rule 1: the number of connections and of the octets kept for them is limited over all listeners (places.py); timeouts
+Rule 1: the number of connections and of the octets kept for them is limited over all listeners (admission.py); timeouts
         are checked once a second (SWEEP_INTERVAL).
 """
 
@@ -17,14 +17,11 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
-from hsdns.server.credit import Credit
+from hsdns.server.admission import MAX_CLIENTS, Credit, Places, Turns
 from hsdns.server.listener_faults import NO_FAULTS
-from hsdns.server.places import Places
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
-from hsdns.server.shares import MAX_CLIENTS
 from hsdns.server.sockets import BACKLOG, endpoint_of
 from hsdns.server.tls import TlsConnection
-from hsdns.server.turns import Turns
 from hsdns.turns import Timer
 
 SWEEP_INTERVAL: Final = 1.0  # seconds

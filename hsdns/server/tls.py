@@ -5,8 +5,8 @@ Rule 1: the inner protocol is told of its connection when the client has connect
         limits and timeouts also apply to clients that never finish one.  The handshake begins when that protocol
         reads.
 Rule 2: the context is chosen for each connection, so a reload replaces certificates without touching the socket.
-Rule 3: of a read, RECORDS are decrypted at once, and the others in the turns of all connections (turns.py), because a
-        read may consist of 11,000 records (10 ms).  Until then, nothing more is read.
+Rule 3: of a read, RECORDS are decrypted at once, and the others in the turns of all connections (admission.py), because
+        a read may consist of 11,000 records (10 ms).  Until then, nothing more is read.
 Rule 4: an end without close_notify counts as an end, because DNS messages begin with their length.
 """
 
@@ -18,7 +18,7 @@ import logging
 import ssl
 from typing import Any, Final, Protocol, cast
 
-from hsdns.server.turns import Turns
+from hsdns.server.admission import Turns
 
 log = logging.getLogger("hsdns.server.tls")
 
@@ -35,7 +35,7 @@ class TakesTurns(Protocol):
 
     @property
     def client(self) -> bytes:
-        """Its client, as client_of() in places.py names it."""
+        """Its client, as client_of() names it."""
 
     def count_encrypted(self, octets: int) -> None:
         """Count the octets that wait to be decrypted."""

@@ -55,7 +55,7 @@ READ_TIMEOUT: Final = 2.0  # seconds; plugin/forward defaultReadTimeout
 EXPIRE: Final = 10.0  # seconds; plugin/forward defaultExpire
 # Seconds to connect over HTTPS, for all queries that wait for the connection.
 OPEN_TIMEOUT: Final = 5.0
-# Of the process, if its limit of descriptors is not lower; server/shares.py leaves room for them.
+# Of the process, if its limit of descriptors is not lower; server/admission.py leaves room for them.
 MAX_STREAMS: Final = 4096
 PROXY_NAME: Final = "forward"
 _SCOPE_AT: Final = 3  # octets of family, then of the prefix length of the query: RFC 7871 section 6

@@ -25,15 +25,13 @@ from hsdns.block_choice import BlockChoice
 from hsdns.chain import Request
 from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
-from hsdns.server.credit import Credit
+from hsdns.server.admission import MAX_OCTETS, STEPS, Credit, TakesSteps, Turns
 from hsdns.server.doh import DohConnection, DohServer, DohShares
 from hsdns.server.doh_frames import COUNTED
 from hsdns.server.doh_http2 import MAX_STREAMS, MAX_UNSENT, Http2
-from hsdns.server.places import MAX_OCTETS
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Settings
 from hsdns.server.sockets import open_tcp
-from hsdns.server.turns import STEPS, TakesSteps, Turns
 from hsdns.wire.message import Reply
 from tests.support.clients import http2_frames
 from tests.support.clients.messages import query, summary

@@ -19,7 +19,7 @@ from hsdns.faults.asked import Asked
 from hsdns.faults.rule import Bite
 from hsdns.metrics import Counter
 from hsdns.server import faulty_connection
-from hsdns.server.credit import Credit
+from hsdns.server.admission import Credit
 from hsdns.server.doh import DohServer, DohShares
 from hsdns.server.faulty_connection import FaultyConnection, SlowTransport
 from hsdns.server.listener_faults import ListenerFaults

@@ -13,8 +13,8 @@ import pytest
 
 from hsdns.http_page import HttpHandler, HttpPage
 from hsdns.server import http, http_connection
+from hsdns.server.admission import Places
 from hsdns.server.http import HttpError, HttpListeners, HttpPages
-from hsdns.server.places import Places
 from tests.support.coroutines import event_loops
 
 pytestmark = pytest.mark.sockets

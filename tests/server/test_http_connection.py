@@ -11,9 +11,9 @@ import pytest
 
 from hsdns.http_page import AccessToken, Asked, HttpPage, HttpRefusal, HttpStream
 from hsdns.server import http, http_connection
+from hsdns.server.admission import Places
 from hsdns.server.http import HttpListeners, HttpPages
 from hsdns.server.http_browser import HEADERS
-from hsdns.server.places import Places
 from tests.server.test_http import LOCAL, ask, parse, run
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import busy, until

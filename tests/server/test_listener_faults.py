@@ -5,9 +5,9 @@ from __future__ import annotations
 from hsdns.assemble import ListenAddress
 from hsdns.eager import Spawn
 from hsdns.metrics import Registry
+from hsdns.server.admission import Places
 from hsdns.server.listener_faults import NO_FAULTS, ListenerFaults
 from hsdns.server.opener import Opener
-from hsdns.server.places import Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_SETTINGS
 from hsdns.server.sockets import open_all

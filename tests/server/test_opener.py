@@ -9,8 +9,8 @@ import pytest
 
 from hsdns.assemble import ListenAddress
 from hsdns.metrics import Registry
+from hsdns.server.admission import Places
 from hsdns.server.opener import Opener
-from hsdns.server.places import Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import Settings
 from tests.support.coroutines.event_loops import run

@@ -15,13 +15,12 @@ from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint, Request
 from hsdns.metrics import Counter
 from hsdns.server import tcp_listener
+from hsdns.server.admission import MAX_OCTETS, SECONDS, STEPS, Places
 from hsdns.server.datagram import client_endpoint
-from hsdns.server.places import MAX_OCTETS, Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp import KNOWN, MAX_IN_WORK, TcpConnection, TcpServer
-from hsdns.server.turns import SECONDS, STEPS
 from hsdns.wire.framing import frame
 from hsdns.wire.message import RR, Reply
 from tests.support.clients.messages import query, summary

@@ -10,8 +10,7 @@ import pytest
 
 from hsdns.assemble import ListenAddress
 from hsdns.metrics import Counter
-from hsdns.server.credit import MAX_WAIT, Credit
-from hsdns.server.places import Places
+from hsdns.server.admission import MAX_CREDIT_WAIT, Credit, Places
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import open_tcp
@@ -133,7 +132,7 @@ def test_client_without_credit_waits() -> None:
     found, transport, rejected = admitted(**given)
     assert (found is not None, transport.is_paused, rejected) == (True, True, 0)
     ((seconds, call),) = timers
-    assert seconds == pytest.approx(MAX_WAIT)
+    assert seconds == pytest.approx(MAX_CREDIT_WAIT)
     call()
     assert not transport.is_paused
     found, transport, rejected = admitted(**given)

@@ -14,12 +14,12 @@ import pytest
 
 from hsdns.assemble import ListenAddress
 from hsdns.metrics import Counter
+from hsdns.server.admission import STEPS, Turns
 from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
 from hsdns.server.sockets import open_tcp
 from hsdns.server.tcp import TcpServer
 from hsdns.server.tls import PLAIN_HTTP, RECORDS, TlsConnection, TlsTransport
-from hsdns.server.turns import STEPS, Turns
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient
 from tests.support.coroutines.event_loops import LOOPS, run, until

@@ -28,7 +28,7 @@ from hsdns.http2 import (
     field,
     split,
 )
-from hsdns.upstream.faults import ConnectionClosed, ProtocolViolation
+from hsdns.upstream.connection import ConnectionClosed, ProtocolViolation
 
 MEDIA_TYPE: Final = "application/dns-message"
 PATH: Final = "/dns-query"

@@ -13,9 +13,13 @@ import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
-from hsdns.upstream.connection import local_address, server_hostname
+from hsdns.upstream.connection import (
+    ConnectionClosed,
+    ProtocolViolation,
+    local_address,
+    server_hostname,
+)
 from hsdns.upstream.doh import DohSession
-from hsdns.upstream.faults import ConnectionClosed, ProtocolViolation
 from hsdns.upstream.target import Target
 
 MAX_CLOSED: Final = 3  # connections that may close during one query

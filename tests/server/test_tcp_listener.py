@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from typing import Any
 
@@ -101,23 +100,20 @@ def test_connection_that_has_ended_already_is_not_counted(ends: tuple[Any, Any])
     assert (found, rejected) == (None, 0)
 
 
-def test_connection_that_comes_after_the_end_is_aborted() -> None:
-    async def test() -> None:
-        class Closed(Transport):
-            pass
+async def test_connection_that_comes_after_the_end_is_aborted() -> None:
+    class Closed(Transport):
+        pass
 
-        sock = open_tcp(ListenAddress("127.0.0.1", 0))
-        listener = TcpListener(
-            sock, processor(asked_address), Tasks().spawn, lambda: 0.0, Counter("", "")
-        )
-        listener.close()
-        transport: Any = Closed(("192.0.2.1", 5), ("192.0.2.53", 53))
-        connection: Any = object()
-        assert listener.admit(connection, transport) is None
-        assert transport.is_aborted
-        sock.close()
-
-    asyncio.run(test())
+    sock = open_tcp(ListenAddress("127.0.0.1", 0))
+    listener = TcpListener(
+        sock, processor(asked_address), Tasks().spawn, lambda: 0.0, Counter("", "")
+    )
+    listener.close()
+    transport: Any = Closed(("192.0.2.1", 5), ("192.0.2.53", 53))
+    connection: Any = object()
+    assert listener.admit(connection, transport) is None
+    assert transport.is_aborted
+    sock.close()
 
 
 def test_client_without_credit_waits() -> None:

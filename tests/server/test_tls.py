@@ -22,7 +22,7 @@ from hsdns.server.tcp import TcpServer
 from hsdns.server.tls import PLAIN_HTTP, RECORDS, TlsConnection, TlsTransport
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient
-from tests.support.coroutines.event_loops import LOOPS, run, until
+from tests.support.coroutines.event_loops import LOOPS, until
 from tests.support.servers.function_processor import Answer, asked_address, processor
 
 DATA = Path(__file__).parents[1] / "data" / "tls"
@@ -102,128 +102,103 @@ async def receive(reader: asyncio.StreamReader) -> str:
 @pytest.mark.sockets
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_queries_and_replies(version: str, loop: str) -> None:
-    async def test() -> None:
-        async with serving() as it:
-            reader, writer = await it.connect(client_context(version=version))
-            writer.write(framed(1, 2))
-            assert (
-                await receive(reader) == "1 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | "
-            )
-            assert (await receive(reader)).startswith("2 NOERROR")
-            tls: ssl.SSLObject = writer.get_extra_info("ssl_object")
-            assert tls.version() == version.replace("_", ".")
-            writer.close()
-            await until(lambda: not it.server.connections, "the connection closed")
-
-    run(test(), loop)
+async def test_queries_and_replies(version: str, loop: str) -> None:
+    async with serving() as it:
+        reader, writer = await it.connect(client_context(version=version))
+        writer.write(framed(1, 2))
+        assert await receive(reader) == "1 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | "
+        assert (await receive(reader)).startswith("2 NOERROR")
+        tls: ssl.SSLObject = writer.get_extra_info("ssl_object")
+        assert tls.version() == version.replace("_", ".")
+        writer.close()
+        await until(lambda: not it.server.connections, "the connection closed")
 
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("loop", LOOPS)
-def test_long_replies(loop: str) -> None:
+async def test_long_replies(loop: str) -> None:
     """More than a TLS record holds, both ways."""
-
-    async def test() -> None:
-        async with serving() as it:
-            reader, writer = await it.connect(client_context())
-            writer.write(framed(*range(1, 1001)))
-            for number in range(1, 1001):
-                assert (await receive(reader)).startswith(f"{number} NOERROR")
-            writer.close()
-
-    run(test(), loop)
+    async with serving() as it:
+        reader, writer = await it.connect(client_context())
+        writer.write(framed(*range(1, 1001)))
+        for number in range(1, 1001):
+            assert (await receive(reader)).startswith(f"{number} NOERROR")
+        writer.close()
 
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("loop", LOOPS)
-def test_context_is_exchanged_between_connections(loop: str) -> None:
-    async def test() -> None:
-        async with serving() as it:
-            reader, writer = await it.connect(client_context())
-            it.server.settings = Settings(tls=server_context("other-server"))
-            with pytest.raises(ssl.SSLCertVerificationError):
-                await it.connect(client_context())
-            _, other = await it.connect(client_context("other-ca"))
-            writer.write(framed(7))  # what is open goes on with what it began with
-            assert (await receive(reader)).startswith("7 NOERROR")
-            writer.close()
-            other.close()
-
-    run(test(), loop)
+async def test_context_is_exchanged_between_connections(loop: str) -> None:
+    async with serving() as it:
+        reader, writer = await it.connect(client_context())
+        it.server.settings = Settings(tls=server_context("other-server"))
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await it.connect(client_context())
+        _, other = await it.connect(client_context("other-ca"))
+        writer.write(framed(7))  # what is open goes on with what it began with
+        assert (await receive(reader)).startswith("7 NOERROR")
+        writer.close()
+        other.close()
 
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("loop", LOOPS)
-def test_client_certificates(loop: str) -> None:
-    async def test() -> None:
-        async with serving(context=server_context(clients=True)) as it:
-            known = client_context()
-            known.load_cert_chain(DATA / "client.pem", DATA / "client.key")
-            reader, writer = await it.connect(known)
-            writer.write(framed(1))
-            assert (await receive(reader)).startswith("1 NOERROR")
-            writer.close()
-            # With TLS 1.3 the client's handshake ends before the server has looked.
-            reader, writer = await it.connect(client_context())
-            writer.write(framed(1))
-            with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-                await receive(reader)
-            writer.close()
-            await until(lambda: not it.server.connections, "the stranger's connection closed")
-
-    run(test(), loop)
+async def test_client_certificates(loop: str) -> None:
+    async with serving(context=server_context(clients=True)) as it:
+        known = client_context()
+        known.load_cert_chain(DATA / "client.pem", DATA / "client.key")
+        reader, writer = await it.connect(known)
+        writer.write(framed(1))
+        assert (await receive(reader)).startswith("1 NOERROR")
+        writer.close()
+        # With TLS 1.3 the client's handshake ends before the server has looked.
+        reader, writer = await it.connect(client_context())
+        writer.write(framed(1))
+        with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+            await receive(reader)
+        writer.close()
+        await until(lambda: not it.server.connections, "the stranger's connection closed")
 
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("loop", LOOPS)
-def test_old_versions_and_plain_text_are_refused(loop: str) -> None:
-    async def test() -> None:
-        async with serving() as it:
-            async with TcpClient((ADDRESS, it.port)) as plain:
-                plain.send(query().to_wire())
-                alert = await plain.reader.read(7)
-                assert alert[:1] in (b"\x15", b"")  # an alert, no DNS
-                assert await plain.has_ended()
-            await until(lambda: not it.server.connections, "the connection closed")
-
-    run(test(), loop)
+async def test_old_versions_and_plain_text_are_refused(loop: str) -> None:
+    async with serving() as it:
+        async with TcpClient((ADDRESS, it.port)) as plain:
+            plain.send(query().to_wire())
+            alert = await plain.reader.read(7)
+            assert alert[:1] in (b"\x15", b"")  # an alert, no DNS
+            assert await plain.has_ended()
+        await until(lambda: not it.server.connections, "the connection closed")
 
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("loop", LOOPS)
-def test_client_that_shakes_no_hands_counts_and_ends(loop: str) -> None:
-    async def test() -> None:
-        async with serving() as it:
-            with socket.create_connection((ADDRESS, it.port)) as silent:
-                silent.setblocking(False)
-                await until(lambda: len(it.server.connections) == 1, "a connection")
-                (connection,) = it.server.connections
-                connection.expire(it.now + DEFAULT_LIMITS.read)
-                assert len(it.server.connections) == 1
-                connection.expire(it.now + DEFAULT_LIMITS.read + 0.1)
-                await until(lambda: not it.server.connections, "it closed")
-
-    run(test(), loop)
-
-
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
-def test_end_of_the_server_is_said(loop: str) -> None:
-    """close_notify, not a cut: the client reads an end of file, no error."""
-
-    async def test() -> None:
-        async with serving() as it:
-            reader, writer = await it.connect(client_context())
-            writer.write(framed(1))
-            assert (await receive(reader)).startswith("1 NOERROR")
-            it.server.end()
-            async with asyncio.timeout(5):
-                assert await reader.read() == b""
-            writer.close()
+async def test_client_that_shakes_no_hands_counts_and_ends(loop: str) -> None:
+    async with serving() as it:
+        with socket.create_connection((ADDRESS, it.port)) as silent:
+            silent.setblocking(False)
+            await until(lambda: len(it.server.connections) == 1, "a connection")
+            (connection,) = it.server.connections
+            connection.expire(it.now + DEFAULT_LIMITS.read)
+            assert len(it.server.connections) == 1
+            connection.expire(it.now + DEFAULT_LIMITS.read + 0.1)
             await until(lambda: not it.server.connections, "it closed")
 
-    run(test(), loop)
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("loop", LOOPS)
+async def test_end_of_the_server_is_said(loop: str) -> None:
+    """close_notify, not a cut: the client reads an end of file, no error."""
+    async with serving() as it:
+        reader, writer = await it.connect(client_context())
+        writer.write(framed(1))
+        assert (await receive(reader)).startswith("1 NOERROR")
+        it.server.end()
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""
+        writer.close()
+        await until(lambda: not it.server.connections, "it closed")
 
 
 # --- in memory ---

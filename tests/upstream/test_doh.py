@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hsdns.upstream.connection import ConnectionClosed, ProtocolViolation
 from hsdns.upstream.doh import MAX_REPLY, DohSession
-from hsdns.upstream.faults import ConnectionClosed, ProtocolViolation
 from tests.support.effort import tries
 
 MESSAGE = b"\x12\x34" + b"question" * 4

@@ -24,9 +24,8 @@ from hsdns.corefile.tree import Directive
 from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.plugins.forward.route import PROPERTIES, Route, read_route
-from hsdns.upstream.exchange import Upstream, UpstreamError, UpstreamOverload
+from hsdns.upstream.exchange import Policy, Upstream, UpstreamError, UpstreamOverload
 from hsdns.upstream.lookup import find_targets
-from hsdns.upstream.policy import Policy
 from hsdns.wire.decode_reply import WrongQuestion
 from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.iana import Rcode

@@ -26,11 +26,25 @@ from hsdns.corefile.properties import (
 )
 from hsdns.corefile.tree import Directive, Line, Token, did_you_mean
 from hsdns.plugin import Block
-from hsdns.upstream.exchange import EXPIRE, READ_TIMEOUT, Upstream, UpstreamSettings
-from hsdns.upstream.health import HealthCheck
-from hsdns.upstream.policy import POLICIES, Policy
-from hsdns.upstream.target import HostTarget, Target, read_address, read_upstreams
-from hsdns.upstream.tls import HTTP2, TlsFiles, make_context, read_tls
+from hsdns.upstream.exchange import (
+    EXPIRE,
+    POLICIES,
+    READ_TIMEOUT,
+    HealthCheck,
+    Policy,
+    Upstream,
+    UpstreamSettings,
+)
+from hsdns.upstream.target import (
+    HTTP2,
+    HostTarget,
+    Target,
+    TlsFiles,
+    make_context,
+    read_address,
+    read_tls,
+    read_upstreams,
+)
 from hsdns.wire.iana import Rcode, rcode_from_text
 from hsdns.wire.name import Name
 

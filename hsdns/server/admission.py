@@ -16,7 +16,7 @@ from socket import AF_INET, inet_pton
 from typing import Final, NamedTuple, Protocol, Self
 
 from hsdns.fastpath.miss_queue import CAPACITY as QUEUE_CAPACITY
-from hsdns.metrics import Registry
+from hsdns.metrics import Counter, Registry
 
 log = logging.getLogger("hsdns.server")
 
@@ -407,6 +407,15 @@ class Turns:
         self._left, self._spent = STEPS, 0.0
         if self._clients:
             self._run()
+
+
+class Admission(NamedTuple):
+    """What the listeners of a process share; those with TLS have a `credit`."""
+
+    places: Places
+    turns: Turns
+    rejected: Counter
+    credit: Credit | None = None
 
 
 class Shares(NamedTuple):

@@ -24,7 +24,7 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.server import http_request
-from hsdns.server.admission import Credit, Places
+from hsdns.server.admission import Places
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
 from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
 from hsdns.server.http_request import Malformed, Request, RequestReader
@@ -37,10 +37,9 @@ ALPN: Final = ["h2", "http/1.1"]
 _TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
 
 
-class DohShares(NamedTuple):
-    """The state that all HTTPS listeners of a process share."""
+class DohCounters(NamedTuple):
+    """The metrics of all HTTPS listeners of a process."""
 
-    credit: Credit
     responses: Counter  # by server and status
     excesses: Counter  # by server and limit
 
@@ -48,10 +47,9 @@ class DohShares(NamedTuple):
 class DohServer(TcpListener):
     """Accepts on one bound TCP socket of an https:// key."""
 
-    def __init__(self, *args: Any, shares: DohShares, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._credit = shares.credit
-        self._shares = shares
+    def __init__(self, *args: Any, counters: DohCounters) -> None:
+        super().__init__(*args)
+        self._counters = counters
         self._most = self._places.most
         self._places = Places(self._most, self._places)
 
@@ -68,13 +66,14 @@ class DohServer(TcpListener):
 
     def count(self, status: int) -> None:
         """Count a reply by its status."""
-        self._shares.responses.inc((self.processor.server, str(status)))
+        self._counters.responses.inc((self.processor.server, str(status)))
 
     def charge(self, client: Endpoint, http2: Http2) -> None:
         """Charge an address for the work for a connection that its client made the server close."""
-        self._shares.credit.charge(client.address, http2.frames, http2.fed, self.clock())
+        if self._credit is not None:
+            self._credit.charge(client.address, http2.frames, http2.fed, self.clock())
         if http2.excess:
-            self._shares.excesses.inc((self.processor.server, http2.excess))
+            self._counters.excesses.inc((self.processor.server, http2.excess))
 
     def wrap(self, connection: asyncio.Protocol) -> asyncio.Protocol:
         """Wrap the protocol in TLS that offers HTTP/2 (ALPN), if the listener has a certificate."""

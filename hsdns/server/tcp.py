@@ -45,7 +45,7 @@ class TcpServer(TcpListener):
 class TcpConnection(Connection):
     """One client's connection."""
 
-    def __init__(self, server: TcpServer) -> None:
+    def __init__(self, server: TcpListener) -> None:
         super().__init__(server)
         self.in_work = 0
         self._frames = FrameBuffer()

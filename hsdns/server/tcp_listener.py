@@ -15,9 +15,8 @@ from typing import Final, cast
 
 from hsdns import eager
 from hsdns.chain import Endpoint
-from hsdns.metrics import Counter
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import FREE_OCTETS, MAX_CLIENTS, Credit, Places, Turns, client_of
+from hsdns.server.admission import FREE_OCTETS, Admission, client_of
 from hsdns.server.datagram import socket_address
 from hsdns.server.listener_faults import NO_FAULTS
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
@@ -193,8 +192,7 @@ class Connection(asyncio.Protocol):
 class TcpListener:
     """Accepts on one bound TCP socket; `processor` and `settings` may be replaced at any time.
 
-    All listeners of the process share `places` and `turns`, those with TLS have a `credit`; `faults` has the effects
-    of rules of faults on it.
+    `faults` has the effects of rules of faults on it.
     """
 
     faults = NO_FAULTS
@@ -205,29 +203,22 @@ class TcpListener:
         processor: QueryProcessor,
         spawn: eager.Spawn,
         clock: Callable[[], float],
-        rejected: Counter,
-        places: Places | None = None,
+        admission: Admission,
         settings: Settings = DEFAULT_SETTINGS,
-        turns: Turns | None = None,
-        credit: Credit | None = None,
     ) -> None:
         self.processor = processor
         self.settings = settings
         self.spawn = spawn
         self.clock = clock
-        self.turns = (
-            Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
-            if turns is None
-            else turns
-        )
+        self.turns = admission.turns
         self.connections: set[Connection] = set()
         self._sock = sock
-        self._rejected = rejected
-        self._places = Places(MAX_CLIENTS) if places is None else places
+        self._rejected = admission.rejected
+        self._places = admission.places
+        self._credit = admission.credit
         self._server: asyncio.Server | None = None
         self._sweeper: Timer | None = None
         self._is_closed = False
-        self._credit = credit
 
     async def start(self) -> None:
         """Start accepting."""

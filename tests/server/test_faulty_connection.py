@@ -13,28 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.assemble import ListenAddress
 from hsdns.chain import Endpoint
 from hsdns.faults.asked import Asked
 from hsdns.faults.rule import Bite
-from hsdns.metrics import Counter
 from hsdns.server import faulty_connection
-from hsdns.server.admission import Credit
-from hsdns.server.doh import DohServer, DohShares
 from hsdns.server.faulty_connection import FaultyConnection, SlowTransport
 from hsdns.server.listener_faults import ListenerFaults
-from hsdns.server.runtime import Tasks
 from hsdns.server.settings import Settings
-from hsdns.server.sockets import open_tcp
-from hsdns.server.tcp import TcpServer
-from hsdns.server.tcp_listener import TcpListener
 from hsdns.wire.framing import frame
 from tests.faults.queries import SERVERS, make_rule
 from tests.server.test_doh import get
-from tests.server.test_tls import ADDRESS, client_context, server_context
 from tests.support.clients.messages import query, summary
 from tests.support.coroutines.event_loops import DEADLINE, LOOPS, until
-from tests.support.servers.function_processor import asked_address, processor
+from tests.support.servers.stream_serving import ADDRESS, Serving, client_context, server_context
 
 pytestmark = pytest.mark.sockets
 KINDS = dict(zip(("tcp", "dot", "doh"), SERVERS, strict=True))
@@ -44,25 +35,15 @@ RESET = "reset"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Faulty:
+class Faulty(Serving):
     """A server of one of KINDS with rules, and the clock that both read."""
 
     def __init__(self, kind: str, rules: tuple[str, ...]) -> None:
+        super().__init__(
+            server=KINDS[kind], settings=Settings(tls=None if kind == "tcp" else server_context())
+        )
         self.now = 0.0
         self.rules = [make_rule(each) for each in rules]
-        sock = open_tcp(ListenAddress(ADDRESS, 0))
-        self.port: int = sock.getsockname()[1]
-        self.tasks = Tasks()
-        args: Any = (
-            sock, processor(asked_address, KINDS[kind]), self.tasks.spawn, lambda: self.now, Counter("", ""), None,
-            Settings(tls=None if kind == "tcp" else server_context()),
-        )  # fmt: skip
-        self.server: TcpListener
-        if kind == "doh":
-            counters = [Counter("", "", ("server", word)) for word in ("status", "limit")]
-            self.server = DohServer(*args, shares=DohShares(Credit(), *counters))
-        else:
-            self.server = TcpServer(*args)
         self.server.faults = ListenerFaults()
         self.server.faults.connect = lambda listener: FaultyConnection(listener, self.decide)
         self.context = None if kind == "tcp" else client_context()
@@ -73,11 +54,9 @@ class Faulty:
         found = [rule.decide(asked, self.now) for rule in self.rules]
         return [each for each in found if each is not None]
 
-    async def connect(self, *, plain: bool = False) -> Streams:
+    async def open(self, *, plain: bool = False) -> Streams:
         """Connect; over TLS with the handshake, unless that is left out."""
-        context = None if plain else self.context
-        name = None if context is None else ADDRESS
-        found = await asyncio.open_connection(ADDRESS, self.port, ssl=context, server_hostname=name)
+        found = await self.connect(None if plain else self.context)
         self.writers.append(found[1])
         return found
 
@@ -119,13 +98,13 @@ async def test_refused_before_any_octet(kind: str, loop: str) -> None:
     """The connection is made, and reset; over TLS before the handshake."""
     async with serving(kind, "refuse times 1") as it:
         if it.context is None:
-            reader, _ = await it.connect()
+            reader, _ = await it.open()
             assert await all_of(reader) == (b"", RESET)
         else:
             with pytest.raises(ConnectionError):
-                await it.connect()
+                await it.open()
         assert (it.rules[0].hits, it.server.connections) == (1, set())
-        await it.connect()  # the next one is served
+        await it.open()  # the next one is served
 
 
 @each_loop
@@ -133,12 +112,12 @@ async def test_refused_before_any_octet(kind: str, loop: str) -> None:
 async def test_hung_until_the_rule_ends(kind: str, loop: str) -> None:
     """Nothing is sent, not even a handshake, whatever the time limits; it has its place meanwhile."""
     async with serving(kind, "hang times 1 for 1h") as it:
-        reader, writer = await it.connect(plain=True)
+        reader, writer = await it.open(plain=True)
         writer.write(QUERY)
         await until(lambda: len(it.server.connections) == 1, "a connection")
         for it.now in (60.0, 3599.0):
             it.server._sweep()
-        other, _ = await it.connect()
+        other, _ = await it.open()
         assert len(it.server.connections) == 2
         it.now = 3600.0
         it.server._sweep()
@@ -149,7 +128,7 @@ async def test_hung_until_the_rule_ends(kind: str, loop: str) -> None:
 @pytest.mark.parametrize("end", ["end", "close", "abort"])
 async def test_a_hung_one_ends_with_its_listener(end: str) -> None:
     async with serving("tcp", "hang") as it:
-        reader, _ = await it.connect()
+        reader, _ = await it.open()
         await until(lambda: len(it.server.connections) == 1, "a connection")
         for each in tuple(it.server.connections):
             getattr(each, end)()
@@ -159,7 +138,7 @@ async def test_a_hung_one_ends_with_its_listener(end: str) -> None:
 
 async def test_a_client_that_gives_up_is_forgotten() -> None:
     async with serving("tcp", "hang") as it:
-        _, writer = await it.connect()
+        _, writer = await it.open()
         await until(lambda: len(it.server.connections) == 1, "a connection")
         writer.close()
         await until(lambda: not it.server.connections, "forgotten")
@@ -225,7 +204,7 @@ async def test_slow(kind: str, loop: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(faulty_connection, "TICK", 1e-4)
     monkeypatch.setattr(SlowTransport, "_send", send)
     async with serving(kind, "slow 10000") as it:
-        reader, writer = await it.connect()
+        reader, writer = await it.open()
         writer.write(QUERY)
         if kind == "tcp":
             writer.write_eof()
@@ -241,13 +220,13 @@ async def test_slow(kind: str, loop: str, monkeypatch: pytest.MonkeyPatch) -> No
 async def test_a_listener_that_is_killed(kind: str, loop: str) -> None:
     """Its connections end without a word, and its port is closed, as when a process is killed."""
     async with serving(kind) as it:
-        reader, _ = await it.connect()
+        reader, _ = await it.open()
         await until(lambda: len(it.server.connections) == 1, "a connection")
         it.server.kill()
         found, _ = await all_of(reader)
         assert found == b""
         with pytest.raises(ConnectionRefusedError):
-            await it.connect(plain=True)
+            await it.open(plain=True)
         await until(lambda: not it.server.connections, "forgotten")
 
 

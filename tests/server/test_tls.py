@@ -5,87 +5,35 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 import pytest
 
-from hsdns.assemble import ListenAddress
-from hsdns.metrics import Counter
 from hsdns.server.admission import STEPS, Turns
-from hsdns.server.runtime import Tasks
 from hsdns.server.settings import DEFAULT_LIMITS, Limits, Settings
-from hsdns.server.sockets import open_tcp
-from hsdns.server.tcp import TcpServer
 from hsdns.server.tls import PLAIN_HTTP, RECORDS, TlsConnection, TlsTransport
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient
 from tests.support.coroutines.event_loops import LOOPS, until
-from tests.support.servers.function_processor import Answer, asked_address, processor
-
-DATA = Path(__file__).parents[1] / "data" / "tls"
-ADDRESS = "127.0.0.1"
-
-
-def server_context(name: str = "server", clients: bool = False) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(DATA / f"{name}.pem", DATA / f"{name}.key")
-    if clients:
-        context.load_verify_locations(DATA / "ca.pem")
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
+from tests.support.servers.function_processor import Answer, asked_address
+from tests.support.servers.stream_serving import (
+    ADDRESS,
+    DATA,
+    Serving,
+    client_context,
+    server_context,
+    started,
+)
 
 
-def client_context(authority: str = "ca", version: str = "TLSv1_3") -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(DATA / f"{authority}.pem")
-    context.maximum_version = ssl.TLSVersion[version]
-    return context
-
-
-class Serving:
-    """A server over TLS and the clock that it reads."""
-
-    def __init__(self, answer: Answer, context: ssl.SSLContext, limits: Limits) -> None:
-        self.now = 100.0
-        self.tasks = Tasks()
-        self.rejected = Counter("rejected", "Rejected.")
-        sock = open_tcp(ListenAddress(ADDRESS, 0))
-        self.port: int = sock.getsockname()[1]
-        self.server = TcpServer(
-            sock,
-            processor(answer, "tls://:853"),
-            self.tasks.spawn,
-            lambda: self.now,
-            self.rejected,
-            settings=Settings(limits, context),
-        )
-
-    async def connect(
-        self, context: ssl.SSLContext
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect and shake hands."""
-        return await asyncio.open_connection(
-            ADDRESS, self.port, ssl=context, server_hostname=ADDRESS
-        )
-
-
-@asynccontextmanager
-async def serving(
+def serving(
     answer: Answer = asked_address,
     context: ssl.SSLContext | None = None,
     limits: Limits = DEFAULT_LIMITS,
-) -> AsyncIterator[Serving]:
-    found = Serving(answer, context or server_context(), limits)
-    await found.server.start()
-    try:
-        yield found
-    finally:
-        found.server.close()
-        await until(lambda: not found.server.connections, "all closed")
-        await found.tasks.cancel()
+) -> AbstractAsyncContextManager[Serving]:
+    return started(Serving(answer, "tls://:853", Settings(limits, context or server_context())))
 
 
 def framed(*numbers: int) -> bytes:
@@ -134,7 +82,7 @@ async def test_context_is_exchanged_between_connections(loop: str) -> None:
         it.server.settings = Settings(tls=server_context("other-server"))
         with pytest.raises(ssl.SSLCertVerificationError):
             await it.connect(client_context())
-        _, other = await it.connect(client_context("other-ca"))
+        _, other = await it.connect(client_context(authority="other-ca"))
         writer.write(framed(7))  # what is open goes on with what it began with
         assert (await receive(reader)).startswith("7 NOERROR")
         writer.close()

@@ -7,14 +7,16 @@ Rule: whatever one client takes, it takes from itself first; and a client is wha
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
 from heapq import heapify, heapreplace
 from ipaddress import IPv6Address
 from socket import AF_INET, inet_pton
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
+from hsdns.chain import Endpoint
 from hsdns.fastpath.miss_queue import CAPACITY as QUEUE_CAPACITY
 from hsdns.metrics import Counter, Registry
 
@@ -546,3 +548,22 @@ class QueueBound:
 
 def _bound(rate: float) -> int:
     return min(max(int(rate * QUEUE_WAIT), LEAST_QUEUE), QUEUE_CAPACITY)
+
+
+Connect = Callable[[Any], asyncio.Protocol]
+Shed = Callable[[str, Endpoint, Endpoint], bool]
+
+
+class ListenerFaults:
+    """The effects of rules of faults (faults.py), shared by the listeners of a process.
+
+    `connect` makes the protocol of a client of a TcpListener; `shed` tells whether to drop a query to a server, by its
+    name in metrics, from a client to a local address.
+    """
+
+    def __init__(self) -> None:
+        self.connect: Connect | None = None
+        self.shed: Shed | None = None
+
+
+NO_FAULTS: Final = ListenerFaults()  # for listeners without any rule

@@ -7,7 +7,7 @@ Rule 2: timeouts count from the last request, not from the last octet, so a clie
 Rule 3: a request that the client cancels counts as in progress until its handler returns.  With MAX_STREAMS requests in
         progress, the connection starts no more and pauses reading.
 Rule 4: the connections of all clients take turns (admission.py): each step counts frames, or handles one
-        frame or one request.  The server closes a connection that exceeds a limit of doh_frames.py, and charges its
+        frame or one request.  The server closes a connection that exceeds a limit of doh_http2.py, and charges its
         address for the work, which delays further ones if there are many (admission.py).
 Rule 5: the connections of a listener are limited (`max_connections`) as those of all listeners are: at the limit, the
         client with the most loses the one that was silent longest (admission.py).

@@ -17,9 +17,8 @@ from hsdns.assemble import ListenAddress
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import Admission, Credit, Places, Turns
+from hsdns.server.admission import Admission, Credit, ListenerFaults, Places, Turns
 from hsdns.server.listener import Listener
-from hsdns.server.listener_faults import ListenerFaults
 from hsdns.server.settings import Settings
 from hsdns.server.sockets import BoundSockets, open_all, open_more_udp
 from hsdns.server.tcp import TcpServer

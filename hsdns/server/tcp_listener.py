@@ -16,9 +16,8 @@ from typing import Final, cast
 from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import FREE_OCTETS, Admission, client_of
+from hsdns.server.admission import FREE_OCTETS, NO_FAULTS, Admission, client_of
 from hsdns.server.datagram import socket_address
-from hsdns.server.listener_faults import NO_FAULTS
 from hsdns.server.settings import DEFAULT_SETTINGS, Settings
 from hsdns.server.sockets import BACKLOG, endpoint_of
 from hsdns.server.tls import OuterTransport, TlsConnection

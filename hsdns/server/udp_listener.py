@@ -30,9 +30,8 @@ from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.fastpath.miss_queue import client_of
 from hsdns.query import QueryProcessor
-from hsdns.server.admission import PendingQueries, QueueBound
+from hsdns.server.admission import NO_FAULTS, PendingQueries, QueueBound
 from hsdns.server.datagram import asked_endpoint, client_endpoint
-from hsdns.server.listener_faults import NO_FAULTS
 
 log = logging.getLogger("hsdns.server")
 

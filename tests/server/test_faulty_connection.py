@@ -17,8 +17,8 @@ from hsdns.chain import Endpoint
 from hsdns.faults.asked import Asked
 from hsdns.faults.rule import Bite
 from hsdns.server import faulty_connection
+from hsdns.server.admission import ListenerFaults
 from hsdns.server.faulty_connection import FaultyConnection, SlowTransport
-from hsdns.server.listener_faults import ListenerFaults
 from hsdns.server.settings import Settings
 from hsdns.wire.framing import frame
 from tests.faults.queries import SERVERS, make_rule

@@ -12,9 +12,9 @@ Rule 4: all octets that wait here are counted, with those of all other clients (
 Rule 5: requests take turns with those of other clients (admission.py).
 Rule 6: errors of streams are JSON, `{"error": SENTENCE}`.
 Rule 7: the control door is protected from pages of other sites in the operator's browser (fault_of()).  None of them
-        can read a response, because no response allows other origins.  Nor can it change or ask anything, because requests
-        with the Origin of another site are refused, and those that a browser sends for another site without an Origin
-        (images, scripts), except that it may lead to the page at `/`.
+        can read a response, because no response allows other origins.  Nor can it change or ask anything, because
+        requests with the Origin of another site are refused, and those that a browser sends for another site without an
+        Origin (images, scripts), except that it may lead to the page at `/`.
 Rule 8: another site may point a name of its own to this address (DNS rebinding), and then its page has the same origin.
         So the host must be an address or localhost, which no site owns, or the request must have the token, which no
         other site knows: in a network of containers, clients use a name for the server.  Clients other than browsers

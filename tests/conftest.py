@@ -65,15 +65,15 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine; on the loop that its argument `loop` names, if it has one."""
+    """Run a test that is a coroutine; on the event loop that its argument or fixture `loop` names, if it has one."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     given = {
         name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
     }
     case = pyfuncitem.obj(**given)
-    if "loop" in given:
-        event_loops.run(case, str(given["loop"]))
+    if isinstance(loop := pyfuncitem.funcargs.get("loop"), str):
+        event_loops.run(case, loop)
     else:
         asyncio.run(case)
     return True

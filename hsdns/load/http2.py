@@ -1,7 +1,7 @@
 """The client side of DNS over HTTPS on HTTP/2, sans I/O: frames, streams and windows, and nothing else of HTTP.
 
 Path: connection.py passes octets in both directions -> here; http2_requests.py makes the requests.
-Source: RFC 9113, RFC 8484.  Decision 0024 says why the library h2 does not do this.
+Source: RFC 9113, RFC 8484.  Decision 0024 says why no library does this.
 Rule 1: each query is a stream.  It ends with a message, with the reason why there is none, or unprocessed by the server
         (RFC 9113 section 6.8 and 8.7); then it may be sent on another connection.
 Rule 2: a query is sent only if the server's windows and its number of streams leave room.
@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from h2.errors import ErrorCodes
 from hpack import Decoder, HPACKError
 
+from hsdns.http2 import ErrorCode
 from hsdns.load.asked import Asked, Heard
 from hsdns.load.connection_facts import CLOSED
 from hsdns.load.http2_requests import (
@@ -108,7 +108,7 @@ class Http2Session(Session):
         """Cancel a stream."""
         if self.in_flight.pop(key, None) is not None:
             self._bodies.pop(key, None)
-            self._frame(RESET, 0, key, int(ErrorCodes.CANCEL).to_bytes(4, "big"))
+            self._frame(RESET, 0, key, int(ErrorCode.CANCEL).to_bytes(4, "big"))
 
     def end(self) -> None:
         """Send GOAWAY."""
@@ -238,7 +238,7 @@ class Http2Session(Session):
         self._bodies.pop(stream, None)
         self._refused.discard(stream)
         if asked is not None:
-            why = "" if code == ErrorCodes.REFUSED_STREAM else f"stream reset ({_code(code)})"
+            why = "" if code == ErrorCode.REFUSED_STREAM else f"stream reset ({_code(code)})"
             found.append(Heard(asked, None, why))
 
     def _take_goaway(self, payload: bytes, found: list[Heard]) -> None:
@@ -322,6 +322,6 @@ def _fault(fields: dict[bytes, bytes]) -> str:
 
 def _code(code: int) -> str:
     try:
-        return ErrorCodes(code).name
+        return ErrorCode(code).name
     except ValueError:
         return f"code {code}"

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.cli import load_knee, load_streams
+from hsdns.load.cli import knee as load_knee
+from hsdns.load.cli import settings as load_streams
+from hsdns.load.limits import read_knee_limits
 from hsdns.load.questions import Question
-from hsdns.load.thresholds import read_knee_limits
 from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.message import RD
 from hsdns.wire.name import Name

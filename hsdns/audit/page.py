@@ -1,6 +1,6 @@
 """The report of an audit as one self-contained HTML file.
 
-Path: report.py -> here -> load/markup.py, load/svg.py; cli/audit.py writes it (-html).
+Path: report.py -> here -> load/output/markup.py, load/output/svg.py; cli/audit.py writes it (-html).
 Rule 1: it has no script, no font and no external resource: the file can be sent, and opened without a network.
 Rule 2: the table of servers has the data of the bars, for screen readers, for print, and for the numbers.
 """
@@ -13,12 +13,12 @@ from typing import Final
 from hsdns.audit.answers import ERROR, LOST
 from hsdns.audit.report import SLOW, TTL, WORDS, AuditReport, ServerReport
 from hsdns.audit.text import latency, seconds, what_is_wrong
-from hsdns.load import svg
-from hsdns.load.judge import RIGHT
-from hsdns.load.markup import escape, figure, legend, notes, paragraph, section, table
-from hsdns.load.page import document
+from hsdns.load.output import svg
+from hsdns.load.output.markup import escape, figure, legend, notes, paragraph, section, table
+from hsdns.load.output.page import document
+from hsdns.load.verify.judge import RIGHT
 
-# The classes of load/page.html with the colours of verdicts.
+# The classes of load/output/page.html with the colours of verdicts.
 _STYLES: Final = {
     RIGHT: "rcode noerror",
     ERROR: "rcode servfail",

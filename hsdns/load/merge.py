@@ -1,6 +1,6 @@
 """Merges the reports of several generators into one.
 
-Path: cli/load_merge.py reads reports -> here -> results.py, and make_report() as after a run.
+Path: cli/merge.py reads reports -> here -> results.py, and make_report() as after a run.
 Rule 1: counts and histograms are added slot by slot, without loss: the report is the one that a single generator would
         have written, except for the machines and the begin.
 Rule 2: only reports of one plan are added: the portions of -part, or runs of the same plan.
@@ -15,26 +15,25 @@ from typing import Final
 
 import msgspec
 
-from hsdns.load.comparison import differences, shown_together
-from hsdns.load.connection_report import connection_counts
 from hsdns.load.errors import LoadError
 from hsdns.load.histogram import Histogram
-from hsdns.load.lookup_report import lookups_of
-from hsdns.load.portion import read_portion
-from hsdns.load.propagation_counts import PropagationReport, propagation_counts
+from hsdns.load.limits import Limit, read_limits
+from hsdns.load.output.words import differences, shown_together
 from hsdns.load.questions import Question
 from hsdns.load.report import (
     Counts,
     Machine,
     OfServer,
     PlanReport,
+    PropagationReport,
     Report,
     Run,
     ServerReport,
     make_report,
+    propagation_counts,
 )
-from hsdns.load.results import Part, Results, Second, StaleName
-from hsdns.load.thresholds import Limit, read_limits
+from hsdns.load.results import Part, Results, Second, StaleName, connection_counts, lookups_of
+from hsdns.load.schedule import read_portion
 from hsdns.wire.iana import rcode_from_text, type_from_text
 from hsdns.wire.name import Name
 

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from hsdns.audit.answers import LOST, Result
 from hsdns.audit.page import page
-from hsdns.load.judge import STALE
+from hsdns.load.verify.judge import STALE
 from tests.audit.test_report import FINE, Given, report
 
 

@@ -5,27 +5,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from hsdns.load.asked import Asked
-from hsdns.load.connection import Connection
-from hsdns.load.connection_facts import (
+from hsdns.load.outcome import (
     AGAIN,
     ENDED,
-    FAILED,
     LATE,
+    NOT_DNS,
     NOT_OPENED,
     OPENED,
     ConnectionCounts,
     Fact,
     pack_facts,
 )
-from hsdns.load.pool import Pool
-from hsdns.load.session import FramedSession, Session
-from hsdns.load.stream_plan import StreamPlan
+from hsdns.load.plan import StreamPlan
+from hsdns.load.send.connection import Asked, Connection, FramedSession, Session
+from hsdns.load.send.pool import Pool
 from hsdns.wire.framing import FrameBuffer, frame
 
 OCTETS = b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
 MS = 1_000_000
-WORDS = {OPENED: "opened", NOT_OPENED: "not opened", ENDED: "ended", AGAIN: "again", LATE: "late", FAILED: "failed"}  # fmt: skip
+WORDS = {OPENED: "opened", NOT_OPENED: "not opened", ENDED: "ended", AGAIN: "again", LATE: "late", NOT_DNS: "failed"}  # fmt: skip
 
 
 def answer(query: bytes) -> bytes:

@@ -3,14 +3,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.connection_facts import (
+from hsdns.load.outcome import (
     AGAIN,
     CLOSED,
     ENDED,
-    FAILED,
     FELL,
     LATE,
     MOST_REASONS,
+    NOT_DNS,
     NOT_OPENED,
     OPENED,
     OTHERS,
@@ -46,7 +46,7 @@ def test_counts() -> None:
         Fact(NOT_OPENED, 0, "connection refused"),
         Fact(AGAIN),
         Fact(LATE),
-        Fact(FAILED, 0, "HTTP status 503"),
+        Fact(NOT_DNS, 0, "HTTP status 503"),
         Fact(FELL),
     )
     assert (found.opened, found.open, found.most_open) == (3, 2, 2)
@@ -63,6 +63,6 @@ def test_merged_as_if_they_were_one(mine: list[Fact], theirs: list[Fact]) -> Non
 
 
 def test_reasons_are_bounded() -> None:
-    found = counts(*(Fact(FAILED, 0, f"HTTP status {at}") for at in range(MOST_REASONS + 5)))
+    found = counts(*(Fact(NOT_DNS, 0, f"HTTP status {at}") for at in range(MOST_REASONS + 5)))
     assert len(found.failed) == MOST_REASONS + 1
     assert found.failed[OTHERS] == 5

@@ -1,15 +1,7 @@
 from __future__ import annotations
 
-from hsdns.load.connection_facts import (
-    CLOSED,
-    ENDED,
-    FAILED,
-    NOT_OPENED,
-    OPENED,
-    ConnectionCounts,
-    Fact,
-)
-from hsdns.load.connection_report import connection_counts, connections_report, reasons
+from hsdns.load.outcome import CLOSED, ENDED, NOT_DNS, NOT_OPENED, OPENED, ConnectionCounts, Fact
+from hsdns.load.results import connection_counts, connections_report, reasons
 from tests.load.test_connection_facts import counts, everything
 
 
@@ -23,7 +15,7 @@ def test_report() -> None:
         Fact(ENDED, 0, CLOSED),
         Fact(NOT_OPENED, 0, "a"),
         *[Fact(NOT_OPENED, 0, "b")] * 2,
-        Fact(FAILED, 0, "HTTP status 503"),
+        Fact(NOT_DNS, 0, "HTTP status 503"),
     )
     report = connections_report(found)
     assert report is not None

@@ -2,18 +2,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from hsdns.load.figures import (
+from hsdns.load.histogram import (
     LATE,
     LOST,
     NOTHING,
     PERCENTS,
     Figure,
+    Histogram,
     latency_figures,
     lateness_figures,
     name_of,
     refusal,
 )
-from hsdns.load.histogram import Histogram
 
 
 def of(values: Sequence[int]) -> Histogram:

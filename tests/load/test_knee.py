@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.figures import LATE, LOST, NOTHING, PERCENTS, Figure
+from hsdns.load.histogram import LATE, LOST, NOTHING, PERCENTS, Figure
 from hsdns.load.knee import (
     BROKEN,
     GENERATOR,
@@ -20,7 +20,7 @@ from hsdns.load.knee import (
     outcome_of,
     queries_for,
 )
-from hsdns.load.thresholds import KNEE_LIMITS, Measured, read_knee_limits
+from hsdns.load.limits import KNEE_LIMITS, Measured, read_knee_limits
 
 Server = Callable[[Step], str]
 

@@ -1,8 +1,8 @@
 from hypothesis import given
 
 from hsdns.load.histogram import Histogram
-from hsdns.load.lookup_report import LookupPercentile, lookups_of, lookups_report
-from hsdns.load.lookups import ENDS, FOUND, UNFINISHED, Lookup, Lookups, pack_lookups
+from hsdns.load.outcome import ENDS, FOUND, UNFINISHED, Lookup, Lookups, pack_lookups
+from hsdns.load.results import LookupPercentile, lookups_of, lookups_report
 from tests.load.test_lookups import LOOKUPS, facts
 
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.lookups import (
+from hsdns.load.outcome import (
     ENDS,
     FAILED,
     FOUND,

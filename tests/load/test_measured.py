@@ -1,11 +1,8 @@
-from hsdns.load.figures import PERCENTS, Figure
-from hsdns.load.histogram import Histogram
-from hsdns.load.judge import RIGHT, STALE, UNDECIDED
-from hsdns.load.lookup_report import lookups_report
-from hsdns.load.measured import limit_counts, measured_of, with_lookups
-from hsdns.load.results import Second
+from hsdns.load.histogram import PERCENTS, Figure, Histogram
+from hsdns.load.results import Second, limit_counts, lookups_report, measured_of, with_lookups
+from hsdns.load.verify.judge import RIGHT, STALE, UNDECIDED
 from hsdns.wire.iana import Rcode
-from tests.load.test_lookup_text import FEW
+from tests.load.output.test_lookup_text import FEW
 from tests.load.test_report import results
 
 WHOLE = results(lost=2, stale=True).whole()

@@ -7,26 +7,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsdns.load.connection_facts import AGAIN, ENDED, OPENED, RESET, Fact, pack_facts
-from hsdns.load.connection_report import connections_report
 from hsdns.load.errors import LoadError
-from hsdns.load.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
+from hsdns.load.limits import read_limits
 from hsdns.load.merge import merge, results_of
-from hsdns.load.outcome import LOST, NOT_SENT
-from hsdns.load.propagation_report import propagation_report
+from hsdns.load.outcome import AGAIN, ENDED, LOST, NOT_SENT, OPENED, RESET, Fact, pack_facts
 from hsdns.load.questions import Question
 from hsdns.load.report import OfServer, Report, Run, make_report, read_report
-from hsdns.load.results import Results
+from hsdns.load.results import Results, connections_report
 from hsdns.load.schedule import SECOND
-from hsdns.load.thresholds import read_limits
-from hsdns.load.verifier import Judged
+from hsdns.load.verify.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
+from hsdns.load.verify.propagation import propagation_report
+from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.test_lookup_text import FEW
+from tests.load.output.test_lookup_text import FEW
+from tests.load.output.test_page import with_server
 from tests.load.test_lookups import facts
-from tests.load.test_page import with_server
-from tests.load.test_propagation_report import shown
 from tests.load.test_report import MACHINE, PLAN, of_server, report, results
+from tests.load.verify.test_propagation_report import shown
 from tests.support.effort import tries
 
 BEGIN = 7 * SECOND

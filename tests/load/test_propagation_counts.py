@@ -2,10 +2,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsdns.load.propagation import Shown
-from hsdns.load.propagation_counts import MOST_EVENTS, PropagationReport, propagation_counts
-from hsdns.load.propagation_report import propagation_report
-from tests.load.test_propagation_report import QUESTIONS, shown
+from hsdns.load.report import MOST_EVENTS, PropagationReport, propagation_counts
+from hsdns.load.verify.propagation import Shown, propagation_report
+from tests.load.verify.test_propagation_report import QUESTIONS, shown
 from tests.support.effort import tries
 
 TIMES = st.none() | st.floats(0, 70)

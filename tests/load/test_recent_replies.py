@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.recent_replies import RecentReplies
+from hsdns.load.outcome import RecentReplies
 
 MOST = 8
 

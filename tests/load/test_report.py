@@ -9,10 +9,9 @@ import msgspec
 import pytest
 
 from hsdns.load.errors import LoadError
-from hsdns.load.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
+from hsdns.load.limits import read_limits
 from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST
-from hsdns.load.propagation_counts import PropagationReport
 from hsdns.load.questions import Question
 from hsdns.load.report import (
     FORMAT,
@@ -21,6 +20,7 @@ from hsdns.load.report import (
     Machine,
     OfServer,
     PlanReport,
+    PropagationReport,
     Report,
     Run,
     ServerReport,
@@ -31,11 +31,11 @@ from hsdns.load.report import (
 )
 from hsdns.load.results import Results
 from hsdns.load.schedule import SECOND
-from hsdns.load.thresholds import read_limits
-from hsdns.load.verifier import Judged
+from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
+from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.test_lookup_text import FEW
+from tests.load.output.test_lookup_text import FEW
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "load.schema.json"
 MS = SECOND // 1000

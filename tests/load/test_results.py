@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.histogram import Histogram
-from hsdns.load.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
 from hsdns.load.outcome import (
     LATENCY,
     LATENESS,
@@ -22,7 +21,8 @@ from hsdns.load.outcome import (
 from hsdns.load.questions import Question
 from hsdns.load.results import OPEN, Part, Results, kind_numbers
 from hsdns.load.schedule import SECOND
-from hsdns.load.verifier import Judged
+from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
+from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 

@@ -8,19 +8,21 @@ from struct import pack
 import pytest
 
 from hsdns.load.errors import LoadError
-from hsdns.load.judge import STALE
-from hsdns.load.lookups import LOOKUPS, Lookup, pack_lookups
+from hsdns.load.limits import read_limits
 from hsdns.load.outcome import (
     ANSWERS,
     COUNTS,
     END,
     FORGET,
+    LOOKUPS,
     LOST,
     OF_KIND,
     OUTCOMES,
     QUESTION,
     RCODE,
     REPLY,
+    Lookup,
+    pack_lookups,
     pack_numbers,
     pack_outcomes,
     pack_question,
@@ -37,10 +39,10 @@ from hsdns.load.run import (
     carry_out,
 )
 from hsdns.load.schedule import SECOND
-from hsdns.load.thresholds import read_limits
-from hsdns.load.verifier import Verifier
+from hsdns.load.verify.judge import STALE
+from hsdns.load.verify.verifier import Verifier
 from hsdns.wire.iana import RRType
-from tests.load.test_verifier import NAME, ONE, Said, reply
+from tests.load.verify.test_verifier import NAME, ONE, Said, reply
 
 QUESTIONS = [Question(NAME, RRType.A, "service")]
 MS = SECOND // 1000

@@ -1,8 +1,8 @@
 import pytest
 
 from hsdns.load.errors import LoadError
-from hsdns.load.figures import LATE, LOST, PERCENTS, Figure
-from hsdns.load.thresholds import (
+from hsdns.load.histogram import LATE, LOST, PERCENTS, Figure
+from hsdns.load.limits import (
     KNEE_LIMITS,
     METRICS,
     Limit,

@@ -21,7 +21,6 @@ from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.load.output.test_lookup_text import FEW
-from tests.load.output.test_page import with_server
 from tests.load.test_lookups import facts
 from tests.load.test_report import MACHINE, PLAN, of_server, report, results
 from tests.load.verify.test_propagation_report import shown
@@ -117,7 +116,8 @@ def with_plan(found: Report, **changes: object) -> Report:
 
 def part(number: int, count: int, found: Results | None = None, **changes: object) -> Report:
     whole = report(found or results(), "stale>0")
-    return with_server(with_plan(whole, part=f"{number}/{count}"), **changes)
+    servers = [msgspec.structs.replace(whole.servers[0], **changes)]
+    return with_plan(msgspec.structs.replace(whole, servers=servers), part=f"{number}/{count}")
 
 
 def test_what_is_said_of_generators() -> None:

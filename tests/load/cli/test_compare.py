@@ -30,7 +30,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names(files: list[str], names: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert load_compare.run([*files, "-html", "c.html"]) == 0
     assert capsys.readouterr().out.splitlines()[0].split("  ")[-2:] == names
-    assert f"<h3>{names[1]}</h3>" in Path("c.html").read_text()
+    assert f'"name":"{names[1]}"' in Path("c.html").read_text()
 
 
 @pytest.mark.parametrize(

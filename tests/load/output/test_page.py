@@ -1,154 +1,267 @@
+"""The page: the data in it, that it is complete and obeys nothing in its data, and what its script makes of it."""
+
+from __future__ import annotations
+
 import asyncio
-from html.parser import HTMLParser
+import html
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
-from hsdns.load.output.page import comparison_page, page
+from hsdns.load.histogram import Histogram, Percentile
+from hsdns.load.outcome import (
+    AGAIN,
+    CLOSED,
+    ENDED,
+    FELL,
+    LATE,
+    NOT_DNS,
+    NOT_OPENED,
+    OPENED,
+    SPENT,
+    Fact,
+)
+from hsdns.load.output.page import MOST, columns, comparison_page, page
 from hsdns.load.output.words import shown_together
-from hsdns.load.report import Report
-from tests.load.output.test_columns import lengthened
+from hsdns.load.report import KneeReport, KneeStep, Report, ServerReport
+from hsdns.load.results import connections_report, lookups_report
+from hsdns.load.verify.propagation import propagation_report
+from tests.load.output.test_lookup_text import FEW
+from tests.load.test_connection_facts import counts
 from tests.load.test_report import report, results
+from tests.load.verify.test_propagation_report import QUESTIONS, shown
 from tests.support.browser.chromium import PROGRAM, tab
 
+MS = 1_000_000
 WHOLE = report(results(lost=2, stale=True))
-VOID = {"meta", "br", "line", "rect", "path", "circle", "link"}
+CONNECTED = connections_report(
+    counts(
+        *[Fact(OPENED, 2 * MS)] * 3,
+        Fact(OPENED, 900 * MS),
+        *[Fact(ENDED, 0, SPENT)] * 3,
+        Fact(ENDED, 0, CLOSED),
+        Fact(NOT_OPENED, 0, "<refused>"),
+        Fact(NOT_DNS, 0, "HTTP status 503"),
+        Fact(AGAIN),
+        Fact(LATE),
+        *[Fact(FELL)] * 2,
+    )
+)
+# A server of which everything was measured.
+RICH = replace(
+    WHOLE.servers[0],
+    lookups=lookups_report(FEW, Histogram(), refused=False),
+    propagation=propagation_report([shown(), shown(20.0, None, at=101.0)], QUESTIONS, 2, 100.0),
+    connections=CONNECTED,
+)
 
 
-def with_server(found: Report, **changes: object) -> Report:
-    """A report with another server in place of its own."""
-    (server,) = found.servers
-    return msgspec.structs.replace(found, servers=[msgspec.structs.replace(server, **changes)])
+def step(rate: float, outcome: str, us: int | None) -> KneeStep:
+    latency = [Percentile("p50", 100), Percentile("p99", us, "" if us else "lost")]
+    return KneeStep(rate, 2, outcome, 10_000, 0 if us else 200, latency, [Percentile("p99", 12)])
 
 
-class Reader(HTMLParser):
-    """Notes texts, and elements that are not closed in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.texts: list[str] = []
-        self.links: list[str] = []
-        self.tags: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if data.strip():
-            self.texts.append(data.strip())
+STEPS = [step(1000, "held", 300), step(4000, "broken", None), step(3000, "generator", 9000)]
+KNEE = KneeReport(True, 2000, 2010, "the knee is at 2000 queries a second", ["p99>5ms"], STEPS)
 
 
-def read(found: Report) -> Reader:
-    return read_text(page(found))
+def with_servers(*servers: ServerReport) -> Report:
+    return replace(WHOLE, servers=[*servers])
 
 
-def read_text(text: str) -> Reader:
-    reader = Reader()
-    reader.feed(text)
-    assert reader.open == []
-    return reader
+def lengthened(found: ServerReport, seconds: int) -> ServerReport:
+    """The same seconds again and again."""
+    parts = [replace(found.per_second[number % 2], second=number) for number in range(seconds)]
+    return replace(found, per_second=parts, seconds=float(seconds))
 
 
-def test_everything_is_in_the_page() -> None:
-    reader = read(report(results(lost=2, stale=True), "stale>0,p50>1s"))
-    assert reader.links == []
-    assert "script" not in reader.tags
-    assert reader.tags.count("desc") == 4  # one in each plot
-    for heading in ("Answers", "Latency over time", "Latency against the slowest share", "Right or wrong", "Second by second", "Kinds of names", "Plan and machine"):  # fmt: skip
-        assert heading in reader.texts
-    for text in ("stale>0: 10 (5.000%)", "10 stale, of 200 answers that were judged.", "web.shop.svc.cluster.local.", "Table of 2 seconds"):  # fmt: skip
-        assert text in reader.texts
+def data(text: str) -> Any:
+    """The data in a page."""
+    (found,) = re.findall(
+        r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL
+    )
+    return json.loads(found)
 
 
 @pytest.mark.parametrize(
-    ("found", "texts"),
+    ("found", "notes"),
     [
-        (report(results()), ["Right", "no answer of 200 was stale or wrong, under 2 changes."]),
-        (report(results(late=5), "p50>1s"), ["Left out", "Unknown"]),
-        (report(results(), ended="interrupted"), ["Not whole", "interrupted; the figures are of the 2 s until then."]),
-        (report(results(), "stale>0", frozen=results(stale=True)), ["127.0.0.1 port 53: stale>0: 0", "frozen: stale>0: 10 (5.000%)", "Held", "Failed", "frozen: 10 stale, of 200 answers that were judged."]),
-        (report(results(), "p50>1s"), ["Held"]),
-        (report(results(), slack=None), ["Latency over time"]),
-        (with_server(WHOLE, per_second=[]), ["Plan and machine"]),
+        (report(results()), [["good", "Right", "no answer of 200 was stale or wrong, under 2 changes."]]),
+        (report(results(), ended="interrupted"), [["bad", "Not whole", "interrupted; the figures are of the 2 s until then."]]),
+        (report(results(lost=2, stale=True), "stale>0,p50>1s"), [["bad", "Failed", "stale>0: 10 (5.000%)"], ["bad", "Not right", "10 stale, of 200 answers that were judged."]]),
+        (report(results(late=5), "p50>1s"), [["warn", "Unknown", "p50>1s: could not be told"]]),
+        (report(results(), "stale>0", frozen=results(stale=True)), [["good", "Held", "127.0.0.1 port 53: stale>0: 0"], ["bad", "Failed", "frozen: stale>0: 10 (5.000%)"]]),
+        (replace(WHOLE, knee=KNEE), [["good", "Knee", "the knee is at 2000 queries a second."]]),
     ],
 )  # fmt: skip
-def test_notes(found: Report, texts: list[str]) -> None:
-    reader = read(found)
-    assert [text for text in texts if text not in reader.texts] == []
+def test_notes(found: Report, notes: list[list[str]]) -> None:
+    every = data(page(found))["notes"]
+    assert [each for each in notes if each not in every] == []
 
 
-def test_a_page_without_a_judge_has_no_verdicts() -> None:
-    assert "Right or wrong" not in read(report(results(), slack=None)).texts
+def test_the_report_is_in_it_without_what_only_other_programs_need() -> None:
+    (server,) = data(page(with_servers(RICH)))["servers"]
+    assert server["report"]["propagation"]["never_gone"] == 1
+    assert server["report"]["connections"]["bands"] == {"43": 3, "79": 1}
+    assert "slots" not in json.dumps(server["report"])
+    assert sum(count for _, count in server["slots"]) == 198
+
+
+def test_several_runs() -> None:
+    other = replace(report(results()), plan=replace(WHOLE.plan, seed=8))
+    found = data(comparison_page(shown_together([("a", WHOLE), ("b", other)])))
+    assert found["title"] == "Load on 2 servers"
+    assert [title for title, *_ in found["sections"]] == ["Side by side"]
+    assert [kind for kind, *_ in found["last"][0][1:]] == ["facts", "facts"]  # two plans
+    said = "the runs differ in seed: a: 127.0.0.1 port 53: 7; b: 127.0.0.1 port 53: 8."
+    assert ["warn", "Not alike", said] in found["notes"]
+
+
+def test_only_what_is_in_the_file_is_allowed() -> None:
+    """The policy has the hash of each script and style, and of nothing else; the licence of uPlot is in the file."""
+    text = page(WHOLE)
+    (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)">', text)
+    rules = dict(each.split(" ", 1) for each in policy.split("; "))
+    for element in ("script", "style"):
+        contents = re.findall(rf"<{element}>(.*?)</{element}>", text, re.DOTALL)
+        digests = [b64encode(sha256(each.encode()).digest()).decode() for each in contents]
+        assert len(digests) == 2
+        assert rules.pop(f"{element}-src").split() == [f"'sha256-{each}'" for each in digests]
+    assert rules == {
+        "default-src": "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
+    }
+    assert "{{" not in text.replace("{{}}", "")
+    assert "The above copyright notice and this permission notice" in text
+
+
+HOSTILE = "</script><script>alert(1)</script><!--\x1b[2J\u202e\u2028{{data}}"
 
 
 def test_names_are_only_text() -> None:
-    plan = msgspec.structs.replace(WHOLE.plan, what="<script>alert(1)</script>")
-    reader = read(msgspec.structs.replace(WHOLE, plan=plan))
-    assert "script" not in reader.tags
-    assert "<script>alert(1)</script>" in reader.texts
+    found = replace(
+        with_servers(replace(RICH, target=HOSTILE)), plan=replace(WHOLE.plan, what=HOSTILE)
+    )
+    text = page(found)
+    assert re.findall(r"<script.*?>|<!--", text) == re.findall(
+        r"<script.*?>|<!--", page(with_servers(RICH))
+    )
+    assert [each for each in text if not (each.isprintable() or each == "\n")] == []
+    escaped = (
+        HOSTILE.replace("\x1b", r"\u001b").replace("\u202e", r"\u202e").replace("\u2028", r"\u2028")
+    )
+    assert ["questions", escaped] in data(text)["last"][0][1][1]
+    assert f"<title>{html.escape(f'Load on {escaped}')}</title>" in text
 
 
 def test_a_long_run_is_still_a_small_page() -> None:
     found = lengthened(WHOLE.servers[0], 3600)
-    spread = [
-        msgspec.structs.replace(each, slots=[(slot, 1) for slot in range(each.second % 7, 20_000, 97)])
+    parts = [
+        replace(each, slots=[(slot, 1) for slot in range(each.second % 7, 20_000, 97)])
         for each in found.per_second
-    ]  # fmt: skip
-    server = msgspec.structs.replace(found, per_second=spread)
-    text = page(msgspec.structs.replace(WHOLE, servers=[server]))
-    assert len(text.encode()) < 2_000_000
-    assert "2600 more seconds are in the JSON report." in text
-    six = [msgspec.structs.replace(server, name=str(number)) for number in range(6)]
-    assert len(page(msgspec.structs.replace(WHOLE, servers=six)).encode()) < 2_000_000
+    ]
+    server = replace(found, per_second=parts)
+    text = page(with_servers(server))
+    assert len(text) < 2_000_000
+    assert data(text)["servers"][0]["more"] == 2600
+    text = page(with_servers(*[replace(server, name=str(number)) for number in range(6)]))
+    assert len(text) < 2_000_000
+    assert [each["more"] for each in data(text)["servers"]] == [3434] * 6  # they share the rows
 
 
-def test_servers_side_by_side() -> None:
-    reader = read(report(results(), frozen=results(lost=2, stale=True)))
-    assert "Load on 2 servers" in reader.texts
-    assert reader.texts.count("frozen") > 6  # in each section, the table and the legends
-    assert reader.tags.count("desc") == 2 * 4 + 2  # plots of each, and of both together
-    for text in ("Side by side", "stale by at most", "2026-01-01T00:00:00.000Z, 100/s for 2 s over UDP to each of 127.0.0.1 port 53, frozen"):  # fmt: skip
-        assert text in reader.texts
-
-
-def test_several_runs() -> None:
-    plan = msgspec.structs.replace(WHOLE.plan, seed=8)
-    other = msgspec.structs.replace(report(results()), plan=plan)
-    reader = read_text(comparison_page(shown_together([("a", WHOLE), ("b", other)])))
-    assert reader.texts.count("generator") == 2  # two plans
-    assert (
-        "the runs differ in seed: a: 127.0.0.1 port 53: 7; b: 127.0.0.1 port 53: 8." in reader.texts
+def test_columns() -> None:
+    first, second = columns(WHOLE.servers[0])
+    assert (first["first"], first["seconds"], second["first"]) == (0, 1, 1)
+    assert (first["rcodes"], first["bands"]) == ({"NOERROR": 98, "lost": 2}, {39: 98})
+    assert first["figures"] == {"p50": 1000, "p99": None, "p99.9": None, "late": 0}
+    assert (second["verdicts"], second["worst_age_ms"], second["changes"]) == (
+        {"stale": 10},
+        1000,
+        1,
     )
+    assert columns(replace(WHOLE.servers[0], per_second=[])) == []
+
+
+@pytest.mark.parametrize("seconds", [1, 149, 150, 151, 1000])
+def test_long_runs_have_wider_columns(seconds: int) -> None:
+    found = columns(lengthened(WHOLE.servers[0], seconds))
+    assert len(found) <= MOST
+    total = sum(
+        sum(each["rcodes"].values()) * min(each["seconds"], seconds - each["first"])
+        for each in found
+    )
+    assert total == pytest.approx(seconds * 100)
+
+
+SHOWN = "[...document.querySelectorAll('h2,h3,p,li,tr,summary')].map(each => each.innerText.replaceAll('\\t', ' | ').replaceAll('\\n', ''))"
+EVERYTHING = [
+    "Load on 127.0.0.1 port 53",
+    "The search for the knee",
+    "Limits: p99>5ms. the knee is at 2000 queries a second.",
+    "1000 | 2 s | held | 0 | 100 us | 300 us | 12 us",
+    "4000 | 2 s | broken | 200 (2.000%) | 100 us | lost | 12 us",
+    "Figures",
+    "200 queries were due, 200 sent, 198 answered, 2 (1.000%) lost: NOERROR 198.",
+    "Answers",
+    "Latency over time",
+    "Latency against the slowest share",
+    "Right or wrong",
+    "web.shop.svc.cluster.local. | SRV | 5 | 1.000 s | 1.9 s",
+    "Until changes show",
+    "2 changes were followed until they showed, 0 more for less than a second. Times run from when a change was written; 0 that added records never showed, and 1 that removed some were still answered at the end.",
+    "Lookups",
+    "Connections",
+    "4 connections were opened, 4 at once at most; truncated answers that needed one: 2; queries asked again, because their connection had ended: 1; replies that came too late: 1. Set-ups run from the wish for a connection until it can take a query.",
+    f"ended: {SPENT} | 3 (75.000%)",
+    "not opened: <refused> | 1 (20.000%)",
+    "query without an answer: HTTP status 503 | 1",
+    "Second by second",
+    "Table of 2 seconds",
+    "Kinds of names",
+    "Plan and machine",
+]
+TWO = [
+    *("Load on 2 servers", "Side by side", "stale by at most | 1.00 s | -", "Age of the stalest answer", "one", "two"),
+    *("Added: until the first new answer", "Removed: until the last old answer"),
+]  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.sockets
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
-def test_in_a_browser(tmp_path: Path) -> None:
-    """It loads nothing, and is no wider than the window, on a telephone too; plots are wider, and can be moved."""
+@pytest.mark.parametrize(
+    ("found", "texts", "plots"),
+    [
+        (replace(with_servers(RICH), knee=KNEE), EVERYTHING, 9),
+        (with_servers(replace(RICH, name="one"), replace(report(results()).servers[0], name="two")), TWO, 18),
+        (with_servers(replace(WHOLE.servers[0], per_second=[])), ["Plan and machine"], 0),
+        (replace(WHOLE, plan=replace(WHOLE.plan, what="<b>&")), ["questions | <b>&"], 6),
+    ],
+    ids=["everything", "two", "nothing", "markup"],
+)  # fmt: skip
+def test_in_a_browser(found: Report, texts: list[str], plots: int, tmp_path: Path) -> None:
+    """Its script shows everything, loads nothing, and is no wider than the window, on a telephone too."""
     file = tmp_path / "report.html"
-    file.write_text(page(report(results(), "stale>0", frozen=results(lost=2, stale=True))))
+    file.write_text(page(found), encoding="utf-8")
 
     async def test() -> None:
         async with tab() as opened:
             for width, dark in ((390, False), (900, True)):
                 await opened.show(width, dark=dark)
                 await opened.open(file.as_uri())
+                shown = await opened.value(f"[document.querySelector('h1').innerText, ...{SHOWN}]")
+                assert [each for each in texts if each not in shown] == []
+                assert await opened.value("document.querySelectorAll('canvas').length") == plots
                 assert await opened.value("document.documentElement.scrollWidth") == width
-                wide = "[...document.querySelectorAll('figure')].map(each => each.scrollWidth > each.clientWidth)"  # fmt: skip
-                assert await opened.value(wide) == [width == 390] * 10
             assert opened.complaints == []
             assert {url.partition(":")[0] for url in opened.asked} == {"file"}
 

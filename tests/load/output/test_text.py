@@ -1,7 +1,8 @@
 from hsdns.load.output.text import compared_lines, lines
 from hsdns.load.output.words import shown_together
-from tests.load.output.test_spread import GOOD, NOTHING
+from hsdns.load.verify.propagation import propagation_report
 from tests.load.test_report import report, results
+from tests.load.verify.test_propagation_report import QUESTIONS, shown
 
 WHOLE = """\
 127.0.0.1 port 53 over UDP, 2 questions
@@ -21,6 +22,9 @@ STALE      by p50 500 ms  p90 900 ms  p95 1.00 s  p99 1.00 s  p99.9 1.00 s  p99.
            web.shop.svc.cluster.local. A: 5, by 900 ms at most, first at 1.9 s
 limit      stale>0: FAILED, 10 (5.000%)
 limit      p50>1s: held, 1.00 ms"""
+
+GOOD = propagation_report([shown(), shown(0.05, 0.04, at=101.0)], QUESTIONS, 2, 100.0)
+NOTHING = propagation_report([], QUESTIONS, 0, 100.0)
 
 
 def test_whole() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from ipaddress import ip_address
 
@@ -11,7 +10,6 @@ from msgspec import structs
 
 from hsdns.cluster.objects import EndpointSlice, Object, ObjectMeta, Service
 from hsdns.load.cluster.changes import Changes
-from hsdns.load.output.page import page
 from hsdns.load.questions import Question
 from hsdns.load.report import OfServer, Run, make_report
 from hsdns.load.results import Results
@@ -345,16 +343,7 @@ def test_a_frozen_server_is_found_with_its_age() -> None:
         stopped, length = server.verdicts.old_since_s, server.verdicts.old_for_s
         assert stopped == pytest.approx(frozen, abs=0.005)
         assert length == pytest.approx(end - frozen, abs=0.005)
-        text = page(report)
-        shown = re.search(
-            r"first change that a stale answer lacked: ([\d.]+) s; .* asked for ([\d.]+) s later",
-            text,
-        )
-        assert shown is not None
-        assert float(shown[1]) == pytest.approx(frozen, abs=0.005)
-        assert float(shown[2]) == pytest.approx(end - frozen, abs=0.005)
         assert server.per_second[-1].worst_age_ms == pytest.approx((end - frozen) * 1000, abs=5)
-        assert f"<td>{server.per_second[-1].worst_age_ms / 1000:.3f} s</td>" in text
         assert {word for word, count in server.verdicts.counts.items() if count} == {"right", "stale", "undecided"}  # fmt: skip
 
     with_block(test)

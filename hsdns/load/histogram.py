@@ -20,7 +20,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import ceil
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 import msgspec
 
@@ -43,9 +43,6 @@ def highest_in(slot: int) -> int:
         return slot
     shift = (slot >> DIGITS - 1) - 1
     return ((slot & _HALF - 1) + _HALF + 1 << shift) - 1
-
-
-Slots = list[tuple[int, int]]
 
 
 class Histogram:
@@ -128,13 +125,9 @@ class Histogram:
 
     __hash__ = None  # type: ignore[assignment] # it changes
 
-    def pairs(self, known: dict[tuple[int, int], tuple[int, int]] | None = None) -> Slots:
-        """Slots and counts in order; Histogram(pairs) is equal to this one.
-
-        Those that are in `known` are taken from there and the others added, so that many histograms share them.
-        """
-        found = sorted(self.items())
-        return found if known is None else [known.setdefault(each, each) for each in found]
+    def pairs(self) -> list[tuple[int, int]]:
+        """Slots and counts in order; Histogram(pairs) is equal to this one."""
+        return sorted(self.items())
 
 
 PERCENTS: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0)
@@ -144,14 +137,6 @@ ENOUGH: Final = 0.99
 LOST: Final = "lost"
 LATE: Final = "generator"
 NOTHING: Final = "none"
-
-
-class Figure(NamedTuple):
-    """A percentile; `us` is None for the reason `why`: LOST, LATE (refused) or NOTHING (no query)."""
-
-    percent: float
-    us: int | None
-    why: str = ""
 
 
 class Percentile(msgspec.Struct, frozen=True):
@@ -167,27 +152,28 @@ def name_of(percent: float) -> str:
     return "max" if percent == 100 else f"p{percent:g}"
 
 
-def lateness_figures(lateness: Histogram) -> list[Figure]:
-    """The percentiles of the generator's own lateness."""
+def percentiles(histogram: Histogram) -> list[Percentile]:
+    """The percentiles of a histogram, such as that of the generator's own lateness."""
     return [
-        Figure(percent, us, "" if us is not None else NOTHING)
-        for percent, us in zip(PERCENTS, lateness.percentiles(PERCENTS), strict=True)
+        Percentile(name_of(percent), us, "" if us is not None else NOTHING)
+        for percent, us in zip(PERCENTS, histogram.percentiles(PERCENTS), strict=True)
     ]
 
 
 def latency_figures(
     latency: Histogram, lost: int, lateness: Histogram, *, refused: bool = False
-) -> list[Figure]:
+) -> list[Percentile]:
     """The percentiles of a latency; `refused`: none of them is stated."""
     late = lateness.percentiles(PERCENTS)
     found = []
     for percent, us, own in zip(PERCENTS, latency.percentiles(PERCENTS, lost), late, strict=True):
+        name = name_of(percent)
         if us is None:
-            found.append(Figure(percent, None, LOST if lost else NOTHING))
+            found.append(Percentile(name, None, LOST if lost else NOTHING))
         elif refused or (own is not None and own > TRIFLE and own * 2 > us):
-            found.append(Figure(percent, None, LATE))
+            found.append(Percentile(name, None, LATE))
         else:
-            found.append(Figure(percent, us))
+            found.append(Percentile(name, us))
     return found
 
 
@@ -205,19 +191,21 @@ def all_sent(sent: int, not_sent: int) -> bool:
     return sent >= (sent + not_sent) * ENOUGH
 
 
-def refusal(figures: Sequence[Figure], lateness: Sequence[Figure], sent: int, not_sent: int) -> str:
+def refusal(
+    figures: Sequence[Percentile], lateness: Sequence[Percentile], sent: int, not_sent: int
+) -> str:
     """A sentence about why some latencies are refused; "" if all are stated."""
     if not all_sent(sent, not_sent):
         return (
             f"the generator was the limit: this machine could not send {not_sent} of {sent + not_sent} queries that "
             "were due, so no latency of this run stands; give a lower -rate, or run it on a machine of its own"
         )
-    refused = [figure.percent for figure in figures if figure.why == LATE]
+    refused = [figure.name for figure in figures if figure.why == LATE]
     if not refused:
         return ""
-    own = next(each.us for each in lateness if each.percent == refused[0]) or 0
+    own = next(each.us for each in lateness if each.name == refused[0]) or 0
     return (
-        f"the generator was the limit: it was late by {us_to_text(own)} at {name_of(refused[0])}, so the latency at "
-        f"{', '.join(map(name_of, refused))} would be its own and is left out; "
+        f"the generator was the limit: it was late by {us_to_text(own)} at {refused[0]}, so the latency at "
+        f"{', '.join(refused)} would be its own and is left out; "
         "give a lower -rate, or run it on a machine of its own"
     )

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from hsdns.corefile.properties import parse_duration
 from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
-from hsdns.load.histogram import LOST, NOTHING, PERCENTS, Figure, name_of
+from hsdns.load.histogram import LOST, NOTHING, PERCENTS, Percentile, name_of
 from hsdns.load.verify.judge import RIGHT, VERDICTS
 
 _FORM: Final = re.compile(r"\s*([a-z0-9_.]+)\s*(<=|>=|<|>)\s*([^\s:]+)(\s*:\s*abort)?\s*")
@@ -26,7 +26,7 @@ _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
-_NO_FIGURE: Final = Figure(0.0, None, NOTHING)
+_NO_FIGURE: Final = Percentile("", None, NOTHING)
 _OPPOSITE: Final[Mapping[str, str]] = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}
 KNEE_FLAG: Final = "-knee-limits"
 KNEE_LIMITS: Final = "p99>5ms,loss>0.01%"
@@ -61,9 +61,9 @@ class Measured(NamedTuple):
     """
 
     counts: Mapping[str, tuple[int, int]]
-    latency: Sequence[Figure]
-    lateness: Sequence[Figure]
-    lookups: Sequence[Figure] = ()
+    latency: Sequence[Percentile]
+    lateness: Sequence[Percentile]
+    lookups: Sequence[Percentile] = ()
     knee: tuple[float, float] = (0.0, float("inf"))
 
 
@@ -133,7 +133,7 @@ def is_met(limit: Limit, measured: Measured) -> bool | None:
     return compare(count, limit.value)
 
 
-def figure_of(limit: Limit, measured: Measured) -> Figure:
+def figure_of(limit: Limit, measured: Measured) -> Percentile:
     """The percentile that a limit compares."""
     metric, figures = limit.metric, measured.latency
     if metric in LATENESS:
@@ -141,7 +141,7 @@ def figure_of(limit: Limit, measured: Measured) -> Figure:
     elif metric in LOOKUP_LATENCIES:
         figures = measured.lookups
     name = metric.removeprefix("late.").removeprefix("lookup.")
-    return next((each for each in figures if name_of(each.percent) == name), _NO_FIGURE)
+    return next((each for each in figures if each.name == name), _NO_FIGURE)
 
 
 def knee_rate(limit: Limit, measured: Measured) -> float | None:

@@ -12,25 +12,19 @@ Rule: replies that have not come for a while are dropped, so that the others sta
       counting process would have to decode and judge every reply again in the same moment.
 
 Events of connections, passed from the process that sends to the one that counts:
-Rule 1: a set-up lasts from the request for a connection until it can send a query, including handshakes.
-Rule 2: counts of two runs are added without loss (`merge`).
+Rule: a set-up lasts from the request for a connection until it can send a query, including handshakes.
 
-The results of the pods' lookups: packs each for the pipe, and counts them:
-Rule 1: a latency runs from when the lookup was due until the program has its result, and includes the search list, the
-        waits and retries.
-Rule 2: the lookups of two runs are added without loss (`merge`).
+It also packs the results of the pods' lookups for the pipe.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct, pack, unpack
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from hsdns.load.histogram import Histogram
 from hsdns.load.pods import FORMS, Wanted
 from hsdns.load.questions import Question
 from hsdns.resolver import MODELS, cares, glibc, go, musl
@@ -214,9 +208,6 @@ RESET: Final = "reset by the server"
 SILENT: Final = "silent for the time-out"
 AT_END: Final = "end of the run"
 
-MOST_REASONS: Final = 50
-OTHERS: Final = "others"
-
 
 class Fact(NamedTuple):
     """A fact of some kind; `why` is its reason in words, if it has one."""
@@ -226,7 +217,7 @@ class Fact(NamedTuple):
     why: str = ""
 
 
-_DECODER: Final = msgspec.msgpack.Decoder(list[tuple[int, int, str]])
+_FACTS: Final = msgspec.msgpack.Decoder(list[tuple[int, int, str]])
 
 
 def pack_facts(facts: Sequence[Fact]) -> bytes:
@@ -234,66 +225,9 @@ def pack_facts(facts: Sequence[Fact]) -> bytes:
     return msgspec.msgpack.encode(facts)
 
 
-class ConnectionCounts:
-    """Counts of the facts of a run; `setup` in microseconds, the others by reason."""
-
-    def __init__(self) -> None:
-        self.setup = Histogram()
-        self.open = 0
-        self.most_open = 0
-        self.not_opened: Counter[str] = Counter()
-        self.ended: Counter[str] = Counter()
-        self.failed: Counter[str] = Counter()
-        self.again = 0
-        self.late = 0
-        self.fell = 0
-
-    @property
-    def opened(self) -> int:
-        """The number of connections that were set up."""
-        return self.setup.total
-
-    def add(self, octets: bytes) -> None:
-        """Count the facts of a message."""
-        for kind, value, why in _DECODER.decode(octets):
-            if kind == OPENED:
-                self.setup.record(value // 1000)
-                self.open += 1
-                self.most_open = max(self.most_open, self.open)
-            elif kind == ENDED:
-                self.open -= 1
-                _count(self.ended, why)
-            elif kind == NOT_OPENED:
-                _count(self.not_opened, why)
-            elif kind == NOT_DNS:
-                _count(self.failed, why)
-            elif kind == AGAIN:
-                self.again += 1
-            elif kind == LATE:
-                self.late += 1
-            elif kind == FELL:
-                self.fell += 1
-
-    def merge(self, other: ConnectionCounts) -> None:
-        """Add the counts of another run; the maximum open at once is the sum of both."""
-        self.setup.merge(other.setup)
-        self.open += other.open
-        self.most_open += other.most_open
-        for mine, theirs in (
-            (self.not_opened, other.not_opened),
-            (self.ended, other.ended),
-            (self.failed, other.failed),
-        ):
-            for why, count in theirs.items():
-                _count(mine, why, count)
-        self.again += other.again
-        self.late += other.late
-        self.fell += other.fell
-
-
-def _count(counts: Counter[str], why: str, number: int = 1) -> None:
-    """Count a reason; the number of different reasons is bounded, since a server can send a new one each time."""
-    counts[why if why in counts or len(counts) < MOST_REASONS else OTHERS] += number
+def unpack_facts(octets: bytes) -> list[tuple[int, int, str]]:
+    """The facts in octets, as plain tuples in the order of Fact."""
+    return _FACTS.decode(octets)
 
 
 LOOKUPS: Final = b"l"  # the kind of message
@@ -309,7 +243,6 @@ _LOOKUP: Final = Struct("=BBBHHHHqqq")
 _RESOLVERS: Final = tuple(MODELS)
 _FORMS: Final = tuple(FORMS)
 _MOST: Final = 0xFFFF  # counted queries of a lookup
-MICROSECOND: Final = 1000  # nanoseconds
 
 
 class Lookup(NamedTuple):
@@ -344,6 +277,16 @@ def kinds_of(resolver: str, wanted: Wanted) -> tuple[int, int]:
     return _RESOLVERS.index(resolver), _FORMS.index(wanted.form)
 
 
+def resolver_of(found: Lookup) -> str:
+    """The name of a lookup's resolver."""
+    return _RESOLVERS[found.resolver]
+
+
+def form_of(found: Lookup) -> str:
+    """The form in which a lookup's name was written."""
+    return _FORMS[found.form]
+
+
 def pack_lookups(found: Iterable[Lookup]) -> bytes:
     """Lookups as octets."""
     pack = _LOOKUP.pack
@@ -355,72 +298,3 @@ def pack_lookups(found: Iterable[Lookup]) -> bytes:
 def unpack_lookups(octets: bytes) -> Iterator[Lookup]:
     """The lookups in octets of pack_lookups()."""
     return map(Lookup._make, _LOOKUP.iter_unpack(octets))
-
-
-class LookupPart:
-    """Counts of lookups: how they ended, their duration in microseconds, and their queries."""
-
-    __slots__ = ("again", "ends", "latency", "over_tcp", "queries", "sent", "wasted")
-
-    def __init__(self) -> None:
-        self.ends: Counter[str] = Counter()
-        self.latency = Histogram()  # without UNFINISHED ones
-        self.queries = Histogram()  # queries per lookup
-        self.sent = 0  # total of queries
-        self.wasted = 0
-        self.again = 0
-        self.over_tcp = 0
-
-    def add(self, found: Lookup) -> None:
-        """Count a lookup."""
-        end = ENDS[found.end]
-        self.ends[end] += 1
-        if end != UNFINISHED:
-            self.latency.record((found.ended - found.planned) // MICROSECOND)
-        self.queries.record(found.queries)
-        self.sent += found.queries
-        self.wasted += found.wasted
-        self.again += found.again
-        self.over_tcp += found.over_tcp
-
-    def merge(self, other: LookupPart) -> None:
-        """Add the counts of another one."""
-        self.ends.update(other.ends)
-        self.latency.merge(other.latency)
-        self.queries.merge(other.queries)
-        self.sent += other.sent
-        self.wasted += other.wasted
-        self.again += other.again
-        self.over_tcp += other.over_tcp
-
-
-class Lookups:
-    """All lookups of a run, in parts by resolver and by the form of the name."""
-
-    def __init__(self) -> None:
-        self.by_resolver: dict[str, LookupPart] = {}
-        self.by_form: dict[str, LookupPart] = {}
-        self.lateness = (
-            Histogram()
-        )  # from when one was due until the generator began it, in microseconds
-
-    def add(self, octets: bytes) -> None:
-        """Count the lookups of a message."""
-        for found in unpack_lookups(octets):
-            self.by_resolver.setdefault(_RESOLVERS[found.resolver], LookupPart()).add(found)
-            self.by_form.setdefault(_FORMS[found.form], LookupPart()).add(found)
-            self.lateness.record(max(0, found.began - found.planned) // MICROSECOND)
-
-    def whole(self) -> LookupPart:
-        """The total of all parts."""
-        found = LookupPart()
-        for part in self.by_resolver.values():
-            found.merge(part)
-        return found
-
-    def merge(self, other: Lookups) -> None:
-        """Add the lookups of another run."""
-        for mine, theirs in ((self.by_resolver, other.by_resolver), (self.by_form, other.by_form)):
-            for name, part in theirs.items():
-                mine.setdefault(name, LookupPart()).merge(part)
-        self.lateness.merge(other.lateness)

@@ -3,173 +3,31 @@
 Path: run.py -> here (make_report) -> output/text.py, output/page.py, or JSON as docs/load.schema.json describes it.
 Rule 1: times in microseconds are whole numbers; None if a figure is refused, and `why` is the reason.
 Rule 2: Report has what all servers of a run share, a ServerReport what was measured of one server.
-
-How long changes took to show, as counts that can be added, and as the part of a report made from them:
-Rule 1: a percentile is stated only if there are enough changes for one to be above it: a hundred for p99.
-Rule 2: each generator that followed a change counts it, because it may show at different times to each.
-Rule 3: counts of two generators are added without loss (`merge`); at most MOST_EVENTS of their events are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hsdns.load.errors import LoadError
-from hsdns.load.histogram import (
-    NOTHING,
-    PERCENTS,
-    Figure,
-    Histogram,
-    Percentile,
-    Slots,
-    all_sent,
-    latency_figures,
-    lateness_figures,
-    name_of,
-    refusal,
-)
+from hsdns.load.histogram import Histogram, Percentile, all_sent, latency_figures, refusal
 from hsdns.load.limits import KNEE, Limit, Measured, figure_of, has_aborted, is_met, knee_rate
 from hsdns.load.plan import StreamPlan
 from hsdns.load.results import (
     ConnectionsReport,
+    Counts,
+    KindReport,
     LookupsReport,
-    OldSpan,
-    Part,
+    PropagationReport,
     Results,
     Second,
-    StaleName,
-    connections_report,
-    lookups_report,
+    VerdictReport,
     measured_of,
     with_lookups,
 )
-from hsdns.load.verify.judge import VERDICTS
-from hsdns.wire.iana import rcode_to_text, type_to_text
-
-FEW: Final = "few"
-NEVER: Final = "never"
-MOST_EVENTS: Final = 2000  # in a report
-
-
-class EventReport(msgspec.Struct, frozen=True):
-    """A change that was followed: when it was written (seconds after the begin), and milliseconds from then on.
-
-    `seen_ms` is when the generator's watch saw it, `first_new_ms` and `last_old_ms` are None for never; `resolution_ms`
-    is the time between the probes around the first new answer.
-    """
-
-    at_s: float
-    name: str
-    type: str
-    adds: bool
-    removes: bool
-    seen_ms: float
-    first_new_ms: float | None
-    last_old_ms: float | None
-    resolution_ms: float
-
-
-class PropagationReport(msgspec.Struct, frozen=True):
-    """How long changes took to show; `first_new` for changes that add records, `last_old` for those that remove some.
-
-    `left_out` changes were followed for too short a time to count; `events` is an even selection.  Slots belong to the
-    percentiles.
-    """
-
-    followed: int
-    left_out: int
-    never_new: int
-    never_gone: int
-    seen: list[Percentile]
-    first_new: list[Percentile]
-    last_old: list[Percentile]
-    resolution: list[Percentile]
-    events: list[EventReport]
-    seen_slots: Slots
-    first_new_slots: Slots
-    last_old_slots: Slots
-    resolution_slots: Slots
-
-
-class PropagationCounts:
-    """Changes that were followed; histograms in microseconds, without those that never showed."""
-
-    def __init__(self) -> None:
-        self.followed = 0
-        self.left_out = 0
-        self.never_new = 0
-        self.never_gone = 0
-        self.seen = Histogram()
-        self.first_new = Histogram()
-        self.last_old = Histogram()
-        self.resolution = Histogram()
-        self.events: list[EventReport] = []
-
-    def merge(self, other: PropagationCounts) -> None:
-        """Add the counts of another generator."""
-        self.followed += other.followed
-        self.left_out += other.left_out
-        self.never_new += other.never_new
-        self.never_gone += other.never_gone
-        self.seen.merge(other.seen)
-        self.first_new.merge(other.first_new)
-        self.last_old.merge(other.last_old)
-        self.resolution.merge(other.resolution)
-        self.events += other.events
-
-    def report(self) -> PropagationReport:
-        """The part of a report with these counts."""
-        events = sorted(self.events, key=_order)
-        step = -(-len(events) // MOST_EVENTS) or 1
-        return PropagationReport(
-            self.followed,
-            self.left_out,
-            self.never_new,
-            self.never_gone,
-            _figures(self.seen),
-            _figures(self.first_new, self.never_new),
-            _figures(self.last_old, self.never_gone),
-            _figures(self.resolution),
-            events[::step],
-            self.seen.pairs(),
-            self.first_new.pairs(),
-            self.last_old.pairs(),
-            self.resolution.pairs(),
-        )
-
-
-def propagation_counts(report: PropagationReport) -> PropagationCounts:
-    """The counts that a report was made from, except the events that it omits."""
-    found = PropagationCounts()
-    found.followed, found.left_out = report.followed, report.left_out
-    found.never_new, found.never_gone = report.never_new, report.never_gone
-    found.seen = Histogram(report.seen_slots)
-    found.first_new = Histogram(report.first_new_slots)
-    found.last_old = Histogram(report.last_old_slots)
-    found.resolution = Histogram(report.resolution_slots)
-    found.events = list(report.events)
-    return found
-
-
-def _order(event: EventReport) -> tuple[float, bytes]:
-    """The sort key of an event: its time, then a value that does not depend on which generator followed it."""
-    return event.at_s, msgspec.json.encode(event)
-
-
-def _figures(histogram: Histogram, never: int = 0) -> list[Percentile]:
-    """Percentiles; `never` more changes are slower than any."""
-    whole, figures = histogram.total + never, []
-    for percent, us in zip(PERCENTS, histogram.percentiles(PERCENTS, never), strict=True):
-        if percent < 100 and round(whole * (100 - percent), 6) < 100:
-            figures.append(Percentile(name_of(percent), None, FEW))
-        else:
-            why = "" if us is not None else NEVER if never else NOTHING
-            figures.append(Percentile(name_of(percent), us, why))
-    return figures
-
 
 FORMAT = "hsdns load 2"
 
@@ -212,73 +70,6 @@ class Machine(msgspec.Struct, frozen=True):
     sockets_by: str  # rust or python: the code that sends and receives
 
 
-class Counts(msgspec.Struct, frozen=True):
-    """Counts of queries; `due` includes those that this machine could not send."""
-
-    due: int
-    sent: int
-    not_sent: int
-    answered: int
-    lost: int
-    truncated: int
-    rcodes: dict[str, int]
-
-
-class KindReport(msgspec.Struct, frozen=True):
-    """Queries of one kind of name and one type; `slots` are the histogram of the latency (docs/load.md)."""
-
-    group: str
-    type: str
-    counts: Counts
-    latency: list[Percentile]
-    slots: Slots
-
-
-class StaleReport(msgspec.Struct, frozen=True):
-    """A name that had stale answers; the time of the first is in seconds after the begin."""
-
-    name: str
-    type: str
-    count: int
-    worst_age_ms: float
-    first_s: float
-
-
-class VerdictReport(msgspec.Struct, frozen=True):
-    """Verdicts on the answers, with the ages of stale ones and of those behind by less than the slack.
-
-    `stale_names` has all of them, the stalest first.  `old_since_s` is the time of the first change that a stale answer
-    lacked, `old_until_s` the time of the last query with a stale answer, `old_for_s` later; in seconds after the begin.
-    """
-
-    counts: dict[str, int]
-    undecided: dict[str, int]
-    slack_ms: float
-    changes: int
-    stale_age: list[Percentile]
-    behind: list[Percentile]
-    stale_names: list[StaleReport]
-    stale_slots: Slots
-    behind_slots: Slots
-    old_since_s: float | None = None
-    old_until_s: float | None = None
-    old_for_s: float | None = None
-
-
-class SecondReport(msgspec.Struct, frozen=True):
-    """One second of the schedule; `slots` and `late_slots` are the histograms of latency and lateness."""
-
-    second: int
-    counts: Counts
-    latency: list[Percentile]
-    lateness: list[Percentile]
-    verdicts: dict[str, int]
-    worst_age_ms: float
-    changes: int
-    slots: Slots
-    late_slots: Slots
-
-
 class LimitReport(msgspec.Struct, frozen=True):
     """A limit of -fail-if; `met` is None if it could not be evaluated.
 
@@ -312,7 +103,7 @@ class ServerReport(msgspec.Struct, frozen=True):
     verdicts: VerdictReport | None
     propagation: PropagationReport | None
     limits: list[LimitReport]
-    per_second: list[SecondReport]
+    per_second: list[Second]
     connections: ConnectionsReport | None = None
     lookups: LookupsReport | None = None  # lookups by pods
 
@@ -383,12 +174,14 @@ def make_report(run: Run, servers: Sequence[OfServer]) -> Report:
     return Report(FORMAT, run.started, run.plan, run.machine, found, knee=run.knee)
 
 
-def make_step(
-    rate: float, seconds: float, outcome: str, whole: Second, measured: Measured
-) -> KneeStep:
-    """The report of a step of a search."""
-    latency, lateness = _percentiles(measured.latency), _percentiles(measured.lateness)
-    return KneeStep(rate, seconds, outcome, whole.sent, whole.lost, latency, lateness)
+def plain(value: object) -> Any:
+    """A report, or a part of one, as objects that module json can write."""
+    return msgspec.to_builtins(value, enc_hook=Histogram.pairs)
+
+
+def encode(value: object) -> bytes:
+    """A report, or a part of one, as JSON."""
+    return msgspec.json.encode(value, enc_hook=Histogram.pairs)
 
 
 def read_report(octets: bytes, name: str) -> Report:
@@ -400,7 +193,7 @@ def read_report(octets: bytes, name: str) -> Report:
                 f'{name}: the report is of the format "{head.format}", and only "{FORMAT}" can be read; '
                 "write it again with this version"
             )
-        return msgspec.json.decode(octets, type=Report)
+        return msgspec.json.decode(octets, type=Report, dec_hook=lambda kind, found: kind(found))
     except msgspec.MsgspecError as error:
         raise LoadError(
             f"{name}: that is no report of hsdns load ({error}); -json FILE writes one"
@@ -414,45 +207,38 @@ class _Head(msgspec.Struct):
 def _server(run: Run, server: OfServer) -> ServerReport:
     results = server.results
     whole = results.whole()
-    measured = measured_of(whole)
-    latency, lateness = measured.latency, measured.lateness
-    refused = not all_sent(whole.sent, whole.not_sent)
-    said = refusal(latency, lateness, whole.sent, whole.not_sent)
-    lookups = lookups_report(results.lookups, whole.lateness, refused=refused)
-    known: dict[tuple[int, int], tuple[int, int]] = {}
-    measured = with_lookups(measured, lookups)._replace(knee=_knee_rates(run.knee))
+    counts = whole.counts
+    refused = not all_sent(counts.sent, counts.not_sent)
+    seconds = [
+        each for _, each in sorted(results.seconds.items()) if each.counts.due or each.changes
+    ]
+    whole.finish(refused=refused)
+    for second in seconds:
+        second.finish(refused=refused)
+    kinds = [kind for _, kind in sorted(results.kinds.items()) if kind.counts.due]
+    for kind in kinds:
+        kind.counts.finish()
+        kind.latency = latency_figures(
+            kind.slots, kind.counts.lost, whole.late_slots, refused=refused
+        )
+    lookups = results.lookups.finish(whole.late_slots, refused=refused)
+    measured = with_lookups(measured_of(whole), lookups)._replace(knee=_knee_rates(run.knee))
     return ServerReport(
         server.name,
         server.target,
         server.ended,
         server.seconds,
-        _counts(whole),
-        _percentiles(latency),
-        _percentiles(lateness),
-        said,
-        [
-            KindReport(
-                group,
-                type_to_text(qtype),
-                _counts(part),
-                _percentiles(
-                    latency_figures(part.latency, part.lost, whole.lateness, refused=refused)
-                ),
-                part.latency.pairs(),
-            )
-            for (group, qtype), part in sorted(results.kinds.items())
-            if part.sent or part.not_sent
-        ],
-        None if run.slack is None else _verdicts(results, whole, run.slack),
+        counts,
+        whole.latency,
+        whole.lateness,
+        refusal(whole.latency, whole.lateness, counts.sent, counts.not_sent),
+        kinds,
+        None if run.slack is None else results.judged(whole, run.slack),
         server.propagation,
         [_limit(limit, measured, server.ended) for limit in run.limits],
-        [
-            _second(number, second, known, refused=refused)
-            for number, second in sorted(results.seconds.items())
-            if second.sent or second.not_sent or second.changes
-        ],
-        connections_report(results.connections),
-        lookups=lookups,
+        seconds,
+        results.connections.finish(),
+        lookups,
     )
 
 
@@ -481,72 +267,3 @@ def exit_status(report: Report) -> int:
         met.append(None)
     is_whole = not any(server.ended for server in report.servers)
     return 1 if True in met else 2 if None in met or not is_whole else 0
-
-
-def _percentiles(figures: Sequence[Figure]) -> list[Percentile]:
-    return [Percentile(name_of(each.percent), each.us, each.why) for each in figures]
-
-
-def _counts(part: Part) -> Counts:
-    rcodes = {rcode_to_text(rcode): count for rcode, count in sorted(part.rcodes.items())}
-    due = part.sent + part.not_sent
-    return Counts(due, part.sent, part.not_sent, part.answered, part.lost, part.truncated, rcodes)
-
-
-def _second(
-    number: int, second: Second, known: dict[tuple[int, int], tuple[int, int]], *, refused: bool
-) -> SecondReport:
-    latency = latency_figures(second.latency, second.lost, second.lateness, refused=refused)
-    return SecondReport(
-        number,
-        _counts(second),
-        _percentiles(latency),
-        _percentiles(lateness_figures(second.lateness)),
-        {word: second.verdicts[word] for word in VERDICTS if second.verdicts[word]},
-        round(second.worst_age * 1000, 3),
-        second.changes,
-        second.latency.pairs(known),
-        second.lateness.pairs(known),
-    )
-
-
-def _verdicts(results: Results, whole: Second, slack: float) -> VerdictReport:
-    return VerdictReport(
-        {word: whole.verdicts[word] for word in VERDICTS},
-        dict(sorted(results.reasons.items())),
-        slack * 1000,
-        whole.changes,
-        _percentiles(lateness_figures(results.ages)),
-        _percentiles(lateness_figures(results.behind)),
-        _stale_names(results),
-        results.ages.pairs(),
-        results.behind.pairs(),
-        *_old(results.old),
-    )
-
-
-def _old(found: OldSpan) -> tuple[float | None, float | None, float | None]:
-    if found.since > found.until:
-        return None, None, None
-    since, until = round(found.since, 6), round(found.until, 6)
-    return since, until, round(until - since, 6)
-
-
-def _stale_names(results: Results) -> list[StaleReport]:
-    """The names that had stale answers, the stalest first; questions with the same name and type count as one."""
-    names: dict[tuple[str, int], StaleName] = {}
-    for number, found in results.stale.items():
-        question = results.questions[number]
-        name = names.setdefault((question.name.to_text(), question.qtype), StaleName())
-        name.merge(found)
-    reports = [
-        StaleReport(
-            text,
-            type_to_text(qtype),
-            found.count,
-            round(found.worst_age * 1000, 3),
-            round(found.first, 3),
-        )
-        for (text, qtype), found in names.items()
-    ]
-    return sorted(reports, key=lambda each: (-each.worst_age_ms, each.name, each.type))

@@ -36,11 +36,10 @@ from hsdns.load.outcome import (
     unpack_question,
 )
 from hsdns.load.questions import Question
-from hsdns.load.results import Results, Second, limit_counts, measured_of
+from hsdns.load.results import Results, limit_counts, measured_of, together, without_histograms
 from hsdns.load.schedule import SECOND
 from hsdns.load.target import FAILING_AFTER, FailureWatch
 from hsdns.load.verify.verifier import Verifier
-from hsdns.wire.iana import Rcode
 
 WINDOW: Final = 5  # seconds
 
@@ -59,11 +58,14 @@ class AbortWatch:
         if not self._limits or now == self._seen:
             return ""
         self._seen = now
-        counted = _counts(results)
         settled = int(seconds - self._timeout)
         window = None
         if settled >= WINDOW:
-            window = measured_of(_together(results, range(settled - WINDOW, settled)))
+            last = range(settled - WINDOW, settled)
+            window = measured_of(
+                together(results.seconds[at] for at in last if at in results.seconds)
+            )
+        counted = limit_counts(without_histograms(results.seconds.values()))
         for limit in self._limits:
             measured = Measured(counted, (), ()) if not limit.unit else window
             if measured is not None and is_met(limit, measured):
@@ -79,32 +81,13 @@ def _value(limit: Limit, measured: Measured) -> str:
     return f"{count / whole:.3%} over {WINDOW} s" if limit.unit else str(count)
 
 
-def _counts(results: Results) -> dict[str, tuple[int, int]]:
-    """The counts of all seconds, without histograms."""
-    whole = Second()
-    for second in results.seconds.values():
-        whole.rcodes.update(second.rcodes)
-        whole.verdicts.update(second.verdicts)
-        whole.lost += second.lost
-        whole.truncated += second.truncated
-    return limit_counts(whole)
-
-
-def _together(results: Results, numbers: range) -> Second:
-    found = Second()
-    for number in numbers:
-        if number in results.seconds:
-            found.merge(results.seconds[number])
-    return found
-
-
 TICK: Final = 0.1  # seconds between two checks of what is not in a message
 AHEAD: Final = 50_000_000  # nanoseconds from the start command to the begin
 BEHIND: Final = 10.0  # seconds after the planned end by which a run must be over
 INTERRUPTED: Final = "interrupted"
 FELL_BEHIND: Final = "the generator fell behind its schedule"
 FAILING: Final = f"every query failed for {FAILING_AFTER} seconds (-keep-going goes on)"
-_WELL: Final = (Rcode.NOERROR, Rcode.NXDOMAIN)
+_WELL: Final = ("NOERROR", "NXDOMAIN")
 
 
 class Sending(Protocol):
@@ -321,5 +304,6 @@ def _is_failing(failures: FailureWatch, results: Results, now: int, timeout: flo
     second = results.seconds.get(number)
     if second is None:
         return False
-    well = sum(second.rcodes[rcode] for rcode in _WELL)
-    return failures.see(number, well, second.lost + second.not_sent + second.answered - well)
+    counts = second.counts
+    well = sum(counts.rcodes.get(rcode, 0) for rcode in _WELL)
+    return failures.see(number, well, counts.due - well)

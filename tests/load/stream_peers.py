@@ -12,11 +12,11 @@ from hsdns.load.outcome import (
     NOT_DNS,
     NOT_OPENED,
     OPENED,
-    ConnectionCounts,
     Fact,
     pack_facts,
 )
 from hsdns.load.plan import StreamPlan
+from hsdns.load.results import ConnectionsReport
 from hsdns.load.send.connection import Asked, Connection, FramedSession, Session
 from hsdns.load.send.pool import Pool
 from hsdns.wire.framing import FrameBuffer, frame
@@ -89,7 +89,7 @@ class Scene:
         self.now = 1000 * MS
         self.links: list[Link] = []
         self.facts: list[tuple[str, str]] = []
-        self.counts = ConnectionCounts()
+        self.counts = ConnectionsReport()
         self.answers: list[tuple[int, str]] = []
         self.lacks = lacks
 

@@ -40,7 +40,7 @@ from hsdns.wire.encode import encode_query
 
 if TYPE_CHECKING:
     from hsdns.load.cli.settings import LoadSettings
-    from hsdns.load.report import PropagationReport
+    from hsdns.load.results import PropagationReport
     from hsdns.wire.message import Query
 
 SWITCH_INTERVAL: Final = 0.0005  # seconds that another thread may hold the interpreter

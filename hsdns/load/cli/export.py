@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-import msgspec
-
 from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain, say, say_json
 from hsdns.load.errors import LoadError
@@ -142,15 +140,15 @@ def tell(report: Report, flags: Mapping[str, object], output: str) -> int:
     """Print a report and write it to the files of -json and -html; return the exit status."""
     from hsdns.load.output.page import page
     from hsdns.load.output.text import lines
-    from hsdns.load.report import exit_status
+    from hsdns.load.report import encode, exit_status, plain
 
     if output == "json":
-        say_json(report)
+        say_json(plain(report))
     else:
         say(*lines(report))
     try:
         if "json" in flags:
-            Path(str(flags["json"])).write_bytes(msgspec.json.encode(report))
+            Path(str(flags["json"])).write_bytes(encode(report))
         if "html" in flags:
             Path(str(flags["html"])).write_text(page(report), encoding="utf-8")
     except OSError as error:

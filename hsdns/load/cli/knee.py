@@ -120,16 +120,25 @@ def _at(settings: LoadSettings, step: Step, wait: float) -> LoadSettings:
 
 
 def _told(limits: Sequence[Limit], step: Step, server: OfServer) -> KneeStep:
-    from hsdns.load.report import make_step
+    from hsdns.load.report import KneeStep
     from hsdns.load.results import measured_of
     from hsdns.load.run import FELL_BEHIND
 
     whole = server.results.whole()
     measured = measured_of(whole)
-    late = whole.lateness.percentile(99) or 0
+    late = whole.late_slots.percentile(99) or 0
     kept = server.ended != FELL_BEHIND and late <= step.seconds * 1e6 * MOST_LATE
-    outcome = outcome_of(limits, measured, answered=whole.answered, kept=kept)
-    return make_step(step.rate, step.seconds, outcome, whole, measured)
+    outcome = outcome_of(limits, measured, answered=whole.counts.answered, kept=kept)
+    counts = whole.counts
+    return KneeStep(
+        step.rate,
+        step.seconds,
+        outcome,
+        counts.sent,
+        counts.lost,
+        [*measured.latency],
+        [*measured.lateness],
+    )
 
 
 def _line(step: KneeStep) -> str:

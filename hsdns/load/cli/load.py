@@ -33,8 +33,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from hsdns import __version__, collector
 from hsdns.cli.flags import FlagError, output_format, parse_flags, runs_code, usage
 from hsdns.cli.output import complain, say_text
@@ -107,7 +105,9 @@ def _load_and_tell(words: list[str], termination: Termination) -> int:
     status = tell(report, flags, output)
     try:
         if generator.job is not None:
-            complain(generator.put(msgspec.json.encode(report)))
+            from hsdns.load.report import encode
+
+            complain(generator.put(encode(report)))
             status = 0  # the limits apply to all generators together
         metrics.finish(results, report)
         write_for_ci(report, str(flags.get("junit", "")), summary=bool(flags.get("github")))

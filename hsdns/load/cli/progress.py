@@ -15,11 +15,10 @@ from typing import Final
 
 from hsdns.cli.flags import FlagError
 from hsdns.cli.output import Progress, complain
-from hsdns.load.histogram import Histogram, us_to_text
-from hsdns.load.results import Results
+from hsdns.load.histogram import us_to_text
+from hsdns.load.results import Results, together, without_histograms
 from hsdns.load.verify.judge import RIGHT, UNDECIDED
 from hsdns.wire import printable
-from hsdns.wire.iana import rcode_to_text
 
 LINE: Final = "line"
 SCREEN: Final = "screen"
@@ -37,34 +36,23 @@ def line(results: Results, seconds: float, length: float) -> str:
     if seconds < 0:
         return f"begins in {-seconds:.0f} s"
     now = int(seconds)
-    latency, lateness, answered = Histogram(), Histogram(), 0
     shown = [results.seconds[each] for each in range(now - SHOWN, now) if each in results.seconds]
-    for second in shown:
-        latency.merge(second.latency)
-        lateness.merge(second.lateness)
-        answered += second.answered
-    lost = sum(second.lost for second in results.seconds.values())
-    rcodes: dict[str, int] = {}
-    verdicts: dict[str, int] = {}
-    for second in list(results.seconds.values()):
-        for rcode, count in second.rcodes.items():
-            rcodes[rcode_to_text(rcode)] = rcodes.get(rcode_to_text(rcode), 0) + count
-        for word, count in second.verdicts.items():
-            verdicts[word] = verdicts.get(word, 0) + count
+    last, whole = together(shown), without_histograms(results.seconds.values())
+    counts, verdicts = whole.counts, whole.verdicts
     parts = [f"{min(seconds, length):.0f}/{length:.0f} s"]
     if shown:
-        p50, p99 = latency.percentiles((50, 99))
-        late = lateness.percentile(99)
-        parts.append(f"{answered / len(shown):.0f} answers/s")
+        p50, p99 = last.slots.percentiles((50, 99))
+        late = last.late_slots.percentile(99)
+        parts.append(f"{last.counts.answered / len(shown):.0f} answers/s")
         parts.append(f"p50 {_text(p50)} p99 {_text(p99)} (late {_text(late)})")
-    parts += [f"{rcode} {count}" for rcode, count in sorted(rcodes.items())]
-    if lost:
-        parts.append(f"lost {lost}")
+    parts += [f"{rcode} {number}" for rcode, number in sorted(counts.rcodes.items())]
+    if counts.lost:
+        parts.append(f"lost {counts.lost}")
     if verdicts:
         parts += [
-            f"{word} {count}"
-            for word, count in verdicts.items()
-            if word not in (RIGHT, UNDECIDED) or not len(parts)
+            f"{word} {number}"
+            for word, number in verdicts.items()
+            if word not in (RIGHT, UNDECIDED)
         ]
         parts.append(f"{verdicts.get(RIGHT, 0)} right")
     return ", ".join(parts)

@@ -9,7 +9,6 @@ Rule 2: letters or shapes also show what colours show.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -18,19 +17,10 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from hsdns.load.histogram import (
-    Figure,
-    all_sent,
-    highest_in,
-    latency_figures,
-    lateness_figures,
-    name_of,
-    us_to_text,
-)
-from hsdns.load.results import Results, Second
+from hsdns.load.histogram import Percentile, highest_in, us_to_text
+from hsdns.load.results import Counts, Results, Second, measured_of, together, without_histograms
 from hsdns.load.verify.judge import RIGHT, UNDECIDED
 from hsdns.wire import printable
-from hsdns.wire.iana import Rcode, rcode_to_text
 
 SHOWN: Final = 3  # seconds that figures cover
 LABEL: Final = 10  # columns left of the strip
@@ -44,7 +34,7 @@ BANDS: Final[tuple[int, ...]] = (
 )
 SHADES: Final = "·░▒▓█"  # by the share of a second's queries
 _SHARES: Final = (0.01, 0.1, 0.3, 0.6)
-_GOOD: Final = (Rcode.NOERROR, Rcode.NXDOMAIN)
+_GOOD: Final = ("NOERROR", "NXDOMAIN")
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 
 
@@ -84,28 +74,26 @@ def _server(
 ) -> Iterable[RenderableType]:
     now = int(max(0.0, shown.seconds))
     seconds = dict(results.seconds)
-    last = Second()
     counted = [seconds[at] for at in range(now - SHOWN, now) if at in seconds]
-    for second in counted:
-        last.merge(second)
+    last = together(counted)
     yield Rule(Text(printable(name), style="bold"), align="left", style="dim")
     yield _rates(seconds, last, len(counted), now, width)
     yield _figures(last, width)
-    yield _answers(seconds)
-    verdicts: Counter[str] = Counter()
-    for second in seconds.values():
-        verdicts.update(second.verdicts)
-    if verdicts:
-        yield _verdicts(verdicts, max(each.worst_age for each in seconds.values()))
+    whole = without_histograms(seconds.values())
+    yield _answers(whole.counts)
+    if whole.verdicts:
+        yield _verdicts(whole.verdicts, whole.worst_age_ms)
     yield from _strip(seconds, now, width, height - 9)
 
 
 def _rates(seconds: Mapping[int, Second], last: Second, count: int, now: int, width: int) -> Text:
     line = Text(no_wrap=True, overflow="crop")
-    rate = last.answered / count if count else 0.0
+    rate = last.counts.answered / count if count else 0.0
     line.append(f"{rate:,.0f}", "bold").append(" answers/s  ")
     room = max(0, width - len(line.plain) - 1)
-    found = [seconds[at].answered if at in seconds else 0 for at in range(max(0, now - room), now)]
+    found = [
+        seconds[at].counts.answered if at in seconds else 0 for at in range(max(0, now - room), now)
+    ]
     most = max(found, default=0)
     line.append("".join(_BARS[-(-each * 8 // most)] if most else " " for each in found), "cyan")
     return line
@@ -113,10 +101,9 @@ def _rates(seconds: Mapping[int, Second], last: Second, count: int, now: int, wi
 
 def _figures(last: Second, width: int) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    refused = not all_sent(last.sent, last.not_sent)
-    latency = latency_figures(last.latency, last.lost, last.lateness, refused=refused)
-    late = lateness_figures(last.lateness)
-    names = [name_of(each.percent) for each in latency]
+    measured = measured_of(last)
+    latency, late = measured.latency, measured.lateness
+    names = [each.name for each in latency]
     shown = [at for at, name in enumerate(names) if width >= NARROW or name in IMPORTANT]
     table.add_column("", style="dim", no_wrap=True)
     for at in shown:
@@ -126,26 +113,18 @@ def _figures(last: Second, width: int) -> Table:
     return table
 
 
-def _figure(figure: Figure) -> Text:
+def _figure(figure: Percentile) -> Text:
     if figure.us is not None:
         return Text(us_to_text(figure.us))
     return Text("lost", style="red") if figure.why == "lost" else Text("-", style="dim")
 
 
-def _answers(seconds: Mapping[int, Second]) -> Text:
-    rcodes: Counter[int] = Counter()
-    lost = not_sent = 0
-    for second in list(seconds.values()):
-        rcodes.update(second.rcodes)
-        lost += second.lost
-        not_sent += second.not_sent
-    whole = rcodes.total() + lost
+def _answers(counts: Counts) -> Text:
+    lost, not_sent, whole = counts.lost, counts.not_sent, counts.sent
     line = Text(no_wrap=True, overflow="ellipsis")
-    for rcode, count in sorted(rcodes.items()):
+    for rcode, number in counts.rcodes.items():
         style = "" if rcode in _GOOD else "red"
-        line.append(f"{rcode_to_text(rcode)} {count:,}", style).append(
-            f" {count / whole:.1%}  ", "dim"
-        )
+        line.append(f"{rcode} {number:,}", style).append(f" {number / whole:.1%}  ", "dim")
     line.append(f"lost {lost:,}", "red" if lost else "dim")
     if lost:
         line.append(f" {lost / whole:.2%}", "dim")
@@ -154,14 +133,14 @@ def _answers(seconds: Mapping[int, Second]) -> Text:
     return line
 
 
-def _verdicts(verdicts: Mapping[str, int], worst_age: float) -> Text:
+def _verdicts(verdicts: Mapping[str, int], worst_age_ms: float) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"right {verdicts.get(RIGHT, 0):,}", "green")
     for word, count in verdicts.items():
         if word != RIGHT and count:
             line.append(f"  {word} {count:,}", "dim" if word == UNDECIDED else "red")
-    if worst_age:
-        line.append(f"  by {us_to_text(worst_age * 1e6)} at most", "dim")
+    if worst_age_ms:
+        line.append(f"  by {us_to_text(worst_age_ms * 1000)} at most", "dim")
     return line
 
 
@@ -194,9 +173,9 @@ def _column(second: Second | None) -> list[float]:
     counts = [0] * (len(BANDS) + 2)
     if second is None:
         return [0.0] * len(counts)
-    for slot, count in list(second.latency.items()):
+    for slot, count in list(second.slots.items()):
         counts[bisect_left(BANDS, highest_in(slot))] += count
-    counts[-1] = second.lost
+    counts[-1] = second.counts.lost
     whole = sum(counts)
     return [count / whole if whole else 0.0 for count in counts]
 

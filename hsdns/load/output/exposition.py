@@ -10,17 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hsdns.load.histogram import (
-    Histogram,
-    all_sent,
-    highest_in,
-    latency_figures,
-    lateness_figures,
-    refusal,
-)
-from hsdns.load.results import Results, Second
+from hsdns.load.histogram import Histogram, highest_in, refusal
+from hsdns.load.results import Results, Second, measured_of
 from hsdns.load.verify.judge import VERDICTS
-from hsdns.wire.iana import rcode_to_text
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -110,21 +102,22 @@ def _families(
     elapsed.add_metric((), seconds)
     for name, whole in wholes.items():
         for result, count in (
-            ("answered", whole.answered),
-            ("lost", whole.lost),
-            ("not_sent", whole.not_sent),
+            ("answered", whole.counts.answered),
+            ("lost", whole.counts.lost),
+            ("not_sent", whole.counts.not_sent),
         ):
             queries.add_metric((name, result), count)
-        for rcode, count in sorted(whole.rcodes.items()):
-            answers.add_metric((name, rcode_to_text(rcode)), count)
-        truncated.add_metric((name,), whole.truncated)
-        latency.add_metric((name,), buckets(whole.latency), sum_of(whole.latency))
-        lateness.add_metric((name,), buckets(whole.lateness), sum_of(whole.lateness))
+        whole.counts.finish()
+        for rcode, count in whole.counts.rcodes.items():
+            answers.add_metric((name, rcode), count)
+        truncated.add_metric((name,), whole.counts.truncated)
+        latency.add_metric((name,), buckets(whole.slots), sum_of(whole.slots))
+        lateness.add_metric((name,), buckets(whole.late_slots), sum_of(whole.late_slots))
         refused.add_metric((name,), float(_is_limited(whole)))
         if whole.verdicts:
             for word in VERDICTS:
-                verdicts.add_metric((name, word), whole.verdicts[word])
-            stalest.add_metric((name,), whole.worst_age)
+                verdicts.add_metric((name, word), whole.verdicts.get(word, 0))
+            stalest.add_metric((name,), whole.worst_age_ms / 1000)
     yield from (elapsed, queries, answers, truncated, latency, lateness, refused)
     if verdicts.samples:
         yield from (verdicts, stalest)
@@ -141,7 +134,5 @@ def _families(
 
 
 def _is_limited(whole: Second) -> bool:
-    figures = latency_figures(whole.latency, whole.lost, whole.lateness)
-    late = lateness_figures(whole.lateness)
-    is_all_sent = all_sent(whole.sent, whole.not_sent)
-    return not is_all_sent or bool(refusal(figures, late, whole.sent, whole.not_sent))
+    counts, measured = whole.counts, measured_of(whole)
+    return bool(refusal(measured.latency, measured.lateness, counts.sent, counts.not_sent))

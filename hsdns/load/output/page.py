@@ -23,9 +23,10 @@ from typing import Any, Final
 
 import msgspec
 
-from hsdns.load.histogram import Histogram, Percentile, Slots, highest_in
+from hsdns.load.histogram import Histogram, Percentile, highest_in
 from hsdns.load.output.words import Shown, arrival, comparison, differences, limited, rates, shown
-from hsdns.load.report import Report, SecondReport, ServerReport
+from hsdns.load.report import Report, ServerReport, plain
+from hsdns.load.results import Second
 from hsdns.load.verify.judge import RIGHT, VERDICTS
 from hsdns.wire import printable
 
@@ -148,12 +149,12 @@ def _server(of: Shown, servers: int) -> Mapping[str, Any]:
     report, rows = of.server, MOST_ROWS // servers
     whole = Histogram()
     for each in report.per_second:
-        whole.merge(Histogram(each.slots))
+        whole.merge(each.slots)
     found = _without_slots(
-        msgspec.to_builtins(msgspec.structs.replace(report, per_second=report.per_second[:rows]))
+        plain(msgspec.structs.replace(report, per_second=report.per_second[:rows]))
     )
     if report.connections is not None:
-        found["connections"]["bands"] = bands(report.connections.slots)
+        found["connections"]["bands"] = bands(report.connections.slots.pairs())
     return {
         "name": of.name,
         "report": found,
@@ -177,7 +178,7 @@ def columns(report: ServerReport, most: int = MOST) -> list[Mapping[str, Any]]:
         return []
     last = report.per_second[-1].second + 1
     width = -(-last // most)
-    parts: list[list[SecondReport]] = [[] for _ in range(-(-last // width))]
+    parts: list[list[Second]] = [[] for _ in range(-(-last // width))]
     for each in report.per_second:
         parts[each.second // width].append(each)
     length = min(report.seconds, last) if report.seconds else last
@@ -190,23 +191,23 @@ def columns(report: ServerReport, most: int = MOST) -> list[Mapping[str, Any]]:
     return found
 
 
-def _column(part: Sequence[SecondReport], seconds: float) -> Mapping[str, Any]:
+def _column(part: Sequence[Second], seconds: float) -> Mapping[str, Any]:
     rcodes: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
-    latency: Slots = []
+    latency = Histogram()
     for each in part:
         for rcode, count in each.counts.rcodes.items():
             rcodes[rcode if rcode in _WITH_COLOURS else "other"] += count
         rcodes["lost"] += each.counts.lost
         verdicts.update({word: count for word, count in each.verdicts.items() if word != RIGHT})
-        latency += each.slots
+        latency.merge(each.slots)
     figures = {
         name: _worst([each.latency for each in part], name) for name in ("p50", "p99", "p99.9")
     }
     return {
         "rcodes": {rcode: count / seconds for rcode, count in rcodes.items() if count},
         "verdicts": {word: count / seconds for word, count in verdicts.items() if count},
-        "bands": bands(latency),
+        "bands": bands(latency.pairs()),
         "figures": figures | {"late": _worst([each.lateness for each in part], "p99")},
         "worst_age_ms": max((each.worst_age_ms for each in part), default=0.0),
         "changes": sum(each.changes for each in part) / seconds,

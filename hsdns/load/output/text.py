@@ -1,17 +1,15 @@
 """The report of a run as text, for a terminal or a log.
 
 Path: report.py -> here -> cli/load.py.
-
-The lookups of pods as text, for a terminal and for a page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hsdns.load.histogram import Percentile, us_to_text
-from hsdns.load.outcome import FAILED, FOUND, NONE, UNFINISHED
+from hsdns.load.histogram import us_to_text
+from hsdns.load.outcome import FAILED, NONE, UNFINISHED
 from hsdns.load.output.words import (
     Shown,
     age,
@@ -19,7 +17,6 @@ from hsdns.load.output.words import (
     arrival,
     comparison,
     differences,
-    duration,
     knee_step,
     limited,
     percentiles,
@@ -29,68 +26,34 @@ from hsdns.load.output.words import (
     since_begin,
 )
 from hsdns.load.report import (
-    Counts,
     KneeReport,
-    PropagationReport,
     Report,
     ServerReport,
-    StaleReport,
-    VerdictReport,
 )
 from hsdns.load.results import (
     ConnectionsReport,
+    Counts,
     LookupPartReport,
-    LookupPercentile,
     LookupsReport,
-    reasons,
+    PropagationReport,
+    StaleReport,
+    VerdictReport,
 )
 
 _SHOWN: Final = ("p50", "p99", "max")
-HEAD: Final = (
-    "",
-    "lookups",
-    "found",
-    "none",
-    "failed",
-    "queries",
-    "for other names",
-    "again",
-    "TCP",
-    "most",
-)
 
 
 def lookup_lines(found: LookupsReport) -> Iterator[tuple[str, str]]:
     """Rows with a label, which is "" if a row continues the one before."""
     whole = found.whole
     yield "lookups", f"{_ends(whole)}; {_lookup_queries(whole)}"
-    yield "", percentiles(_figures(whole.latency))
-    yield "", f"begun late by {percentiles(_figures(found.lateness))}"
+    yield "", percentiles(whole.latency)
+    yield "", f"begun late by {percentiles(found.lateness)}"
     for parts in (found.by_resolver, found.by_form):
         width = max(len(each.name) for each in parts)
         for each in parts:
-            figures = percentiles(_figures(each.latency), _SHOWN)
+            figures = percentiles(each.latency, _SHOWN)
             yield "", f"{each.name.ljust(width)}  {_ends(each)}, {figures}; {_lookup_queries(each)}"
-
-
-def lookup_rows(parts: Sequence[LookupPartReport]) -> list[tuple[object, ...]]:
-    """The rows of a table with the columns HEAD and the names of the percentiles."""
-    return [
-        (
-            each.name or "all",
-            _count(each),
-            each.ends[FOUND],
-            each.ends[NONE],
-            each.ends[FAILED] + each.ends[UNFINISHED],
-            each.queries,
-            each.wasted,
-            each.again,
-            each.over_tcp,
-            each.most_queries,
-            *map(duration, _figures(each.latency)),
-        )
-        for each in parts
-    ]
 
 
 def _count(part: LookupPartReport) -> int:
@@ -122,8 +85,9 @@ def _lookup_queries(part: LookupPartReport) -> str:
     return ", ".join(words)
 
 
-def _figures(found: Sequence[LookupPercentile]) -> list[Percentile]:
-    return [Percentile(each.name, each.us, each.why) for each in found]
+def reasons(counts: Mapping[str, int]) -> str:
+    """Counts by reason, in words."""
+    return ", ".join(f"{why} {count}" for why, count in counts.items())
 
 
 _LABEL: Final = 10
@@ -225,8 +189,7 @@ def _verdicts(found: VerdictReport) -> list[str]:
     words = ", ".join(f"{word} {count}" for word, count in found.counts.items())
     rows = [_row("verdicts", f"{words}; of {judged} answers, under {found.changes} changes")]
     if found.undecided:
-        reasons = ", ".join(f"{reason} {count}" for reason, count in found.undecided.items())
-        rows.append(_row("", f"undecided: {reasons}; slack {found.slack_ms:g} ms"))
+        rows.append(_row("", f"undecided: {reasons(found.undecided)}; slack {found.slack_ms:g} ms"))
     if found.undecided.get("behind"):
         rows.append(_row("", f"behind by {percentiles(found.behind, ('p50', 'p99', 'max'))}"))
     if found.counts.get("stale"):

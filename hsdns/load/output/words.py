@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.load.histogram import Percentile, us_to_text
-from hsdns.load.report import Counts, KneeStep, LimitReport, Report, ServerReport, StageReport
+from hsdns.load.report import KneeStep, LimitReport, Report, ServerReport, StageReport
+from hsdns.load.results import Counts
 from hsdns.load.verify.judge import VERDICTS
 
 

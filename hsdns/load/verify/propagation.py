@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from hsdns.load.histogram import Histogram
 from hsdns.load.outcome import REPLY, read_reply
 from hsdns.load.questions import Question
-from hsdns.load.report import EventReport, PropagationCounts, PropagationReport
+from hsdns.load.results import EventReport, PropagationReport
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.follow import PROBES, SERIES, Event, Probe, unpack_probes
 from hsdns.load.verify.judge import Answer
@@ -185,18 +185,17 @@ def propagation_report(
     shown: Sequence[Shown], questions: Sequence[Question], followed: int, begin: float
 ) -> PropagationReport:
     """The report of the `shown` changes of a server, of `followed` changes in a run that began at `begin` (seconds)."""
-    found = PropagationCounts()
-    found.followed, found.left_out = followed, followed - len(shown)
+    found = PropagationReport(followed, followed - len(shown))
     for each in shown:
-        _record(found.seen, max(0.0, each.seen))
+        _record(found.seen_slots, max(0.0, each.seen))
         if each.event.adds:
-            found.never_new += _record(found.first_new, each.first_new)
+            found.never_new += _record(found.first_new_slots, each.first_new)
         if each.event.removes:
-            found.never_gone += _record(found.last_old, each.last_old)
+            found.never_gone += _record(found.last_old_slots, each.last_old)
         if each.first_new is not None:
-            _record(found.resolution, each.resolution)
+            _record(found.resolution_slots, each.resolution)
         found.events.append(_event(each, questions, begin))
-    return found.report()
+    return found.finish()
 
 
 def _record(histogram: Histogram, seconds: float | None) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from hsdns.load.cli import compare as load_compare
+from hsdns.load.report import encode
 from tests.load.test_report import report, results
 
 
@@ -16,7 +16,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("x").mkdir()
     for name in ("a.json", "b.json", "x/a.json"):
-        Path(name).write_bytes(msgspec.json.encode(report(results())))
+        Path(name).write_bytes(encode(report(results())))
     Path("old.json").write_text('{"format": "hsdns load 1"}')
 
 

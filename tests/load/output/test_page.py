@@ -30,33 +30,29 @@ from hsdns.load.outcome import (
 from hsdns.load.output.page import MOST, columns, comparison_page, page
 from hsdns.load.output.words import shown_together
 from hsdns.load.report import KneeReport, KneeStep, Report, ServerReport
-from hsdns.load.results import connections_report, lookups_report
 from hsdns.load.verify.propagation import propagation_report
-from tests.load.output.test_lookup_text import FEW
-from tests.load.test_connection_facts import counts
 from tests.load.test_report import report, results
+from tests.load.test_results import LOOKED_UP, connections, lookups, stated
 from tests.load.verify.test_propagation_report import QUESTIONS, shown
 from tests.support.browser.chromium import PROGRAM, tab
 
 MS = 1_000_000
 WHOLE = report(results(lost=2, stale=True))
-CONNECTED = connections_report(
-    counts(
-        *[Fact(OPENED, 2 * MS)] * 3,
-        Fact(OPENED, 900 * MS),
-        *[Fact(ENDED, 0, SPENT)] * 3,
-        Fact(ENDED, 0, CLOSED),
-        Fact(NOT_OPENED, 0, "<refused>"),
-        Fact(NOT_DNS, 0, "HTTP status 503"),
-        Fact(AGAIN),
-        Fact(LATE),
-        *[Fact(FELL)] * 2,
-    )
-)
+CONNECTED = connections(
+    *[Fact(OPENED, 2 * MS)] * 3,
+    Fact(OPENED, 900 * MS),
+    *[Fact(ENDED, 0, SPENT)] * 3,
+    Fact(ENDED, 0, CLOSED),
+    Fact(NOT_OPENED, 0, "<refused>"),
+    Fact(NOT_DNS, 0, "HTTP status 503"),
+    Fact(AGAIN),
+    Fact(LATE),
+    *[Fact(FELL)] * 2,
+).finish()
 # A server of which everything was measured.
 RICH = replace(
     WHOLE.servers[0],
-    lookups=lookups_report(FEW, Histogram(), refused=False),
+    lookups=stated(lookups(*LOOKED_UP)),
     propagation=propagation_report([shown(), shown(20.0, None, at=101.0)], QUESTIONS, 2, 100.0),
     connections=CONNECTED,
 )
@@ -166,7 +162,7 @@ def test_names_are_only_text() -> None:
 def test_a_long_run_is_still_a_small_page() -> None:
     found = lengthened(WHOLE.servers[0], 3600)
     parts = [
-        replace(each, slots=[(slot, 1) for slot in range(each.second % 7, 20_000, 97)])
+        replace(each, slots=Histogram((slot, 1) for slot in range(each.second % 7, 20_000, 97)))
         for each in found.per_second
     ]
     server = replace(found, per_second=parts)

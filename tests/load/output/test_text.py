@@ -1,7 +1,8 @@
-from hsdns.load.output.text import compared_lines, lines
+from hsdns.load.output.text import compared_lines, lines, lookup_lines
 from hsdns.load.output.words import shown_together
 from hsdns.load.verify.propagation import propagation_report
 from tests.load.test_report import report, results
+from tests.load.test_results import LOOKED_UP, lookups, stated
 from tests.load.verify.test_propagation_report import QUESTIONS, shown
 
 WHOLE = """\
@@ -104,3 +105,20 @@ def test_changes_that_were_followed() -> None:
     assert lines(report(results(), propagation=NOTHING))[-1] == (
         "changes    0 followed until they showed; 0 for too short a time"
     )
+
+
+def test_lookups() -> None:
+    assert list(lookup_lines(stated(lookups(*LOOKED_UP)))) == [
+        ("lookups", "4, 1 (25.000%) without addresses, 1 (25.000%) failed, 1 (25.000%) unfinished; "
+         "20 queries, 14 (70.000%) for other names, 3 sent again, 2 over TCP, median 4, at most 8 each"),
+        ("", "p50 3.00 ms  p90 lost  p95 lost  p99 lost  p99.9 lost  p99.99 lost  max lost"),
+        ("", "begun late by p50 50 us  p90 50 us  p95 50 us  p99 50 us  p99.9 50 us  p99.99 50 us  max 50 us"),
+        ("", "glibc  3, 1 (33.333%) failed, 1 (33.333%) unfinished, p50 3.00 ms  p99 lost  max lost; "
+         "12 queries, 6 (50.000%) for other names, 3 sent again, median 4, at most 4 each"),
+        ("", "go     1, 1 (100.000%) without addresses, p50 3.00 ms  p99 3.00 ms  max 3.00 ms; "
+         "8 queries, 8 (100.000%) for other names, 2 over TCP, median 8, at most 8 each"),
+        ("", "full  1, 1 (100.000%) without addresses, p50 3.00 ms  p99 3.00 ms  max 3.00 ms; "
+         "8 queries, 8 (100.000%) for other names, 2 over TCP, median 8, at most 8 each"),
+        ("", "name  3, 1 (33.333%) failed, 1 (33.333%) unfinished, p50 3.00 ms  p99 lost  max lost; "
+         "12 queries, 6 (50.000%) for other names, 3 sent again, median 4, at most 4 each"),
+    ]  # fmt: skip

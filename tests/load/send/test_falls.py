@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hsdns.load.outcome import CONNECTIONS, ConnectionCounts, Frames
+from hsdns.load.outcome import CONNECTIONS, Frames
 from hsdns.load.plan import StreamPlan
+from hsdns.load.results import ConnectionsReport
 from hsdns.load.send.connection import Connection, FramedSession
 from hsdns.load.send.pool import Hears, Pool
 from hsdns.load.send.stream import Falls
@@ -55,9 +56,9 @@ class Scene:
         self.falls.pool.flush()
         return self.links[-1]
 
-    def counts(self) -> ConnectionCounts:
+    def counts(self) -> ConnectionsReport:
         self.falls.close()
-        found = ConnectionCounts()
+        found = ConnectionsReport()
         for kind, content in Frames().feed(b"".join(self.emitted)):
             assert kind == CONNECTIONS
             found.add(content)

@@ -50,7 +50,7 @@ def test_the_set_up_is_measured_from_the_wish() -> None:
     found.ask(1)
     found.now += 3 * MS
     found.connect(0)
-    assert found.counts.setup.pairs() == [(1024 + 3000 // 2, 1)]
+    assert found.counts.slots.pairs() == [(1024 + 3000 // 2, 1)]
 
 
 def test_the_pipeline_is_bounded() -> None:

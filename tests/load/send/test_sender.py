@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from itertools import count, cycle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -363,11 +364,10 @@ def test_both_twins_tell_the_same(
 
 
 def contents_of(results: Results) -> object:
-    parts = [*sorted(results.seconds.items()), *results.kinds.items()]
-    return [
-        (key, part.rcodes, part.lost, part.not_sent, part.truncated, part.latency.pairs())
-        for key, part in parts
-    ], [each.lateness.pairs() for _, each in sorted(results.seconds.items())]
+    parts: list[Any] = [*sorted(results.seconds.items()), *results.kinds.items()]
+    return [(key, part.counts, part.slots.pairs()) for key, part in parts], [
+        each.late_slots.pairs() for _, each in sorted(results.seconds.items())
+    ]
 
 
 @compiled

@@ -16,11 +16,11 @@ from hsdns.load.outcome import (
     END,
     OUTCOMES,
     REPLY,
-    ConnectionCounts,
     Outcome,
     unpack_outcomes,
 )
 from hsdns.load.plan import DOH, DOT, GET, TCP, Plan, StreamPlan
+from hsdns.load.results import ConnectionsReport
 from hsdns.load.send.process import SenderProcess
 from hsdns.load.send.stream_process import maker
 from hsdns.wire.decode_reply import decode_reply
@@ -48,7 +48,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
 
 def load(
     ports: Ports, streams: StreamPlan, queries: list[Query] = QUERIES
-) -> tuple[list[Outcome], dict[int, bytes], ConnectionCounts]:
+) -> tuple[list[Outcome], dict[int, bytes], ConnectionsReport]:
     port = {TCP: ports.tcp, DOT: ports.dot, DOH: ports.doh}[streams.transport]
     plan = Plan(
         socket.AF_INET,
@@ -66,7 +66,7 @@ def load(
     )
     outcomes: list[Outcome] = []
     replies: dict[int, bytes] = {}
-    counts = ConnectionCounts()
+    counts = ConnectionsReport()
     with SenderProcess(plan) as process:
         process.prepare()
         process.start(time.monotonic_ns() + 20_000_000)
@@ -106,7 +106,12 @@ def test_a_load(ports: Ports, streams: StreamPlan, queries: int) -> None:
         assert [(each.rrtype, each.ttl) for each in reply.answer] == [(RRType.A, 5)] * (not number)
         assert [each.rrtype for each in reply.authority] == [RRType.SOA] * number
         assert not reply.additional
-    assert (counts.not_opened, counts.failed, counts.late, counts.again) == ({}, {}, 0, 0)
+    assert (counts.not_opened, counts.without_answer, counts.late, counts.asked_again) == (
+        {},
+        {},
+        0,
+        0,
+    )
     assert counts.opened == {0: 4, 1: 20, 6: 4}[queries]
     assert counts.open == 0
 
@@ -125,7 +130,7 @@ def test_another_path(ports: Ports) -> None:
         ports, StreamPlan(DOH, connections=1, tls_insecure=True, path="/dns")
     )
     assert {each.received for each in outcomes} == {0}
-    assert (counts.failed, counts.opened) == ({"HTTP status 404": 20}, 1)
+    assert (counts.without_answer, counts.opened) == ({"HTTP status 404": 20}, 1)
 
 
 def test_files_are_read_at_once(tmp_path: Path) -> None:
@@ -142,4 +147,4 @@ def test_truncated_answers_are_asked_again_over_tcp(tmp_path: Path) -> None:
     assert len(outcomes) == 20
     assert {each.flags for each in outcomes} == {0x8500}
     assert all(each.planned <= each.sent < each.received for each in outcomes)
-    assert (counts.fell, counts.opened, counts.again, counts.not_opened) == (20, 4, 0, {})
+    assert (counts.fell, counts.opened, counts.asked_again, counts.not_opened) == (20, 4, 0, {})

@@ -9,12 +9,12 @@ from hsdns.load.outcome import (
     CONNECTIONS,
     LOST,
     OUTCOMES,
-    ConnectionCounts,
     Frames,
     Outcome,
     unpack_outcomes,
 )
 from hsdns.load.plan import StreamPlan
+from hsdns.load.results import ConnectionsReport
 from hsdns.load.send.connection import Connection, FramedSession
 from hsdns.load.send.pool import Pool
 from hsdns.load.send.stream import StreamSender, Telling
@@ -69,7 +69,7 @@ class Run:
 
     def outcomes(self) -> list[Outcome]:
         self.sender.run(BEGIN)
-        found, self.counts = [], ConnectionCounts()
+        found, self.counts = [], ConnectionsReport()
         for kind, content in Frames().feed(b"".join(self.emitted)):
             if kind == OUTCOMES:
                 found += [Outcome(*each) for each in unpack_outcomes(content)]
@@ -101,7 +101,7 @@ def test_a_wait_for_the_connection_is_latency_and_not_lateness() -> None:
 
     run.turn = turn
     assert times(run.outcomes()) == [(0, 0, 40), (2, 2, 40)]
-    assert run.counts.setup.percentile(50) == 40_031  # the highest of its slot
+    assert run.counts.slots.percentile(50) == 40_031  # the highest of its slot
 
 
 def test_without_replies() -> None:

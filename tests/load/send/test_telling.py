@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,12 +79,11 @@ def test_many_different_replies() -> None:
 
 def counted(results: Results) -> list[tuple[object, ...]]:
     """Everything that was counted, of seconds and of kinds."""
-    parts = [*sorted(results.seconds.items()), *sorted(results.kinds.items())]
+    parts: list[Any] = [*sorted(results.seconds.items()), *sorted(results.kinds.items())]
     return [
         (
-            *(key, each.lost, each.not_sent, each.truncated, dict(each.rcodes)),
-            each.latency.pairs(),
-            each.lateness.pairs() if isinstance(each, Second) else None,
+            *(key, each.counts, each.slots.pairs()),
+            each.late_slots.pairs() if isinstance(each, Second) else None,
         )
         for key, each in parts
     ]

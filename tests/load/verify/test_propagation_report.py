@@ -1,12 +1,13 @@
 from hsdns.load.histogram import Percentile
 from hsdns.load.questions import Question
-from hsdns.load.report import EventReport
+from hsdns.load.results import EventReport
 from hsdns.load.verify.follow import Event
 from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.propagation import Shown, propagation_report
 from hsdns.wire.iana import RRType
-from tests.load.test_report import NAME
+from hsdns.wire.name import Name
 
+NAME = Name.from_text("web.shop.svc.cluster.local.")
 QUESTIONS = [Question(NAME, RRType.A, "headless")]
 NONE, SOME = Answer(0), Answer(0, frozenset({(1, b"a")}))
 

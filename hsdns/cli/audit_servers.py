@@ -33,7 +33,7 @@ from hsdns.load.questions import Question, Questions
 from hsdns.load.schedule import EVEN, SECOND, Stage
 from hsdns.load.send.probe import find_target, probe
 from hsdns.load.send.process import SenderProcess
-from hsdns.load.send.sender import sockets_for
+from hsdns.load.send.udp import sockets_for
 from hsdns.load.target import Target, place_to_text
 from hsdns.load.verify.truth import Truth
 from hsdns.load.verify.verifier import Verifier

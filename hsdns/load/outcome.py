@@ -1,6 +1,6 @@
 """The outcome of a query, passed from the process that sends to the one that counts.
 
-Path: send/sender.py packs -> a pipe -> send/process.py -> here -> results.py, verify/verifier.py.
+Path: send/loop.py packs -> a pipe -> send/process.py -> here -> results.py, verify/verifier.py.
       Twin of native/src/load_sender/messages.rs.
 Rule 1: times are nanoseconds of the monotonic clock, which both processes share.
 Rule 2: a reply goes over the pipe once, with a number that outcomes refer to.  So a reply that arrives a thousand times

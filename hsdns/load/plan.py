@@ -1,6 +1,6 @@
 """The plan of a run for the process that sends, in one message.
 
-Path: run.py makes it -> send/process.py -> send/sender.py.
+Path: run.py makes it -> send/process.py -> send/loop.py.
 
 The plan of a load over connections, for the process that sends:
 Rule: without -tls-name, the certificate is verified for the server's address.
@@ -79,7 +79,7 @@ class Plan(msgspec.Struct, frozen=True):
     `recorded` has the times and the order of a recording in place of schedule and order.  `portion` is the part that
     this process sends: its number, and how many there are.  With `pods`, these look up names in place of `queries`, so
     the schedule is that of lookups.  `streams`: all queries, or those truncated over UDP, go over connections; None:
-    over UDP.  `window` is how many queries over UDP may wait at once (in_flight.window_for); 0: the number of IDs.  At
+    over UDP.  `window` is how many queries over UDP may wait at once (udp.window_for); 0: the number of IDs.  At
     most `most` queries over UDP wait for their replies at once, and the schedule waits for room; 0: it never waits.
     """
 

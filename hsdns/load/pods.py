@@ -1,6 +1,6 @@
 """The pods of a run: their resolvers, the names that they look up, and the forms of these names.
 
-Path: cli/settings.py makes the plan -> here, in the process that sends -> send/pod_sender.py takes
+Path: cli/settings.py makes the plan -> here, in the process that sends -> send/pods.py takes
 lookups one by one.
 Rule 1: the lookups depend only on the plan; the same seed gives the same lookups.
 Rule 2: first a name is drawn, then its form, then the pod: one in the name's namespace if only those use that form.

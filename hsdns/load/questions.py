@@ -1,6 +1,6 @@
 """The questions of a load, and their order.
 
-Path: read_queries() or cluster/names.py makes the questions -> here -> send/sender.py takes the numbers one by one.
+Path: read_queries() or cluster/names.py makes the questions -> here -> send/loop.py takes the numbers one by one.
 Rule 1: an order depends only on its arguments; the same seed gives the same order.
 Rule 2: the questions of a file are sent from the first line to the last, repeatedly, as dnsperf does; names of a
         cluster are drawn.

@@ -1,6 +1,6 @@
 """The schedule of all queries, made before the first one is sent.
 
-Path: cli/load.py reads -rate, -time and -arrival -> here -> send/sender.py takes the times one by one.
+Path: cli/load.py reads -rate, -time and -arrival -> here -> send/loop.py takes the times one by one.
 Rule 1: a schedule depends only on its arguments; the same seed gives the same schedule.
 Rule 2: the rate of a stage is a line from `first` to `last`.  A query is due when the area below that line reaches its
         number (even), the sum of so many exponential steps (poisson), or the number of its burst's first query (burst).

@@ -17,7 +17,8 @@ from hsdns.load.outcome import (
 )
 from hsdns.load.plan import StreamPlan
 from hsdns.load.results import ConnectionsReport
-from hsdns.load.send.connection import Asked, Connection, FramedSession, Session
+from hsdns.load.send.connection import Connection, FramedSession, Session
+from hsdns.load.send.loop import Query
 from hsdns.load.send.pool import Pool
 from hsdns.wire.framing import FrameBuffer, frame
 
@@ -108,16 +109,16 @@ class Scene:
         self.facts.append((WORDS[fact.kind], fact.why))
         self.counts.add(pack_facts([fact]))
 
-    def reply(self, asked: Asked, message: bytes, now: int) -> None:
-        self.answers.append((asked.question, "answered"))
+    def reply(self, query: Query, message: bytes, now: int) -> None:
+        self.answers.append((query.question, "answered"))
 
-    def without_reply(self, asked: Asked, why: int) -> None:
-        self.answers.append((asked.question, {0: "lost", -1: "not sent"}[why]))
+    def without_reply(self, query: Query, why: int) -> None:
+        self.answers.append((query.question, {0: "lost", -1: "not sent"}[why]))
 
     def ask(self, *questions: int) -> None:
         """Ask questions at once."""
         for question in questions:
-            self.pool.ask(Asked(OCTETS, question, self.now, self.now))
+            self.pool.ask(Query(OCTETS, question, self.now, self.now))
         self.pool.flush()
 
     def connect(self, *numbers: int) -> None:
@@ -143,7 +144,7 @@ class Scene:
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass."""
         self.now += milliseconds * MS
-        self.pool.tick(self.now)
+        self.pool.expire(self.now)
         self.pool.flush()
 
     def take(self) -> list[tuple[object, str]]:

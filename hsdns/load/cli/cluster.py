@@ -290,7 +290,7 @@ class Following:
     def take(self) -> None:
         """Process new messages."""
         if self._prober is not None and self._propagation is not None:
-            for kind, content in self._prober.messages():
+            for kind, content in self._prober.messages(0):
                 self._propagation.take(kind, content)
 
     def report(

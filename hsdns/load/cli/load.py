@@ -227,7 +227,7 @@ def _load(
     from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, Watching, carry_out
     from hsdns.load.send.process import SenderProcess
-    from hsdns.load.send.sender import sockets_for, window_for
+    from hsdns.load.send.udp import sockets_for, window_for
     from hsdns.load.target import place_to_text
     from hsdns.load.verify.verifier import Verifier
 

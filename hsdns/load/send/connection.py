@@ -4,8 +4,6 @@ Path: pool.py -> here -> tls.py (DNS over TLS and HTTPS), a session: Framed here
 Rule 1: a query that it takes before it is set up waits in it, and is sent when the set-up ends.
 Rule 2: octets of a server raise no exception: `broken` says what is wrong.
 
-A query that is sent over connections, and its result from a connection.
-
 DNS messages over a connection, sans I/O: matches replies with queries:
 Source: RFC 1035 section 4.2.2, RFC 7766 sections 6.2.1.1 (any order of replies) and 8, RFC 7858.
 Rule 1: octets of a server never raise an exception: `broken` says what is wrong, and later octets are ignored.
@@ -18,46 +16,24 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
+from hsdns.load.send.loop import HEADER_LEN, Query
 from hsdns.load.send.tls import TlsFailure, TlsLayer
 from hsdns.wire.framing import FrameBuffer
 
 TRIES: Final = 3  # connections that may end while a query waits
 
 
-class Asked:
-    """A query: its octets without the ID, the number of its question, when it was due and when it was taken.
-
-    Times are nanoseconds.  `connection` is where it waits, under `key` once it is sent (-1: not yet); `is_over` once it
-    was answered or given up.
-    """
-
-    __slots__ = (
-        "connection", "is_over", "key", "octets", "planned", "question", "sent", "tries",
-    )  # fmt: skip
-
-    def __init__(self, octets: bytes, question: int, planned: int, sent: int) -> None:
-        self.octets = octets
-        self.question = question
-        self.planned = planned
-        self.sent = sent
-        self.tries = 0
-        self.connection: Connection | None = None
-        self.key = -1
-        self.is_over = False
-
-
-class Heard(NamedTuple):
+class QueryResult(NamedTuple):
     """The result of a query on a connection: its reply with any ID, or none for the reason `why`.
 
-    `asked` None: a reply that no query waits for.  `why` "": the server has not processed the query.
+    `query` None: a reply that no query waits for.  `why` "": the server has not processed the query.
     """
 
-    asked: Asked | None
+    query: Query | None
     message: bytes | None
     why: str = ""
 
 
-HEADER_LEN: Final = 12
 IDS: Final = 65_536
 MOST_IN_FLIGHT: Final = 60_000
 
@@ -66,7 +42,7 @@ class Session:
     """The interface of a session for connection.py: queries in flight by key, octets to send, and room."""
 
     def __init__(self) -> None:
-        self.in_flight: dict[int, Asked] = {}
+        self.in_flight: dict[int, Query] = {}
         self.out = bytearray()
         self.takes = True
         self.broken = ""
@@ -77,11 +53,11 @@ class Session:
         """Whether another query can be sent now."""
         raise NotImplementedError
 
-    def ask(self, asked: Asked) -> int:
+    def ask(self, query: Query) -> int:
         """Send a query; return its key."""
         raise NotImplementedError
 
-    def feed(self, octets: bytes) -> list[Heard]:
+    def feed(self, octets: bytes) -> list[QueryResult]:
         """Process octets of the server."""
         raise NotImplementedError
 
@@ -106,26 +82,26 @@ class FramedSession(Session):
         """Whether another query can be sent now."""
         return len(self.in_flight) < MOST_IN_FLIGHT
 
-    def ask(self, asked: Asked) -> int:
+    def ask(self, query: Query) -> int:
         """Send a query; return its ID."""
         in_flight, key = self.in_flight, self._next
         while key in in_flight:
             key = (key + 1) % IDS
         self._next = (key + 1) % IDS
-        in_flight[key] = asked
-        octets = asked.octets
+        in_flight[key] = query
+        octets = query.octets
         self.out += (len(octets) + 2 << 16 | key).to_bytes(4, "big") + octets
         return key
 
-    def feed(self, octets: bytes) -> list[Heard]:
+    def feed(self, octets: bytes) -> list[QueryResult]:
         """Process octets of the server."""
         found, in_flight = [], self.in_flight
         for message in self._frames.feed(octets):
             if len(message) < HEADER_LEN:
                 self.broken = "sends what is no DNS message"
                 break
-            asked = in_flight.pop(message[0] << 8 | message[1], None)
-            found.append(Heard(asked, message))
+            query = in_flight.pop(message[0] << 8 | message[1], None)
+            found.append(QueryResult(query, message))
         return found
 
 
@@ -167,8 +143,21 @@ class Connection:
     """A connection, for `most` queries at once and `in_all` in total (0: any number).  Times are nanoseconds."""
 
     __slots__ = (
-        "began", "broken", "client", "given", "heard", "in_all", "is_dirty", "is_linked", "is_up", "link", "most",
-        "session", "tls", "unsent", "waiting",
+        "began",
+        "broken",
+        "client",
+        "given",
+        "in_all",
+        "is_dirty",
+        "is_linked",
+        "is_up",
+        "link",
+        "most",
+        "replied",
+        "session",
+        "tls",
+        "unsent",
+        "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -179,11 +168,11 @@ class Connection:
         self.most = most
         self.in_all = in_all
         self.began = now
-        self.heard = 0  # when the last reply arrived
+        self.replied = 0  # when the last reply arrived
         self.given = 0  # queries so far
         self.is_up = False
         self.broken = ""
-        self.waiting: deque[Asked] = deque()
+        self.waiting: deque[Query] = deque()
         # For pool.py: its client; its socket, whether that is connected, and the octets it did not take; whether there
         # is more.
         self.client: Client
@@ -209,7 +198,7 @@ class Connection:
         )
 
     @property
-    def has_words(self) -> bool:
+    def may_send(self) -> bool:
         """Whether there may be something to send."""
         return self.tls is not None or bool(self.session.out)
 
@@ -218,23 +207,23 @@ class Connection:
         """Whether no query waits for a reply."""
         return not self.session.in_flight and not self.waiting
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, query: Query) -> None:
         """Take a query."""
         self.given += 1
-        asked.connection, asked.key = self, -1
+        query.connection, query.key = self, -1
         if self.is_up and not self.waiting and self.session.has_room:
-            self._send(asked)
+            self._send(query)
         else:
-            self.waiting.append(asked)
+            self.waiting.append(query)
 
     def connect(self) -> None:
         """The socket is connected."""
         if self.tls is None:
-            self._rise()
+            self._set_up()
         else:
-            self._shielded(self.tls.shake)
+            self._without_failure(self.tls.shake)
 
-    def receive(self, octets: bytes) -> list[Heard]:
+    def receive(self, octets: bytes) -> list[QueryResult]:
         """Process octets of the server; return the results of queries."""
         if self.tls is not None:
             plain = b""
@@ -243,7 +232,7 @@ class Connection:
             except TlsFailure as error:
                 self.broken = str(error)
             if not self.is_up and self.tls.is_shaken:
-                self._rise()
+                self._set_up()
             octets = plain
         found = self.session.feed(octets) if octets else []
         self.broken = self.broken or self.session.broken
@@ -266,18 +255,18 @@ class Connection:
             out.clear()
             return octets
         if out and tls.is_shaken and not self.broken:
-            self._shielded(lambda: tls.write(out))
+            self._without_failure(lambda: tls.write(out))
             out.clear()
         return tls.take()
 
-    def forget(self, asked: Asked) -> None:
+    def forget(self, query: Query) -> None:
         """Stop waiting for a reply."""
-        if asked.key >= 0:
-            self.session.forget(asked.key)
+        if query.key >= 0:
+            self.session.forget(query.key)
         else:
-            self.waiting.remove(asked)
+            self.waiting.remove(query)
 
-    def rest(self) -> list[Asked]:
+    def rest(self) -> list[Query]:
         """Take all queries that wait for a reply, in order."""
         found = [*self.session.in_flight.values(), *self.waiting]
         self.session.in_flight.clear()
@@ -295,15 +284,15 @@ class Connection:
             octets += self.tls.take()
         return octets
 
-    def _rise(self) -> None:
+    def _set_up(self) -> None:
         self.is_up = True
         while self.waiting and self.session.has_room:
             self._send(self.waiting.popleft())
 
-    def _send(self, asked: Asked) -> None:
-        asked.key = self.session.ask(asked)
+    def _send(self, query: Query) -> None:
+        query.key = self.session.ask(query)
 
-    def _shielded(self, do: Callable[[], None]) -> None:
+    def _without_failure(self, do: Callable[[], None]) -> None:
         try:
             do()
         except TlsFailure as error:

@@ -25,7 +25,8 @@ from hpack import Decoder, Encoder, HPACKError, NeverIndexedHeaderTuple
 
 from hsdns.load.outcome import CLOSED
 from hsdns.load.plan import GET
-from hsdns.load.send.connection import HEADER_LEN, Asked, Heard, Session
+from hsdns.load.send.connection import QueryResult, Session
+from hsdns.load.send.loop import HEADER_LEN, Query
 
 MEDIA_TYPE: Final = "application/dns-message"
 DATA, HEADERS = 0, 1
@@ -150,7 +151,9 @@ class Http2Session(Session):
         self._stream_window = DEFAULT_WINDOW
         self._consumed = 0
         self._decoder = Decoder(max_header_list_size=16_384)
-        self._said: dict[bytes, str] = {}  # the meaning of a block, while the table is unchanged
+        self._meanings: dict[
+            bytes, str
+        ] = {}  # the meaning of a block, while the table is unchanged
         self._block: tuple[int, int, bytes] | None = (
             None  # stream, flags and octets of an incomplete block
         )
@@ -167,13 +170,13 @@ class Http2Session(Session):
             and self._stream_window >= MOST_QUERY
         )
 
-    def ask(self, asked: Asked) -> int:
+    def ask(self, query: Query) -> int:
         """Send a query; return its stream."""
         stream = self._next
         self._next += 2
         if self._next > LAST_STREAM:
             self.takes, self.leaves = False, "all its streams used"
-        request = self._requests.of(asked.octets)
+        request = self._requests.of(query.octets)
         if self._table_size < 4096:
             head, block = request.plain
             # The first octet of the first such block announces the table's new size, once.
@@ -184,7 +187,7 @@ class Http2Session(Session):
         if request.data is not None:
             self._window -= len(request.data[1])
         self.out += request.frames(form, stream)
-        self.in_flight[stream] = asked
+        self.in_flight[stream] = query
         return stream
 
     def forget(self, key: int) -> None:
@@ -197,9 +200,9 @@ class Http2Session(Session):
         """Send GOAWAY."""
         self._frame(GOAWAY, 0, 0, bytes(8))
 
-    def feed(self, octets: bytes) -> list[Heard]:
+    def feed(self, octets: bytes) -> list[QueryResult]:
         """Process octets of the server."""
-        found: list[Heard] = []
+        found: list[QueryResult] = []
         data = self._data
         data += octets
         if not self._has_settings and len(data) >= 4 and data[3] != SETTINGS:
@@ -219,7 +222,9 @@ class Http2Session(Session):
         del data[:at]
         return found
 
-    def _take(self, kind: int, flags: int, stream: int, payload: bytes, found: list[Heard]) -> None:
+    def _take(
+        self, kind: int, flags: int, stream: int, payload: bytes, found: list[QueryResult]
+    ) -> None:
         if self._block is not None and kind != CONTINUATION:
             self.broken = "breaks off an HTTP/2 header block"
         elif kind == DATA:
@@ -241,7 +246,7 @@ class Http2Session(Session):
         elif kind == PUSH:
             self.broken = "pushes, though it was told not to"
 
-    def _take_data(self, flags: int, stream: int, payload: bytes, found: list[Heard]) -> None:
+    def _take_data(self, flags: int, stream: int, payload: bytes, found: list[QueryResult]) -> None:
         self._consumed += len(payload)
         if self._consumed > CREDIT // 2:
             self._frame(WINDOW, 0, 0, self._consumed.to_bytes(4, "big"))
@@ -262,12 +267,14 @@ class Http2Session(Session):
         else:
             self._bodies[stream] = payload
 
-    def _take_headers(self, flags: int, stream: int, block: bytes, found: list[Heard]) -> None:
+    def _take_headers(
+        self, flags: int, stream: int, block: bytes, found: list[QueryResult]
+    ) -> None:
         if not flags & END_HEADERS:
             self._block = stream, flags, block
             return
-        said = self._read(block)
-        if said is None or (said == "1xx" and not flags & END_STREAM):
+        meaning = self._read(block)
+        if meaning is None or (meaning == "1xx" and not flags & END_STREAM):
             return
         ends = flags & END_STREAM
         if stream in self._bodies:  # trailers
@@ -276,17 +283,19 @@ class Http2Session(Session):
         elif stream not in self.in_flight:
             if ends:
                 self._ends_unknown(stream, found)
-        elif said or ends:
+        elif meaning or ends:
             if not ends:
                 self._refused.add(stream)
             found.append(
-                Heard(self.in_flight.pop(stream), None, said or "HTTP reply without a message")
+                QueryResult(
+                    self.in_flight.pop(stream), None, meaning or "HTTP reply without a message"
+                )
             )
         else:
             self._bodies[stream] = b""
 
     def _take_continuation(
-        self, flags: int, stream: int, payload: bytes, found: list[Heard]
+        self, flags: int, stream: int, payload: bytes, found: list[QueryResult]
     ) -> None:
         if self._block is None or self._block[0] != stream:
             self.broken = "continues no HTTP/2 header block"
@@ -316,28 +325,28 @@ class Http2Session(Session):
                 self._stream_window = value
         self._frame(SETTINGS, ACK, 0)
 
-    def _take_reset(self, stream: int, code: int, found: list[Heard]) -> None:
-        asked = self.in_flight.pop(stream, None)
+    def _take_reset(self, stream: int, code: int, found: list[QueryResult]) -> None:
+        query = self.in_flight.pop(stream, None)
         self._bodies.pop(stream, None)
         self._refused.discard(stream)
-        if asked is not None:
+        if query is not None:
             why = "" if code == ErrorCodes.REFUSED_STREAM else f"stream reset ({_code(code)})"
-            found.append(Heard(asked, None, why))
+            found.append(QueryResult(query, None, why))
 
-    def _take_goaway(self, payload: bytes, found: list[Heard]) -> None:
+    def _take_goaway(self, payload: bytes, found: list[QueryResult]) -> None:
         last = int.from_bytes(payload[:4], "big") & LAST_STREAM
         code = int.from_bytes(payload[4:8], "big")
         self.takes = False
         self.leaves = f"{CLOSED} (GOAWAY{'' if not code else f', {_code(code)}'})"
         for stream in [each for each in self.in_flight if each > last]:
             self._bodies.pop(stream, None)
-            found.append(Heard(self.in_flight.pop(stream), None))
+            found.append(QueryResult(self.in_flight.pop(stream), None))
 
     def _read(self, block: bytes) -> str | None:
         """The meaning of a header block: "" if a message follows, "1xx", or why there is none."""
-        said = self._said.get(block)
-        if said is not None:
-            return said
+        meaning = self._meanings.get(block)
+        if meaning is not None:
+            return meaning
         entries = self._decoder.header_table.dynamic_entries
         newest = entries[0] if entries else None
         try:
@@ -345,32 +354,34 @@ class Http2Session(Session):
         except HPACKError as error:
             self.broken = f"sends HTTP/2 headers that cannot be read: {error}"
             return None
-        said = _fault(fields)
+        meaning = _fault(fields)
         if (entries[0] if entries else None) is not newest:
-            self._said.clear()
+            self._meanings.clear()
         else:
-            self._said[block] = said
-        return said
+            self._meanings[block] = meaning
+        return meaning
 
-    def _message(self, stream: int, body: bytes, found: list[Heard]) -> None:
-        asked = self.in_flight.pop(stream)
+    def _message(self, stream: int, body: bytes, found: list[QueryResult]) -> None:
+        query = self.in_flight.pop(stream)
         if len(body) < HEADER_LEN:
             found.append(
-                Heard(asked, None, f"HTTP reply of {len(body)} octets, which is no DNS message")
+                QueryResult(
+                    query, None, f"HTTP reply of {len(body)} octets, which is no DNS message"
+                )
             )
         else:
-            found.append(Heard(asked, body))
+            found.append(QueryResult(query, body))
 
-    def _without(self, stream: int, why: str, found: list[Heard]) -> None:
-        asked = self.in_flight[stream]
+    def _without(self, stream: int, why: str, found: list[QueryResult]) -> None:
+        query = self.in_flight[stream]
         self.forget(stream)
-        found.append(Heard(asked, None, why))
+        found.append(QueryResult(query, None, why))
 
-    def _ends_unknown(self, stream: int, found: list[Heard]) -> None:
+    def _ends_unknown(self, stream: int, found: list[QueryResult]) -> None:
         if stream in self._refused:
             self._refused.discard(stream)
         else:
-            found.append(Heard(None, None))
+            found.append(QueryResult(None, None))
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes = b"") -> None:
         self.out += frame_head(kind, flags, len(payload)) + stream.to_bytes(4, "big") + payload

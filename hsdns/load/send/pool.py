@@ -1,6 +1,6 @@
 """The connections of a load: assigns queries to them, opens and closes them, and handles queries on lost ones.
 
-Path: stream.py passes queries -> here -> connection.py; sockets are links of stream_process.py.
+Path: loop.py passes queries -> here -> connection.py; sockets are links of sockets.py.
 Rule 1: queries go to `connections` clients in turn.  Each has one connection at a time, opened with its first query.
 Rule 2: a query waits if no client has room; this wait, like the set-up, counts as latency, never as the generator's
         lateness.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final
 
 from hsdns.load.outcome import (
     AGAIN,
@@ -35,20 +35,12 @@ from hsdns.load.outcome import (
     Fact,
 )
 from hsdns.load.plan import STAYS, StreamPlan
-from hsdns.load.send.connection import TRIES, Asked, Client, Connection, Heard, Link
+from hsdns.load.send.connection import TRIES, Client, Connection, Link, QueryResult
+from hsdns.load.send.loop import Query, Receiver
 
-
-class Hears(Protocol):
-    """Receives the results of queries and the facts of connections; stream.py implements it."""
-
-    def fact(self, fact: Fact) -> None:
-        """Receive a fact of a connection."""
-
-    def reply(self, asked: Asked, message: bytes, now: int) -> None:
-        """Receive a reply."""
-
-    def without_reply(self, asked: Asked, why: int) -> None:
-        """Receive that a query gets no reply: LOST or NOT_SENT."""
+TURN: Final = (
+    128  # queries that are taken together, so that one write and one read carry many of them
+)
 
 
 class Pool:
@@ -63,28 +55,37 @@ class Pool:
         timeout: int,
         make: Callable[[int], Connection],
         open_link: Callable[[Connection], Link],
-        hears: Hears,
+        receiver: Receiver,
         clock: Callable[[], int],
     ) -> None:
         self._idle_time = plan.idle
         self._timeout = timeout
         self._make = make
         self._open_link = open_link
-        self._hears = hears
+        self._receiver = receiver
         self._clock = clock
         self._free = deque(Client() for _ in range(plan.connections))
-        self._backlog: deque[Asked] = deque()
-        self._order: deque[Asked] = deque()
+        self._backlog: deque[Query] = deque()
+        self._order: deque[Query] = deque()
         self._open: set[Connection] = set()
         self._idle: dict[Connection, int] = {}  # since when, in order
         self._dirty: list[Connection] = []
+        self._taken: list[Query] = []  # since the last flush
+        # A query that was sent over UDP before is lost if this machine has no socket for it.
+        self._refused = LOST if plan.for_truncated else NOT_SENT
+        self.turn = TURN
         self.waits = 0  # queries
 
-    def ask(self, asked: Asked) -> None:
-        """Take a query."""
+    def ask(self, query: Query) -> None:
+        """Take a query; it counts as sent at the next flush()."""
+        self._taken.append(query)
+        self.take(query)
+
+    def take(self, query: Query) -> None:
+        """Take a query; when it was sent stays."""
         self.waits += 1
-        self._order.append(asked)
-        self._place(asked)
+        self._order.append(query)
+        self._place(query)
 
     def flush(self) -> None:
         """Send the pending octets of the connections."""
@@ -94,6 +95,11 @@ class Pool:
                 connection.is_dirty = False
                 if connection in self._open:
                     self._write(connection)
+        if self._taken:
+            sent = self._clock()
+            for query in self._taken:
+                query.sent = sent
+            self._taken.clear()
 
     def can_write(self, connection: Connection) -> None:
         """Handle a connection that is connected, or has room again."""
@@ -106,7 +112,7 @@ class Pool:
                 return
             connection.is_linked = True
             connection.connect()
-            self._note_up(connection, was_up=False)
+            self._connected(connection, was_up=False)
         self._write(connection)
 
     def can_read(self, connection: Connection) -> None:
@@ -126,25 +132,25 @@ class Pool:
         was_up = connection.is_up
         found = connection.receive(octets)
         if not was_up:
-            self._note_up(connection, was_up=False)
-        elif connection.has_words:
-            self._touch(connection)
-        self._hear(connection, found)
+            self._connected(connection, was_up=False)
+        elif connection.may_send:
+            self._mark_dirty(connection)
+        self._deliver(connection, found)
         if connection.broken:
             self._end(connection, connection.broken)
         elif connection.is_ended:
             self._end(connection, connection.session.leaves or CLOSED)
         else:
-            self._look(connection)
+            self._review(connection)
         self._serve_backlog()
 
-    def tick(self, now: int) -> None:
+    def expire(self, now: int) -> None:
         """Give up queries after their timeout, and close connections after their idle time."""
         order, before = self._order, now - self._timeout
         while order and (order[0].is_over or order[0].sent <= before):
-            asked = order.popleft()
-            if not asked.is_over:
-                self._give_up(asked)
+            query = order.popleft()
+            if not query.is_over:
+                self._time_out(query)
         if self._idle:
             since = now - self._idle_time
             while self._idle:
@@ -157,11 +163,11 @@ class Pool:
     def close(self) -> None:
         """Close all connections, and drop the queries."""
         for connection in list(self._open):
-            for asked in connection.rest():
-                asked.is_over = True
+            for query in connection.rest():
+                query.is_over = True
             self._end(connection, AT_END)
 
-    def _place(self, asked: Asked) -> None:
+    def _place(self, query: Query) -> None:
         """Assign a query to a client, or let it wait."""
         free = self._free
         while free:
@@ -169,34 +175,34 @@ class Pool:
             connection = client.connection
             if connection is None:
                 client.is_listed = False
-                connection = self._open_for(client, asked)
+                connection = self._open_for(client, query)
                 if connection is None:
                     return
             elif not connection.has_room:
                 client.is_listed = False
                 continue
-            connection.ask(asked)
+            connection.ask(query)
             if self._idle:
                 self._idle.pop(connection, None)
             if not connection.is_dirty:
-                self._touch(connection)
+                self._mark_dirty(connection)
             if connection.has_room:
                 client.is_listed = True
                 free.append(client)
             else:
                 client.is_listed = False
             return
-        self._backlog.append(asked)
+        self._backlog.append(query)
 
-    def _open_for(self, client: Client, asked: Asked) -> Connection | None:
+    def _open_for(self, client: Client, query: Query) -> Connection | None:
         """Open a connection; if this machine cannot, the query is not sent."""
         connection = self._make(self._clock())
         try:
             connection.link = self._open_link(connection)
         except OSError:
             self._list(client)
-            self._finish(asked)
-            self._hears.without_reply(asked, NOT_SENT)
+            self._finish(query)
+            self._receiver.without_reply(query, self._refused)
             return None
         connection.client = client
         client.connection = connection
@@ -211,47 +217,47 @@ class Pool:
     def _serve_backlog(self) -> None:
         backlog = self._backlog
         while backlog and self._free:
-            asked = backlog.popleft()
-            if asked.is_over:
+            query = backlog.popleft()
+            if query.is_over:
                 continue
-            self._place(asked)
-            if backlog and backlog[-1] is asked:  # no client had room
+            self._place(query)
+            if backlog and backlog[-1] is query:  # no client had room
                 backlog.rotate(1)
                 break
 
-    def _note_up(self, connection: Connection, *, was_up: bool) -> None:
+    def _connected(self, connection: Connection, *, was_up: bool) -> None:
         if connection.broken and not connection.is_up:
             self._end(connection, connection.broken)
         elif connection.is_up and not was_up:
-            self._hears.fact(Fact(OPENED, self._clock() - connection.began))
-        self._touch(connection)
+            self._receiver.fact(Fact(OPENED, self._clock() - connection.began))
+        self._mark_dirty(connection)
 
-    def _hear(self, connection: Connection, found: list[Heard]) -> None:
+    def _deliver(self, connection: Connection, found: list[QueryResult]) -> None:
         if not found:
             return
-        now = connection.heard = self._clock()
-        reply = self._hears.reply
-        for asked, message, why in found:
-            if asked is None or asked.is_over:
-                self._hears.fact(Fact(LATE))
+        now = connection.replied = self._clock()
+        reply = self._receiver.reply
+        for query, message, why in found:
+            if query is None or query.is_over:
+                self._receiver.fact(Fact(LATE))
             elif message is not None:
-                asked.is_over = True
+                query.is_over = True
                 self.waits -= 1
-                reply(asked, message, now)
+                reply(query, message, now)
             elif why:
-                self._finish(asked)
-                self._hears.fact(Fact(NOT_DNS, 0, why))
-                self._hears.without_reply(asked, LOST)
+                self._finish(query)
+                self._receiver.fact(Fact(NOT_DNS, 0, why))
+                self._receiver.without_reply(query, LOST)
             else:
-                self._again(asked)
+                self._again(query)
 
-    def _look(self, connection: Connection) -> None:
+    def _review(self, connection: Connection) -> None:
         """Close, replace or keep a connection after octets have arrived."""
         if not connection.session.takes:
             waiting = list(connection.waiting)
             connection.waiting.clear()
-            for asked in waiting:
-                self._again(asked)
+            for query in waiting:
+                self._again(query)
         if connection.is_quiet:
             if not connection.session.takes:
                 self._end(connection, connection.session.leaves)
@@ -260,12 +266,12 @@ class Pool:
                 if self._idle_time == STAYS:
                     self._end(connection, SPENT)
                     return
-                self._leave(connection)
+                self._release(connection)
             if self._idle_time != STAYS and connection not in self._idle:
                 self._idle[connection] = self._clock()
         self._list(connection.client)
 
-    def _leave(self, connection: Connection) -> None:
+    def _release(self, connection: Connection) -> None:
         """Let a connection's client get another one."""
         client = connection.client
         if client.connection is connection:
@@ -278,7 +284,7 @@ class Pool:
             return
         self._open.discard(connection)
         self._idle.pop(connection, None)
-        self._leave(connection)
+        self._release(connection)
         link = connection.link
         try:
             last = connection.end()
@@ -289,46 +295,46 @@ class Pool:
         link.close()
         rest = connection.rest()
         if connection.is_up:
-            self._hears.fact(Fact(ENDED, 0, why))
-            for asked in rest:
-                self._again(asked)
+            self._receiver.fact(Fact(ENDED, 0, why))
+            for query in rest:
+                self._again(query)
             return
-        self._hears.fact(Fact(NOT_OPENED, 0, why))
-        for asked in rest:
-            if not asked.is_over:
-                self._finish(asked)
-                self._hears.without_reply(asked, LOST)
+        self._receiver.fact(Fact(NOT_OPENED, 0, why))
+        for query in rest:
+            if not query.is_over:
+                self._finish(query)
+                self._receiver.without_reply(query, LOST)
 
-    def _again(self, asked: Asked) -> None:
-        if asked.is_over:
+    def _again(self, query: Query) -> None:
+        if query.is_over:
             return
-        asked.tries += 1
-        asked.connection = None
-        if asked.tries >= TRIES:
-            self._finish(asked)
-            self._hears.without_reply(asked, LOST)
+        query.tries += 1
+        query.connection = None
+        if query.tries >= TRIES:
+            self._finish(query)
+            self._receiver.without_reply(query, LOST)
         else:
-            self._hears.fact(Fact(AGAIN))
-            self._place(asked)
+            self._receiver.fact(Fact(AGAIN))
+            self._place(query)
 
-    def _give_up(self, asked: Asked) -> None:
+    def _time_out(self, query: Query) -> None:
         """Handle a query whose timeout is over."""
-        self._finish(asked)
-        self._hears.without_reply(asked, LOST)
-        connection = asked.connection
+        self._finish(query)
+        self._receiver.without_reply(query, LOST)
+        connection = query.connection
         if connection is not None and connection in self._open:
-            connection.forget(asked)
-            self._touch(connection)
-            if connection.heard <= asked.sent:
+            connection.forget(query)
+            self._mark_dirty(connection)
+            if connection.replied <= query.sent:
                 self._end(connection, SILENT)
             else:
-                self._look(connection)
+                self._review(connection)
 
-    def _finish(self, asked: Asked) -> None:
-        asked.is_over = True
+    def _finish(self, query: Query) -> None:
+        query.is_over = True
         self.waits -= 1
 
-    def _touch(self, connection: Connection) -> None:
+    def _mark_dirty(self, connection: Connection) -> None:
         if not connection.is_dirty:
             connection.is_dirty = True
             self._dirty.append(connection)

@@ -1,6 +1,6 @@
 """One query before the load, over UDP or over a connection, to check that there is a DNS server.
 
-Path: cli/load.py -> here -> stream_process.py for connections.
+Path: cli/load.py -> here -> sockets.py for connections.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import msgspec
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import AT_END, CLOSED, NOT_SENT, RESET, SILENT, Fact
 from hsdns.load.plan import TCP, TRANSPORTS, StreamPlan
-from hsdns.load.send.connection import Asked
-from hsdns.load.send.stream_process import Links, make_pool
+from hsdns.load.send.loop import Query as Sent
+from hsdns.load.send.sockets import Links, make_pool
 from hsdns.wire.decode_reply import BadReply, decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query, Reply
@@ -134,31 +134,31 @@ def probe_streams(
     qname = query.qname.to_text()
 
     def ask() -> bytes:
-        ear = _ask(plan, family, address, query)
-        if ear.message:
-            return ear.message
-        if ear.why.startswith("TLS: "):
+        result = _ask(plan, family, address, query)
+        if result.message:
+            return result.message
+        if result.why.startswith("TLS: "):
             raise LoadError(
-                f"{target} {over}: {ear.why.removeprefix('TLS: ')}; check -tls-ca and -tls-name, "
+                f"{target} {over}: {result.why.removeprefix('TLS: ')}; check -tls-ca and -tls-name, "
                 "or trust any certificate with -tls-insecure"
             )
-        if ear.why.startswith("HTTP "):
+        if result.why.startswith("HTTP "):
             raise LoadError(
-                f"{target} {over} answers with {ear.why}; check -doh-path and -doh-method"
+                f"{target} {over} answers with {result.why}; check -doh-path and -doh-method"
             )
-        if ear.why == REFUSED:
+        if result.why == REFUSED:
             raise NoReply(f"nothing listens on TCP at {target}")
-        if ear.why in (CLOSED, RESET):
+        if result.why in (CLOSED, RESET):
             raise NoReply(f"{target} ends connections {over} without a reply to {qname}")
-        if ear.why in ("", SILENT):
+        if result.why in ("", SILENT):
             raise NoReply(f"no reply came from {target} {over} to {qname}")
-        raise NoReply(f"{target} {over}: {ear.why}")
+        raise NoReply(f"{target} {over}: {result.why}")
 
     return until_ready(ask, target, query, wait, is_ready)
 
 
-class _Ear:
-    """Stores the result of the query."""
+class _Result:
+    """The result of the query."""
 
     def __init__(self) -> None:
         self.message = b""
@@ -169,27 +169,27 @@ class _Ear:
         if fact.why != AT_END:
             self.why = fact.why or self.why
 
-    def reply(self, asked: Asked, message: bytes, now: int) -> None:
+    def reply(self, query: Sent, message: bytes, now: int) -> None:
         """Store the reply."""
         self.message = message
 
-    def without_reply(self, asked: Asked, why: int) -> None:
+    def without_reply(self, query: Sent, why: int) -> None:
         """Record that this machine could not send the query."""
         if why == NOT_SENT:
             self.why = "this machine cannot open a connection"
 
 
-def _ask(plan: StreamPlan, family: int, address: tuple[str | int, ...], query: Query) -> _Ear:
-    ear, links = _Ear(), Links(family, address)
+def _ask(plan: StreamPlan, family: int, address: tuple[str | int, ...], query: Query) -> _Result:
+    result, links = _Result(), Links(family, address)
     only = msgspec.structs.replace(plan, connections=1, queries=0)
     timeout = round(EACH * (1 if plan.transport == TCP else 2) * 1e9)
-    pool = make_pool(only, timeout, links, ear, time.monotonic_ns)
-    pool.ask(Asked(encode_query(query, 0)[2:], 0, 0, time.monotonic_ns()))
+    pool = make_pool(only, timeout, links, result, time.monotonic_ns)
+    pool.ask(Sent(encode_query(query, 0)[2:], 0, 0, time.monotonic_ns()))
     while pool.waits:
         pool.flush()
         select.select([links.fileno()], [], [], 0.01)
         links.serve(pool.can_read, pool.can_write)
-        pool.tick(time.monotonic_ns())
+        pool.expire(time.monotonic_ns())
     pool.close()
     links.close()
-    return ear
+    return result

@@ -1,6 +1,6 @@
 """The process that only sends and receives, so that counting, judging and drawing do not delay it.
 
-Path: run.py starts it -> main() in the other process -> CompiledSender or sender.py; their messages come back over
+Path: run.py starts it -> main() in the other process -> CompiledSender or loop.py; their messages come back over
 a pipe.
 Rule 1: it ends when it has sent everything, or when its standard input is closed; it ignores Ctrl-C, which the parent
         handles.
@@ -9,7 +9,7 @@ Rule 2: it never waits for the pipe; messages that do not fit stay in memory.
 Runs the compiled sender over UDP: makes its sockets, and its schedule ahead of time:
 Rule 1: the first FIRST seconds of the schedule, at most MOST queries, are made before the run begins, the others during
         the run by a thread that yields to everything else, so that it delays no query.
-Rule 2: schedule, order and questions are those of the Python twin (sender.py), and so are the outcomes.
+Rule 2: schedule, order and questions are those of the Python twin (loop.py), and so are the outcomes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import gc
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -26,21 +27,23 @@ import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from secrets import randbelow
 from selectors import EVENT_READ, DefaultSelector
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from hsdns.descriptor_limit import raise_limit
 from hsdns.fastpath import LoadSender
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan, read_plan, write_plan
 from hsdns.load.pods import PodPlan, Pods
-from hsdns.load.schedule import SECOND
-from hsdns.load.send.pod_process import pod_sender
-from hsdns.load.send.sender import IDS, InFlight, Sender, Wire
-from hsdns.load.send.stream_process import FallsOverTcp, stream_sender
-from hsdns.load.send.udp import UdpWire, open_socket
+from hsdns.load.schedule import SECOND, Portion
+from hsdns.load.send.loop import Ready, Reporter, Sender, Transport
+from hsdns.load.send.pods import PodSender
+from hsdns.load.send.sockets import Links, PodTcp, UdpSocket, make_pool, open_socket
+from hsdns.load.send.udp import IDS, UdpTransport
 
 if TYPE_CHECKING:
     from hsdns.fastpath._native import LoadSender as Compiled
@@ -118,57 +121,42 @@ def _first(pieces: Iterator[Piece]) -> Iterator[Piece]:
             return
 
 
-_NOT_BEGUN: Final = "the process that sends has ended before it began; standard error says why"
 _PIPE: Final = 1 << 20  # octets
 _SET_PIPE_SIZE: Final = 1031  # F_SETPIPE_SZ
 _SET_TIMER_SLACK: Final = 29  # PR_SET_TIMERSLACK
 _SLACK: Final = 1_000  # nanoseconds
 
 
-class SenderProcess:
-    """The other process; a context manager.
+class ChildProcess:
+    """Another process, which runs main() of a module with a plan; a context manager."""
 
-    `is_alone`: it has a processor to itself if there are several, and this process runs on the others until the end.
-    """
+    what = "sends"
 
-    def __init__(self, plan: Plan, *, is_alone: bool = False) -> None:
+    def __init__(self, module: str, plan: bytes) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from hsdns.load.send.process import main; main()"],
+            [sys.executable, "-c", f"from {module} import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         self._frames = Frames()
         self._plan = plan
-        self._processors = _part(self._process.pid) if is_alone else None
 
-    def __enter__(self) -> SenderProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()
-        if self._processors is not None:
-            os.sched_setaffinity(0, self._processors)
         assert self._process.stdout is not None, "a pipe"
         self._process.stdout.close()
         if self._process.poll() is None:
             self._process.kill()  # it ignores SIGTERM
         self._process.wait()
 
-    @property
-    def pid(self) -> int:
-        """The process ID."""
-        return self._process.pid
-
     def prepare(self) -> None:
         """Send the plan and wait until the process is ready; raise LoadError."""
-        plan = write_plan(self._plan)
-        self._tell(len(plan).to_bytes(8, "big") + plan)
+        self._tell(len(self._plan).to_bytes(8, "big") + self._plan)
         if next(self.messages(None), (b"", b""))[0] != READY:
-            raise LoadError(_NOT_BEGUN)
-
-    def start(self, begin: int) -> None:
-        """Start the schedule at a time of the monotonic clock, in nanoseconds; raise LoadError."""
-        self._tell(begin.to_bytes(8, "big"))
+            raise LoadError(self._not_begun)
 
     def _tell(self, octets: bytes) -> None:
         stdin = self._process.stdin
@@ -177,7 +165,11 @@ class SenderProcess:
             stdin.write(octets)
             stdin.flush()
         except BrokenPipeError:
-            raise LoadError(_NOT_BEGUN) from None
+            raise LoadError(self._not_begun) from None
+
+    @property
+    def _not_begun(self) -> str:
+        return f"the process that {self.what} has ended before it began; standard error says why"
 
     def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
         """Kinds and contents of the messages within `timeout` seconds, after at least one read; END at the end."""
@@ -191,10 +183,35 @@ class SenderProcess:
             yield END, b""
 
     def stop(self) -> None:
-        """Stop sending; its remaining messages can be read."""
+        """End it; its remaining messages can be read."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             with suppress(OSError):
                 self._process.stdin.close()
+
+
+class SenderProcess(ChildProcess):
+    """The process that sends.
+
+    `is_alone`: it has a processor to itself if there are several, and this process runs on the others until the end.
+    """
+
+    def __init__(self, plan: Plan, *, is_alone: bool = False) -> None:
+        super().__init__("hsdns.load.send.process", write_plan(plan))
+        self._processors = _part(self.pid) if is_alone else None
+
+    def __exit__(self, *error: object) -> None:
+        if self._processors is not None:
+            os.sched_setaffinity(0, self._processors)
+        super().__exit__(*error)
+
+    @property
+    def pid(self) -> int:
+        """The process ID."""
+        return self._process.pid
+
+    def start(self, begin: int) -> None:
+        """Start the schedule at a time of the monotonic clock, in nanoseconds; raise LoadError."""
+        self._tell(begin.to_bytes(8, "big"))
 
 
 def _part(sender: int) -> set[int] | None:
@@ -239,7 +256,7 @@ class Pipe:
         self.emit(b"")
 
 
-class Told(NamedTuple):
+class Started(NamedTuple):
     """What a separate process starts with: its standard input, its output, and its plan."""
 
     stdin: int
@@ -247,14 +264,14 @@ class Told(NamedTuple):
     plan: bytes
 
 
-def begin() -> Told:
+def begin() -> Started:
     """Start such a process: ignore signals, reserve standard output for frames, and read the plan."""
     for each in (signal.SIGINT, signal.SIGTERM):  # all processes of a group get them
         signal.signal(each, signal.SIG_IGN)
     stdin, stdout = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
     os.dup2(2, 1)  # nothing else may write to the pipe
     length = int.from_bytes(read_whole(stdin, 8), "big")
-    return Told(stdin, stdout, read_whole(stdin, length))
+    return Started(stdin, stdout, read_whole(stdin, length))
 
 
 def main() -> None:
@@ -266,13 +283,11 @@ def main() -> None:
     first_ids = [randbelow(IDS) for _ in range(plan.sockets)]
     pipe = Pipe(stdout)
     if plan.pods is not None:
-        run = _pods(plan, plan.pods)
-    elif plan.streams is not None and not plan.streams.for_truncated:
-        run = _over_connections(plan, stdin, pipe)
+        run = _finished(_pods(plan, plan.pods, stdin, pipe.emit).run)
     elif available() and plan.streams is None:
         run = _compiled(plan, first_ids)
     else:
-        run = _in_python(plan, first_ids)
+        run = _finished(_in_python(plan, first_ids, stdin, pipe.emit).run)
     pipe.emit(frame(READY))
     gc.collect()
     gc.freeze()
@@ -290,67 +305,101 @@ def _compiled(plan: Plan, first_ids: Sequence[int]) -> _Run:
     return lambda begin, stop, pipe: sender.run(begin, stop, pipe.number)
 
 
-def _pods(plan: Plan, asked: PodPlan) -> _Run:
+def _pods(plan: Plan, asked: PodPlan, stop: int, emit: Callable[[bytes], None]) -> PodSender:
     pods = Pods(asked)
+    raise_limit()
+    selector = DefaultSelector()
 
-    def run(begin: int, stop: int, pipe: Pipe) -> None:
-        pod_sender(plan, pods, stop, pipe.emit).run(begin)
-        pipe.finish()
+    def open_transport(receiver: PodSender) -> Transport:
+        sockets = [
+            UdpSocket(plan.family, plan.address, is_stamped=True) for _ in range(plan.sockets)
+        ]
+        clock = time.monotonic_ns
+        transport = UdpTransport(sockets, plan.timeout, receiver, clock, run=1)
+        for number, each in enumerate(sockets):
+            selector.register(each.socket, EVENT_READ, partial(transport.receive, number))
+        return transport
 
-    return run
+    def watch(sock: socket.socket, connection: PodTcp | None, events: int) -> None:
+        if connection is None:
+            selector.unregister(sock)
+        elif sock.fileno() not in selector.get_map():
+            selector.register(sock, events, partial(sender.receive, connection))
+        else:
+            selector.modify(sock, events, partial(sender.receive, connection))
+
+    sender = PodSender(
+        pods,
+        plan.times(),
+        Portion(*plan.portion).of(pods.lookups()),
+        Reporter(emit, replies=plan.replies),
+        open_transport,
+        lambda: PodTcp(plan.family, plan.address, watch),
+        timeout=plan.timeout,
+        clock=time.monotonic_ns,
+        wait=_waiter(selector, stop),
+    )
+    return sender
 
 
-def _over_connections(plan: Plan, stop: int, pipe: Pipe) -> _Run:
-    sender = stream_sender(plan, stop, pipe.emit)
+def _in_python(
+    plan: Plan, first_ids: Sequence[int], stop: int, emit: Callable[[bytes], None]
+) -> Sender:
+    """A sender over UDP, or over connections."""
+    selector, clock, streams = DefaultSelector(), time.monotonic_ns, plan.streams
+    reporter = Reporter(emit, replies=plan.replies, kinds=plan.kinds)
+    transport: Transport
+    pool = None
+    if streams is not None:
+        links = Links(plan.family, plan.address)
+        transport = pool = make_pool(streams, plan.timeout, links, reporter, clock)
+        selector.register(links, EVENT_READ, partial(links.serve, pool.can_read, pool.can_write))
+    if streams is None or streams.for_truncated:
+        sockets = [UdpSocket(plan.family, plan.address) for _ in first_ids]
+        transport = udp = UdpTransport(
+            sockets,
+            plan.timeout,
+            reporter,
+            clock,
+            first_ids=first_ids,
+            window=plan.window,
+            fallback=pool,
+        )
+        for number, each in enumerate(sockets):
+            selector.register(each.socket, EVENT_READ, partial(udp.receive, number))
 
+    return Sender(
+        transport,
+        reporter,
+        plan.queries,
+        plan.times(),
+        plan.order(),
+        clock=clock,
+        wait=_waiter(selector, stop),
+        most=plan.most,
+    )
+
+
+def _waiter(selector: DefaultSelector, stop: int) -> Callable[[int], Ready]:
+    """Waits until the selector finds something to receive, or the file descriptor `stop` is readable.
+
+    select() waits, because its timeout has microseconds; it takes no descriptor above 1023, so it watches that of the
+    selector.
+    """
+
+    def wait(nanoseconds: int) -> Ready:
+        ready = select.select([stop, selector.fileno()], [], [], nanoseconds / 1e9)[0]
+        if stop in ready:
+            return None
+        return [key.data for key, _ in selector.select(0)] if ready else ()
+
+    return wait
+
+
+def _finished(send: Callable[[int], None]) -> _Run:
     def run(begin: int, stop: int, pipe: Pipe) -> None:
         del stop  # the sender has its own reference
-        sender.run(begin)
-        pipe.finish()
-
-    return run
-
-
-def _in_python(plan: Plan, first_ids: Sequence[int]) -> _Run:
-    # select() takes no descriptor above 1023, so it watches one that watches the sockets.
-    selector = DefaultSelector()
-    wires = [UdpWire(plan.family, plan.address) for _ in first_ids]
-    for number, wire in enumerate(wires):
-        selector.register(wire.socket, EVENT_READ, number)
-    times, questions = plan.times(), plan.order()
-    in_flight = InFlight(plan.sockets, plan.timeout, first_ids, plan.window)
-
-    def run(begin: int, stop: int, pipe: Pipe) -> None:
-        falls = None if plan.streams is None else FallsOverTcp(plan, wires, pipe.emit)
-        if falls is not None:
-            selector.register(falls, EVENT_READ)
-        watched = [stop, selector.fileno()]
-
-        def wait(nanoseconds: int) -> list[int] | None:
-            ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
-            if stop in ready:
-                return None
-            found = [key.data for key, _ in selector.select(0)] if ready else []
-            if falls is None:
-                return found
-            return [*(each for each in found if each is not None), *falls.turn()]
-
-        used: Sequence[Wire] = wires if falls is None else falls.wires
-        sender = Sender(
-            used,
-            plan.queries,
-            times,
-            questions,
-            in_flight,
-            clock=time.monotonic_ns,
-            wait=wait,
-            emit=pipe.emit,
-            replies=plan.replies,
-            most=plan.most,
-        )
-        sender.run(begin)
-        if falls is not None:
-            falls.close()
+        send(begin)
         pipe.finish()
 
     return run

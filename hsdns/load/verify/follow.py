@@ -23,8 +23,8 @@ from struct import Struct
 from typing import Final, NamedTuple, Protocol
 
 from hsdns.cluster.value import Key
-from hsdns.load.outcome import frame, reply_frame
-from hsdns.load.send.sender import HEADER_LEN, Wire
+from hsdns.load.outcome import Fact, frame, reply_frame
+from hsdns.load.send.loop import LONGEST, Loop, Query, Ready, Receiver, Transport
 from hsdns.load.verify.judge import Answer
 
 _SECOND: Final = 1_000_000_000
@@ -43,7 +43,7 @@ SERIES: Final = _series()
 PORTS: Final = 4  # source ports for each server
 PROBES: Final = b"p"
 _PROBE: Final = Struct("=IIIIqq")
-_IDLE: Final = 50_000_000  # maximum nanoseconds of one wait
+TIMEOUT: Final = 120 * _SECOND  # of a probe; later replies are ignored
 _FOLLOW, _DONE = 1, 0
 _COMMAND: Final = Struct("=IIIq")
 
@@ -91,57 +91,53 @@ def unpack_probes(octets: bytes) -> list[Probe]:
     return [Probe(*each) for each in _PROBE.iter_unpack(octets)]
 
 
-class Prober:
-    """Queries servers in turn, each over PORTS `wires`; `queries` are without IDs.
+class Prober(Loop):
+    """Queries servers in turn, each over PORTS sockets; `queries` are without IDs.
 
-    `wait` waits for at most the given nanoseconds; it returns the numbers of the readable wires, and the commands that
-    arrived, None at their end.
+    `transports` make the transport of each server, for a receiver.  Whoever waits calls obey() for each command.
     """
 
     def __init__(
         self,
-        wires: Sequence[Wire],
+        transports: Sequence[Callable[[Receiver], Transport]],
         queries: Sequence[bytes],
         *,
         clock: Callable[[], int],
-        wait: Callable[[int], tuple[list[int], list[Command] | None]],
+        wait: Callable[[int], Ready],
         emit: Callable[[bytes], None],
     ) -> None:
-        self._wires = wires
+        super().__init__(clock, wait)
+        self._transports = [
+            make(_Server(server, self.answered)) for server, make in enumerate(transports)
+        ]
         self._queries = queries
-        self._clock = clock
-        self._wait = wait
         self._emit = emit
         self._due: list[tuple[int, int, int]] = []  # time, event, and index in the series
         self._events: dict[int, tuple[int, int]] = {}  # question, and when the change was seen
-        self._ids = [0] * len(wires)
-        self._in_flight: dict[
-            tuple[int, int], tuple[int, int]
-        ] = {}  # by wire and ID: event, and when the probe was sent
         self._replies: dict[bytes, int] = {}
-        self._turn = 0
+        self._probes: list[bytes] = []
 
-    def run(self) -> None:
-        """Send probes until the commands end."""
-        while True:
-            now = self._clock()
-            while self._due and self._due[0][0] <= now:
-                self._send(now)
-            left = self._due[0][0] - now if self._due else _IDLE
-            ready, commands = self._wait(max(0, min(left, _IDLE)))
-            if commands is None:
-                return
-            for command in commands:
-                self._obey(command)
-            for number in ready:
-                self._receive(number)
-
-    def _obey(self, command: Command) -> None:
+    def obey(self, command: Command) -> None:
+        """Follow a change, or stop following it."""
         if command.follows:
             self._events[command.event] = command.question, command.seen
             heappush(self._due, (command.seen, command.event, 0))
         else:
             self._events.pop(command.event, None)
+
+    def send_due(self, now: int) -> int:
+        """Send the probes that are due."""
+        while self._due and self._due[0][0] <= now:
+            self._send(now)
+        return self._due[0][0] if self._due else now + LONGEST
+
+    def expire(self, now: int) -> None:
+        """Emit the answers that have arrived."""
+        if self._probes:
+            self._emit(frame(PROBES, b"".join(self._probes)))
+            self._probes.clear()
+        for transport in self._transports:
+            transport.expire(now)
 
     def _send(self, now: int) -> None:
         """Send the probe that is due, and schedule the next one of its change that is not in the past."""
@@ -150,12 +146,9 @@ class Prober:
         if found is None:
             return
         question, seen = found
-        self._turn += 1
-        for first in range(0, len(self._wires), PORTS):
-            wire = first + self._turn % PORTS
-            self._ids[wire] = query_id = (self._ids[wire] + 1) % 65_536
-            if not self._wires[wire].send([query_id.to_bytes(2, "big") + self._queries[question]]):
-                self._in_flight[wire, query_id] = event, now
+        for transport in self._transports:
+            transport.ask(Query(self._queries[question], event, now, now))
+            transport.flush()
         number += 1
         while number < len(SERIES) and seen + SERIES[number] <= now:
             number += 1
@@ -164,25 +157,33 @@ class Prober:
         else:
             del self._events[event]
 
-    def _receive(self, wire: int) -> None:
-        probes = []
-        found, _ = self._wires[wire].receive()  # the next wait reports what is left
-        for octets in found:
-            now = self._clock()
-            if len(octets) < HEADER_LEN:
-                continue
-            asked = self._in_flight.pop((wire, octets[0] << 8 | octets[1]), None)
-            if asked is None:
-                continue
-            event, sent = asked
-            content, flags = octets[2:], octets[2] << 8 | octets[3]
-            reply = self._replies.get(content)
-            if reply is None:
-                reply = self._replies[content] = len(self._replies)
-                self._emit(reply_frame(reply, event, content))
-            probes.append(pack_probe(Probe(event, wire // PORTS, flags, reply, sent, now)))
-        if probes:
-            self._emit(frame(PROBES, b"".join(probes)))
+    def answered(self, server: int, query: Query, message: bytes, received: int) -> None:
+        """Take an answer of a server; the number of the query's question is that of the event."""
+        event, content = query.question, message[2:]
+        reply = self._replies.get(content)
+        if reply is None:
+            reply = self._replies[content] = len(self._replies)
+            self._emit(reply_frame(reply, event, content))
+        flags = message[2] << 8 | message[3]
+        self._probes.append(pack_probe(Probe(event, server, flags, reply, query.planned, received)))
+
+
+class _Server:
+    """Receives the answers of one server."""
+
+    def __init__(self, number: int, answered: Callable[[int, Query, bytes, int], None]) -> None:
+        self._number = number
+        self._answered = answered
+
+    def reply(self, query: Query, message: bytes, received: int) -> None:
+        """Pass an answer on."""
+        self._answered(self._number, query, message, received)
+
+    def without_reply(self, query: Query, why: int) -> None:
+        """A probe without an answer says nothing."""
+
+    def fact(self, fact: Fact) -> None:
+        """There are no connections."""
 
 
 MOST_EVENTS: Final = 50_000  # per run

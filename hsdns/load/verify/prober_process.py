@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import os
 import select
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Self
 
 import msgspec
 
 from hsdns.load.errors import LoadError
-from hsdns.load.outcome import READY, Frames, frame
+from hsdns.load.outcome import READY, frame
 from hsdns.load.schedule import SECOND
-from hsdns.load.send.process import Pipe, begin
-from hsdns.load.send.udp import UdpWire
+from hsdns.load.send.loop import Ready, Receiver, Transport
+from hsdns.load.send.process import ChildProcess, Pipe, begin
+from hsdns.load.send.sockets import UdpSocket
+from hsdns.load.send.udp import UdpTransport
 from hsdns.load.verify.follow import (
     COMMAND_SIZE,
     PORTS,
+    TIMEOUT,
     Command,
     Event,
     Prober,
@@ -40,65 +43,40 @@ class _Plan(msgspec.Struct):
     queries: list[bytes]
 
 
-class ProberProcess:
-    """The other process, for servers at these places; a context manager that raises LoadError."""
+class ProberProcess(ChildProcess):
+    """The other process, for servers at these places; raises LoadError when it is entered."""
+
+    what = "asks about changes"
 
     def __init__(self, places: Sequence[Place], queries: Sequence[bytes]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", "from hsdns.load.verify.prober_process import main; main()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        self._frames = Frames()
-        self._plan = msgspec.msgpack.encode(_Plan(list(places), list(queries)))
+        plan = msgspec.msgpack.encode(_Plan(list(places), list(queries)))
+        super().__init__("hsdns.load.verify.prober_process", plan)
 
-    def __enter__(self) -> ProberProcess:
-        stdin = self._process.stdin
-        assert stdin is not None, "a pipe"
-        with suppress(BrokenPipeError):
-            stdin.write(len(self._plan).to_bytes(8, "big") + self._plan)
-            stdin.flush()
-        if next(self.messages(None), (b"", b""))[0] != READY:
+    def __enter__(self) -> Self:
+        try:
+            self.prepare()
+        except LoadError:
             self.__exit__()
-            raise LoadError(
-                "the process that asks about changes has ended before it began; standard error says why"
-            )
-        os.set_blocking(stdin.fileno(), False)
+            raise
+        os.set_blocking(self._stdin, False)
         return self
 
-    def __exit__(self, *error: object) -> None:
+    @property
+    def _stdin(self) -> int:
         assert self._process.stdin is not None, "a pipe"
-        assert self._process.stdout is not None, "a pipe"
-        with suppress(OSError):
-            self._process.stdin.close()
-        self._process.stdout.close()
-        if self._process.poll() is None:
-            self._process.kill()  # it ignores SIGTERM
-        self._process.wait()
+        return self._process.stdin.fileno()
 
     def follow(self, event: Event) -> bool:
         """Follow a change; return False if that is not possible now.  Callable from any thread."""
-        return self._tell(Command(1, event.number, event.question, round(event.seen * SECOND)))
+        return self._command(Command(1, event.number, event.question, round(event.seen * SECOND)))
 
     def done(self, event: int) -> None:
         """Stop following a change.  Callable from any thread."""
-        self._tell(Command(0, event))
+        self._command(Command(0, event))
 
-    def messages(self, timeout: float | None = 0) -> Iterator[tuple[bytes, bytes]]:
-        """The kinds and contents of its messages."""
-        stdout = self._process.stdout
-        assert stdout is not None, "a pipe"
-        while select.select([stdout], [], [], timeout)[0]:
-            octets = os.read(stdout.fileno(), 1 << 20)
-            if not octets:
-                return
-            yield from self._frames.feed(octets)
-            timeout = 0
-
-    def _tell(self, command: Command) -> bool:
-        assert self._process.stdin is not None, "a pipe"
+    def _command(self, command: Command) -> bool:
         try:
-            os.write(self._process.stdin.fileno(), pack_command(command))
+            os.write(self._stdin, pack_command(command))
         except (BlockingIOError, BrokenPipeError):
             return False
         return True
@@ -108,24 +86,31 @@ def main() -> None:
     """Read the queries from standard input, and then which changes to follow."""
     stdin, stdout, octets = begin()
     plan = msgspec.msgpack.decode(octets, type=_Plan)
-    wires = [
-        UdpWire(family, tuple(address)) for family, address in plan.places for _ in range(PORTS)
-    ]
-    numbers = {wire.socket.fileno(): number for number, wire in enumerate(wires)}
-    watched = [stdin, *numbers]
+    pipe, clock = Pipe(stdout), time.monotonic_ns
+    watched: dict[int, Callable[[], None]] = {}
 
-    def wait(nanoseconds: int) -> tuple[list[int], list[Command] | None]:
-        ready = select.select(watched, [], [], nanoseconds / 1e9)[0]
-        commands: list[Command] | None = []
+    def open_transport(place: Place, receiver: Receiver) -> Transport:
+        family, address = place
+        sockets = [UdpSocket(family, tuple(address)) for _ in range(PORTS)]
+        transport = UdpTransport(sockets, TIMEOUT, receiver, clock, run=1)
+        for number, each in enumerate(sockets):
+            watched[each.socket.fileno()] = partial(transport.receive, number)
+        return transport
+
+    def wait(nanoseconds: int) -> Ready:
+        ready = select.select([stdin, *watched], [], [], nanoseconds / 1e9)[0]
         if stdin in ready:
             # A pipe returns whole commands: each was written at once, and this is a multiple of their size.
             octets = os.read(stdin, COMMAND_SIZE * 1024)
-            commands = unpack_commands(octets) if octets else None
-        return [numbers[each] for each in ready if each != stdin], commands
+            if not octets:
+                return None
+            for command in unpack_commands(octets):
+                prober.obey(command)
+        return [watched[each] for each in ready if each != stdin]
 
-    pipe = Pipe(stdout)
-    prober = Prober(wires, plan.queries, clock=time.monotonic_ns, wait=wait, emit=pipe.emit)
+    transports = [partial(open_transport, place) for place in plan.places]
+    prober = Prober(transports, plan.queries, clock=clock, wait=wait, emit=pipe.emit)
     pipe.emit(frame(READY))
     with suppress(BrokenPipeError):
-        prober.run()
+        prober.loop()
         pipe.finish()

@@ -1,11 +1,16 @@
+"""Connections and their sessions: messages with their length in front, in any pieces and any order."""
+
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hsdns.load.send.connection import Asked, Client, Connection, FramedSession
+from hsdns.load.send.connection import IDS, Client, Connection, FramedSession
+from hsdns.load.send.loop import Query
 from hsdns.load.send.tls import TlsLayer, client_context
 from hsdns.wire.framing import frame
-from tests.load.send.test_tls_layer import Server
+from tests.load.send.test_tls import Server
 from tests.load.stream_peers import OCTETS, answer
 from tests.support.upstreams.certificate import Certificate, make_certificate
 
@@ -15,8 +20,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     return make_certificate(tmp_path_factory.mktemp("tls"), "dns.test")
 
 
-def asked() -> Asked:
-    return Asked(OCTETS, 0, 0, 0)
+def asked(number: int = 0) -> Query:
+    return Query(OCTETS, number, 0, 0)
 
 
 def sent(key: int) -> bytes:
@@ -33,7 +38,7 @@ def test_queries_wait_for_the_set_up() -> None:
     assert connection.take() == sent(0) + sent(1)
     assert (first.connection, first.key, second.key) == (connection, 0, 1)
     found = connection.receive(frame(answer(b"\0\1" + OCTETS)))
-    assert [each.asked for each in found] == [second]
+    assert [each.query for each in found] == [second]
     assert connection.rest() == [first]
     assert connection.is_quiet
 
@@ -82,7 +87,7 @@ def test_over_tls(certificate: Certificate) -> None:
         connection.receive(server.take())
     assert (connection.is_up, got) == (True, sent(0))
     server.ssl.write(frame(answer(b"\0\0" + OCTETS)))
-    assert [each.asked for each in connection.receive(server.take())] == [query]
+    assert [each.query for each in connection.receive(server.take())] == [query]
     assert not connection.is_ended
     assert connection.end()
     assert (connection.broken, connection.is_quiet) == ("", True)
@@ -105,3 +110,62 @@ def test_a_client() -> None:
     client.connection = Connection(FramedSession(), None, 1, 0, 5)
     client.connection.ask(asked())
     assert not client.has_room
+
+
+def message(key: int) -> bytes:
+    return key.to_bytes(2, "big") + b"\x84\0" + bytes(8)
+
+
+def test_queries_have_ids_that_go_up() -> None:
+    session = FramedSession()
+    assert [session.ask(asked()) for _ in range(3)] == [0, 1, 2]
+    assert bytes(session.out) == b"".join(
+        frame(key.to_bytes(2, "big") + OCTETS) for key in range(3)
+    )
+
+
+def test_an_id_that_waits_is_not_used_again() -> None:
+    session = FramedSession()
+    keys = [session.ask(asked()) for _ in range(3)]
+    assert session.feed(frame(message(0)) + frame(message(2)))
+    session._next = IDS - 1
+    assert [session.ask(asked()) for _ in range(3)] == [IDS - 1, 0, 2]
+    assert keys[1] in session.in_flight
+
+
+@given(data=st.data(), count=st.integers(1, 8))
+def test_replies_in_any_order_and_any_pieces(data: st.DataObject, count: int) -> None:
+    session = FramedSession()
+    queries = {session.ask(each): each for each in map(asked, range(count))}
+    order = data.draw(st.permutations(list(queries)))
+    octets, found, at = b"".join(frame(message(key)) for key in order), [], 0
+    while at < len(octets):
+        length = data.draw(st.integers(1, len(octets) - at))
+        found += session.feed(octets[at : at + length])
+        at += length
+    assert [each.query for each in found] == [queries[key] for key in order]
+    assert [each.message for each in found] == [message(key) for key in order]
+    assert not session.in_flight
+    assert session.broken == ""
+
+
+def test_another_id() -> None:
+    session = FramedSession()
+    session.ask(asked())
+    ((found, _, why),) = session.feed(frame(message(7)))
+    assert (found, why, len(session.in_flight)) == (None, "", 1)
+
+
+def test_a_forgotten_query() -> None:
+    session = FramedSession()
+    session.forget(session.ask(asked()))
+    assert session.feed(frame(message(0)))[0].query is None
+
+
+def test_garbage() -> None:
+    session = FramedSession()
+    query = asked()
+    session.ask(query)
+    found = session.feed(frame(message(0)) + b"\0\3abc" + frame(message(1)))
+    assert [each.query for each in found] == [query]
+    assert session.broken == "sends what is no DNS message"

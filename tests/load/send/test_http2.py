@@ -1,7 +1,8 @@
-"""The client against the server's side of the library h2, and against what no server should send."""
+"""The client side of HTTP/2, and its requests."""
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
 from collections.abc import Callable
 
 import pytest
@@ -10,11 +11,12 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import DataReceived, Event, RequestReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
+from hpack import Decoder
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.plan import GET, POST
-from hsdns.load.send.connection import Asked, Heard
+from hsdns.load.send.connection import QueryResult
 from hsdns.load.send.http2 import (
     GOAWAY,
     HEADERS,
@@ -23,16 +25,18 @@ from hsdns.load.send.http2 import (
     SETTINGS,
     WINDOW,
     Http2Session,
+    Request,
     Requests,
     frame_head,
 )
+from hsdns.load.send.loop import Query
 from tests.load.stream_peers import OCTETS, answer
 
 OK = [(":status", "200"), ("content-type", MEDIA_TYPE)]
 
 
-def query(number: int = 0) -> Asked:
-    return Asked(OCTETS, number, 0, 0)
+def query(number: int = 0) -> Query:
+    return Query(OCTETS, number, 0, 0)
 
 
 class Server:
@@ -43,7 +47,7 @@ class Server:
         self.http.initiate_connection()
         self.session = Http2Session(Requests("dns.test", "/dns-query", method))
         self.bodies: dict[int, bytes] = {}
-        self.heard: list[Heard] = []
+        self.heard: list[QueryResult] = []
         self.resets: list[int] = []
         self.answers: Callable[[int, bytes], None] = self.answer
 
@@ -57,7 +61,7 @@ class Server:
         self.http.send_headers(stream, OK)
         self.http.send_data(stream, answer(body), end_stream=True)
 
-    def turn(self) -> list[Heard]:
+    def turn(self) -> list[QueryResult]:
         """Pass octets on until nobody has any; return what was heard."""
         self.heard = []
         while True:
@@ -95,7 +99,7 @@ def test_replies(size: int) -> None:
         for each in queries:
             server.session.ask(each)
         found = server.turn()
-        assert [each.asked for each in found] == queries
+        assert [each.query for each in found] == queries
         assert [each.message for each in found] == [answer(b"\0\0" + OCTETS)] * 2
     assert (server.session.broken, server.session.in_flight) == ("", {})
 
@@ -117,7 +121,7 @@ def test_out_of_order() -> None:
     assert server.turn() == []
     for stream, body in reversed(waiting):
         server.answer(stream, body)
-    assert [each.asked for each in server.turn()] == queries[::-1]
+    assert [each.query for each in server.turn()] == queries[::-1]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +144,7 @@ def test_no_message(fields: list[tuple[str, str]], why: str) -> None:
     for _ in range(2):  # a header block that was seen before says the same
         asked = query()
         server.session.ask(asked)
-        assert server.turn() == [Heard(asked, None, why)]
+        assert server.turn() == [QueryResult(asked, None, why)]
 
 
 def test_too_short_and_empty() -> None:
@@ -220,7 +224,7 @@ def test_cancelled() -> None:
     assert server.resets == [stream]
     # What the server had already sent is a late reply; a second one has what was kept of the headers, too.
     head = frame_head(HEADERS, 5, 1) + stream.to_bytes(4, "big") + b"\x88"
-    assert server.session.feed(head) == [Heard(None, None)]
+    assert server.session.feed(head) == [QueryResult(None, None)]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +236,7 @@ def test_reset(code: int, why: str) -> None:
     server.answers = lambda stream, body: server.http.reset_stream(stream, code)
     asked = query()
     server.session.ask(asked)
-    assert server.turn() == [Heard(asked, None, why)]
+    assert server.turn() == [QueryResult(asked, None, why)]
 
 
 @pytest.mark.parametrize(
@@ -251,14 +255,14 @@ def test_goaway(code: int, why: str) -> None:
         server.session.ask(each)
     server.turn()
     goaway = frame_head(GOAWAY, 0, 8) + bytes(4) + (3).to_bytes(4, "big") + code.to_bytes(4, "big")
-    assert server.session.feed(goaway) == [Heard(queries[2], None)]
+    assert server.session.feed(goaway) == [QueryResult(queries[2], None)]
     assert (server.session.takes, server.session.has_room, server.session.leaves) == (
         False,
         False,
         why,
     )
     server.answer(1, bytes(12))
-    assert [each.asked for each in server.turn()] == [queries[0]]
+    assert [each.query for each in server.turn()] == [queries[0]]
 
 
 def test_ping() -> None:
@@ -321,7 +325,7 @@ def test_headers_in_pieces() -> None:
         + stream
         + b"\x8d"
     )
-    assert session.feed(octets) == [Heard(asked, None, "HTTP status 404")]
+    assert session.feed(octets) == [QueryResult(asked, None, "HTTP status 404")]
 
 
 @given(data=st.data())
@@ -337,7 +341,7 @@ def test_in_any_pieces(data: st.DataObject) -> None:
         length = data.draw(st.integers(1, len(octets) - at))
         found += server.session.feed(octets[at : at + length])
         at += length
-    assert [each.asked for each in found] == queries
+    assert [each.query for each in found] == queries
 
 
 @given(octets=st.binary(max_size=200))
@@ -347,3 +351,71 @@ def test_nothing_is_raised(octets: bytes) -> None:
     session.feed(EMPTY)
     session.feed(octets)
     session.feed(frame_head(octets[0] % 12 if octets else 0, 4, len(octets)) + b"\0\0\0\1" + octets)
+
+
+FRAME_HEAD = 9
+
+
+def fields(
+    decoder: Decoder, request: Request, form: tuple[bytes, bytes]
+) -> tuple[dict[str, str], bytes]:
+    """The fields of a request, and its body."""
+    octets = request.frames(form, 5)
+    length = int.from_bytes(octets[:3], "big")
+    assert octets[3:9] == bytes((1, 5 if request.data is None else 4, 0, 0, 0, 5))
+    found = decoder.decode(octets[FRAME_HEAD : FRAME_HEAD + length])
+    body = octets[FRAME_HEAD + length :]
+    if body:
+        assert body[:9] == (len(body) - FRAME_HEAD).to_bytes(3, "big") + bytes((0, 1, 0, 0, 0, 5))
+    return {str(name): str(value) for name, value in found}, body[FRAME_HEAD:]
+
+
+@given(queries=st.lists(st.binary(min_size=10, max_size=300), min_size=1, max_size=4))
+def test_post(queries: list[bytes]) -> None:
+    requests, decoder = Requests("dns.test:8443", "/dns-query", POST), Decoder()
+    for at, query in enumerate(queries):
+        made = requests.of(query)
+        assert made is requests.of(query)
+        found, body = fields(decoder, made, made.later if at else made.first)
+        assert body == b"\0\0" + query
+        assert found == {
+            ":method": "POST",
+            ":scheme": "https",
+            ":authority": "dns.test:8443",
+            ":path": "/dns-query",
+            "accept": MEDIA_TYPE,
+            "content-type": MEDIA_TYPE,
+            "content-length": str(len(body)),
+        }
+
+
+@given(queries=st.lists(st.binary(min_size=10, max_size=300), min_size=1, max_size=4))
+def test_get(queries: list[bytes]) -> None:
+    requests, decoder = Requests("dns.test", "/q?x=1", GET), Decoder()
+    for at, query in enumerate(queries):
+        made = requests.of(query)
+        found, body = fields(decoder, made, made.later if at else made.first)
+        assert body == b""
+        path, _, text = found.pop(":path").partition("&dns=")
+        assert (path, urlsafe_b64decode(text + "==")) == ("/q?x=1", b"\0\0" + query)
+        assert found == {
+            ":method": "GET",
+            ":scheme": "https",
+            ":authority": "dns.test",
+            "accept": MEDIA_TYPE,
+        }
+
+
+def test_what_is_repeated_is_short() -> None:
+    requests = Requests("dns.test", "/dns-query", POST)
+    made = requests.of(bytes(30))
+    assert len(made.first[1]) > 50
+    assert len(made.later[1]) < 15
+
+
+def test_without_a_table() -> None:
+    requests, decoder = Requests("dns.test", "/dns-query", POST), Decoder()
+    made = requests.of(bytes(30))
+    assert fields(decoder, made, made.plain)[0][":path"] == "/dns-query"
+    assert not decoder.header_table.dynamic_entries
+    assert decoder.header_table_size == 0

@@ -7,7 +7,7 @@ from hsdns.load.outcome import REPLY
 from hsdns.load.verify.follow import PROBES, Event, Probe, unpack_probes
 from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.prober_process import ProberProcess
-from tests.load.send.test_sender_process import QUERY
+from tests.load.send.test_process import QUERY
 from tests.load.servers import answer, server
 
 
@@ -37,4 +37,4 @@ def test_a_change_is_followed_at_two_servers() -> None:
 @pytest.mark.slow
 def test_without_changes_nothing_is_asked() -> None:
     with ProberProcess([], []) as process:
-        assert list(process.messages()) == []
+        assert list(process.messages(0)) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from ipaddress import ip_address
 from itertools import count
@@ -34,7 +35,9 @@ from hsdns.load.outcome import (
 from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
-from hsdns.load.send.pod_sender import Connection, PodSender, Ready
+from hsdns.load.send.loop import Ready, Reporter
+from hsdns.load.send.pods import Connection, PodSender
+from hsdns.load.send.udp import UdpTransport
 from hsdns.resolver import USUAL
 from hsdns.resolver.model import Answer, Ended, Fate, Packet, Sent, steps
 from hsdns.wire.decode import decode
@@ -104,7 +107,10 @@ class World:
         until = self.now + nanoseconds
         if self.arriving and self.arriving[0][0] <= until:
             self.now = max(self.now, self.arriving[0][0])
-            return [self.arriving[0][2]]  # type: ignore[list-item] # a wire or a connection
+            place = self.arriving[0][2]
+            if isinstance(place, Stream):
+                return [partial(self.sender.receive, place)]
+            return [partial(self.transport.receive, self.sockets.index(place))]
         self.now = until
         return ()
 
@@ -127,20 +133,30 @@ class World:
     def run(
         self, asked: PodPlan, times: Sequence[int], *, timeout: int = 5 * SECOND, wires: int = 2
     ) -> None:
+        self.make(asked, times, timeout, wires).run(BEGIN)
+
+    def make(self, asked: PodPlan, times: Sequence[int], timeout: int, wires: int) -> PodSender:
         pods = Pods(asked)
-        sender = PodSender(
-            [Wire(self) for _ in range(wires)],
+        self.sockets: list[object] = []
+
+        def open_transport(receiver: PodSender) -> UdpTransport:
+            sockets = [Socket(self) for _ in range(wires)]
+            self.sockets += sockets
+            self.transport = UdpTransport(sockets, timeout, receiver, self.clock, run=1)
+            return self.transport
+
+        self.sender = PodSender(
             pods,
             iter(times),
             pods.lookups(),
+            Reporter(self.emit, replies=True),
+            open_transport,
+            self.connect,
             timeout=timeout,
             clock=self.clock,
-            wait=self.wait,
-            connect=self.connect,
-            emit=self.emit,
-            replies=True,
+            wait=lambda nanoseconds: self.wait(nanoseconds),
         )
-        sender.run(BEGIN)
+        return self.sender
 
     @property
     def lookups(self) -> list[Lookup]:
@@ -166,18 +182,19 @@ class World:
         return [unpack_question(content)[1] for kind, content in self.told if kind == QUESTION]
 
 
-class Wire:
+class Socket:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def send(self, octets: bytes) -> bool:
+    def send(self, datagrams: Sequence[bytes]) -> Sequence[int]:
         if self.world.refuses:
-            return False
-        self.world.ask(self, octets)
-        return True
+            return range(len(datagrams))
+        for octets in datagrams:
+            self.world.ask(self, octets)
+        return ()
 
-    def receive(self) -> list[tuple[bytes, int]]:
-        return self.world.take(self)
+    def receive(self) -> tuple[list[tuple[bytes, int]], bool]:
+        return self.world.take(self), False
 
 
 class Stream:
@@ -322,12 +339,8 @@ def test_what_the_machine_cannot_send() -> None:
 def test_it_ends_when_it_is_told_to() -> None:
     world = World(answers)
     waits = iter([(), None])
-    pods = Pods(plan())
-    sender = PodSender(
-        [Wire(world)], pods, iter([0, MS, SECOND]), pods.lookups(), timeout=SECOND, clock=world.clock, wait=lambda _: next(waits),
-        connect=world.connect, emit=world.emit, replies=False,
-    )  # fmt: skip
-    sender.run(BEGIN)
+    world.wait = lambda nanoseconds: next(waits)  # type: ignore[method-assign]
+    world.run(plan(), [0, MS, SECOND], timeout=SECOND, wires=1)
     assert (world.lookups, world.outcomes) == ([], [])
 
 

@@ -1,38 +1,49 @@
-"""The sender and its compiled twin on a clock that stands still unless it waits."""
+"""The loop over UDP and its compiled twin, over connections, and the messages, on clocks of the tests."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from itertools import count, cycle
+from functools import partial
+from itertools import count, cycle, repeat
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.fastpath import LoadSender
+from hsdns.fastpath import LoadCounts, LoadSender
 from hsdns.load.outcome import (
     ANSWERS,
+    CONNECTIONS,
     COUNTS,
     FORGET,
+    LATE,
     LOST,
     NOT_SENT,
     OUTCOMES,
     REPLY,
+    Fact,
     Frames,
     Outcome,
+    RecentReplies,
     unpack_numbers,
     unpack_outcomes,
 )
+from hsdns.load.plan import StreamPlan
 from hsdns.load.questions import Question
-from hsdns.load.results import Results, kind_numbers
-from hsdns.load.send.sender import CATCH_UP, MOST, RUN, InFlight, Sender
+from hsdns.load.results import ConnectionsReport, Results, Second, kind_numbers
+from hsdns.load.schedule import SECOND
+from hsdns.load.send.connection import Connection, FramedSession
+from hsdns.load.send.loop import CATCH_UP, REPORT_EVERY, Query, Ready, Reporter, Sender
+from hsdns.load.send.pool import Pool
+from hsdns.load.send.udp import RUN, UdpTransport
+from hsdns.wire.framing import frame
 from hsdns.wire.name import Name
+from tests.load.stream_peers import MS, OCTETS, Link, answer
 
 BEGIN = 1_000_000_000
 TIMEOUT = 50_000_000
-MS = 1_000_000
 QUERIES = [b"\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00%d" % number for number in range(3)]
 QUESTIONS = [
     Question(Name.from_text(f"{number}.test."), 1 + number // 2, "file") for number in range(3)
@@ -107,32 +118,40 @@ class World:
         return list(Frames().feed(bytes(self.octets)))
 
 
-class ScriptedWire:
+class ScriptedSocket:
     """A socket of a world."""
 
     def __init__(self, world: World, number: int) -> None:
         self.world = world
         self.number = number
 
-    def send(self, queries: Sequence[bytes]) -> list[int]:
-        return self.world.send(self.number, queries)
+    def send(self, datagrams: Sequence[bytes]) -> list[int]:
+        return self.world.send(self.number, datagrams)
 
-    def receive(self) -> tuple[list[bytes], bool]:
-        return self.world.receive(self.number), False
+    def receive(self) -> tuple[list[tuple[bytes, int]], bool]:
+        return [(octets, 0) for octets in self.world.receive(self.number)], False
 
 
 def run_python(world: World, times: Sequence[int], *, replies: bool = False, most: int = 0) -> None:
     first_ids = range(world.sockets)
+    reporter = Reporter(world.emit, replies=replies)
+    sockets = [ScriptedSocket(world, number) for number in first_ids]
+    transport = UdpTransport(
+        sockets, TIMEOUT, reporter, world.clock, first_ids=first_ids, window=world.window
+    )
+
+    def wait(nanoseconds: int) -> Ready:
+        ready = world.wait(nanoseconds)
+        return None if ready is None else [partial(transport.receive, each) for each in ready]
+
     sender = Sender(
-        [ScriptedWire(world, number) for number in first_ids],
+        transport,
+        reporter,
         QUERIES,
         iter(times),
         cycle(range(3)),
-        InFlight(world.sockets, TIMEOUT, first_ids, world.window),
         clock=world.clock,
-        wait=world.wait,
-        emit=world.emit,
-        replies=replies,
+        wait=wait,
         most=most,
     )
     sender.run(BEGIN)
@@ -201,8 +220,8 @@ def test_every_query_is_sent_when_due_whatever_is_answered(
     assert sorted(each.planned - BEGIN for each in outcomes) == times
     assert all(each.sent >= each.planned for each in outcomes)
     latest = max((each.sent - each.planned for each in outcomes), default=0)
-    turns = 1 + len(times) // MOST
-    assert latest <= turns * (60_000 + stall + 2000 + 300 * MOST)
+    turns = 1 + len(times) // RUN
+    assert latest <= turns * (60_000 + stall + 2000 + 300 * RUN)
     for each in outcomes:
         assert each.received == LOST or each.sent <= each.received < each.sent + TIMEOUT + stall + 50 * MS  # fmt: skip
 
@@ -211,7 +230,7 @@ def test_every_query_is_sent_when_due_whatever_is_answered(
 @given(
     gap=st.integers(0, MS),
     delays=st.lists(st.none() | st.integers(0, 30 * MS), min_size=1, max_size=5),
-    most=st.integers(1, 2 * MOST),
+    most=st.integers(1, 2 * RUN),
 )
 def test_no_more_wait_at_once_than_may(
     run: Run, gap: int, delays: list[int | None], most: int
@@ -277,8 +296,8 @@ def test_no_room(run: Run) -> None:
 
 @TWINS
 def test_a_burst_that_is_longer_than_a_turn(run: Run) -> None:
-    outcomes, _ = send(run, World([5]), [0] * (2 * MOST + 1))
-    assert len(outcomes) == 2 * MOST + 1
+    outcomes, _ = send(run, World([5]), [0] * (2 * RUN + 1))
+    assert len(outcomes) == 2 * RUN + 1
 
 
 @TWINS
@@ -406,3 +425,227 @@ def test_what_does_not_fit(
         LoadSender(QUERIES, kinds=kinds, first_ids=first_ids, timeout=1, replies=False).feed(
             array("q", times).tobytes(), array("I", questions).tobytes()
         )
+
+
+START = 1000
+KINDS = [Question(Name.from_text("a."), qtype, "") for qtype in (1, 28, 1)]
+counter = pytest.mark.skipif(LoadCounts is None, reason="the compiled counter is not built")
+MESSAGE = b"\xff\xff\x84\3\0\1\0\0\0\0\0\0"
+
+
+def told(reporter: Reporter, emitted: list[bytes]) -> list[tuple[bytes, object]]:
+    reporter.report()
+    found: list[tuple[bytes, object]] = []
+    for kind, content in Frames().feed(b"".join(emitted)):
+        found.append((kind, list(unpack_outcomes(content)) if kind == OUTCOMES else content))
+    emitted.clear()
+    return found
+
+
+def test_a_reply_is_told_once_and_its_id_never() -> None:
+    emitted: list[bytes] = []
+    reporter = Reporter(emitted.append, replies=True)
+    reporter.reply(Query(b"", 7, 10, 20), MESSAGE, 30)
+    reporter.reply(Query(b"", 7, 11, 21), b"\0\1" + MESSAGE[2:], 31)
+    reporter.without_reply(Query(b"", 8, 12, 22), LOST)
+    assert told(reporter, emitted) == [
+        (REPLY, b"\0\0\0\1" + b"\0\0\0\7" + MESSAGE[2:]),
+        (OUTCOMES, [(7, 0x8403, 1, 10, 20, 30), (7, 0x8403, 1, 11, 21, 31), (8, 0, 0, 12, 22, LOST)]),
+    ]  # fmt: skip
+    assert told(reporter, emitted) == []
+
+
+def test_replies_that_nobody_wants() -> None:
+    emitted: list[bytes] = []
+    reporter = Reporter(emitted.append, replies=False)
+    reporter.reply(Query(b"", 7, 10, 20), MESSAGE, 30)
+    reporter.fact(Fact(LATE))
+    assert [kind for kind, _ in told(reporter, emitted)] == [OUTCOMES, CONNECTIONS]
+
+
+def test_many_different_replies() -> None:
+    emitted: list[bytes] = []
+    reporter = Reporter(emitted.append, replies=True)
+    reporter._replies = RecentReplies(2)
+    for at in range(3):
+        reporter.reply(Query(b"", 0, 0, 0), MESSAGE + bytes((at,)), 1)
+    found = told(reporter, emitted)
+    kinds = [kind for kind, _ in found]
+    assert kinds == [REPLY, REPLY, OUTCOMES, FORGET, REPLY, OUTCOMES]
+    assert found[3] == (FORGET, (1).to_bytes(4, "big"))
+
+
+def everything(results: Results) -> list[tuple[object, ...]]:
+    """Everything that was counted, of seconds and of kinds."""
+    parts: list[Any] = [*sorted(results.seconds.items()), *sorted(results.kinds.items())]
+    return [
+        (
+            *(key, each.counts, each.slots.pairs()),
+            each.late_slots.pairs() if isinstance(each, Second) else None,
+        )
+        for key, each in parts
+    ]
+
+
+outcomes = st.lists(
+    st.tuples(
+        st.integers(0, 2),  # question
+        st.integers(0, 0xFFFF),  # flags
+        st.integers(0, 3 * SECOND),  # planned
+        st.integers(0, SECOND),  # late
+        st.one_of(st.sampled_from((LOST, NOT_SENT)), st.integers(1, SECOND)),
+    )
+)
+
+
+@counter
+@given(outcomes)
+def test_what_is_counted_is_what_is_told(found: list[tuple[int, int, int, int, int]]) -> None:
+    """The results are the same, whether the compiled counter counts or the process that gets the outcomes."""
+    kinds = kind_numbers(KINDS)
+    mine, theirs = Results(KINDS, START), Results(KINDS, START)
+    for results, numbers in ((mine, kinds), (theirs, ())):
+        emitted: list[bytes] = []
+        reporter = Reporter(emitted.append, replies=False, kinds=numbers)
+        reporter.begin(START)
+        for question, flags, planned, late, took in found:
+            query = Query(b"", question, START + planned, START + planned + late)
+            if took in (LOST, NOT_SENT):
+                reporter.without_reply(query, took)
+            else:
+                reporter.reply(query, b"\0\0" + flags.to_bytes(2, "big"), query.sent + took)
+        reporter.report()
+        for kind, content in Frames().feed(b"".join(emitted)):
+            if kind == COUNTS:
+                results.add_counts(content)
+            else:
+                results.add(unpack_outcomes(content))
+    assert everything(mine) == everything(theirs)
+
+
+@counter
+def test_answers_that_are_to_be_judged_are_told_as_well() -> None:
+    emitted: list[bytes] = []
+    reporter = Reporter(emitted.append, replies=True, kinds=[0])
+    reporter.begin(5)
+    reporter.reply(Query(b"", 0, 10, 20), MESSAGE, 30)
+    reporter.without_reply(Query(b"", 0, 10, 20), LOST)
+    reporter.report()
+    found = dict(Frames().feed(b"".join(emitted)))
+    assert list(unpack_outcomes(found[ANSWERS])) == [(0, 0x8403, 1, 10, 20, 30)]
+    assert set(found) == {REPLY, COUNTS, ANSWERS}
+
+
+@counter
+def test_a_question_without_a_kind() -> None:
+    assert LoadCounts is not None
+    with pytest.raises(ValueError, match="there is no such question"):
+        LoadCounts([0], 0).add(1, 0, 0, 0, 0)
+
+
+def test_told_in_time() -> None:
+    emitted: list[bytes] = []
+    reporter = Reporter(emitted.append, replies=False)
+    reporter.fact(Fact(LATE))
+    reporter.report_at(REPORT_EVERY)
+    assert not emitted
+    reporter.report_at(REPORT_EVERY + 1)
+    assert emitted
+
+
+OVER_TCP = 1000 * MS
+
+
+class StreamRun:
+    """A run of queries due at some milliseconds; each turn of the clock takes 1 ms."""
+
+    def __init__(self, times: list[int], plan: StreamPlan | None = None) -> None:
+        self.now = OVER_TCP
+        self.links: list[Link] = []
+        self.plan = plan or StreamPlan(connections=1)
+        self.emitted: list[bytes] = []
+        self.turn: Callable[[], bool] = self.serve
+        reporter = Reporter(self.emitted.append, replies=False)
+
+        def make(now: int) -> Connection:
+            return Connection(FramedSession(), None, self.plan.pipeline, self.plan.queries, now)
+
+        self.pool = Pool(self.plan, 100 * MS, make, self.open, reporter, lambda: self.now)
+        self.sender = Sender(
+            self.pool,
+            reporter,
+            [OCTETS],
+            iter([at * MS for at in times]),
+            repeat(0),
+            clock=lambda: self.now,
+            wait=self.wait,
+        )
+
+    def open(self, connection: Connection) -> Link:
+        self.links.append(Link(connection))
+        return self.links[-1]
+
+    def wait(self, nanoseconds: int) -> Ready:
+        assert nanoseconds >= 0
+        self.now += MS
+        return () if self.turn() else None
+
+    def serve(self) -> bool:
+        for link in self.links:
+            if not link.connection.is_linked:
+                self.pool.can_write(link.connection)
+            for query in link.queries():
+                link.given.append(frame(answer(query)))
+                self.pool.can_read(link.connection)
+        return True
+
+    def outcomes(self) -> list[Outcome]:
+        self.sender.run(OVER_TCP)
+        found, self.counts = [], ConnectionsReport()
+        for kind, content in Frames().feed(b"".join(self.emitted)):
+            if kind == OUTCOMES:
+                found += [Outcome(*each) for each in unpack_outcomes(content)]
+            elif kind == CONNECTIONS:
+                self.counts.add(content)
+        return found
+
+
+def in_ms(outcomes: list[Outcome]) -> list[tuple[int, int, int]]:
+    """Planned, sent and received in milliseconds from the begin, -1 for none."""
+    return [
+        ((each.planned - OVER_TCP) // MS, (each.sent - OVER_TCP) // MS, (each.received - OVER_TCP) // MS if each.received else -1)
+        for each in outcomes
+    ]  # fmt: skip
+
+
+def test_all_are_sent_when_they_are_due() -> None:
+    run = StreamRun([0, 0, 5, 9])
+    assert in_ms(run.outcomes()) == [(0, 0, 1), (0, 0, 1), (5, 5, 6), (9, 9, 10)]
+    assert (run.counts.opened, run.counts.ended) == (1, {"end of the run": 1})
+    assert all(link.is_closed for link in run.links)
+
+
+def test_a_wait_for_the_connection_is_latency_and_not_lateness() -> None:
+    run = StreamRun([0, 2])
+
+    def turn() -> bool:
+        return run.now < OVER_TCP + 40 * MS or run.serve()
+
+    run.turn = turn
+    assert in_ms(run.outcomes()) == [(0, 0, 40), (2, 2, 40)]
+    assert run.counts.slots.percentile(50) == 40_031  # the highest of its slot
+
+
+def test_connections_without_replies() -> None:
+    run = StreamRun([0, 30])
+    run.turn = lambda: True
+    found = run.outcomes()
+    assert [each.received for each in found] == [LOST, LOST]
+    assert (run.counts.opened, run.counts.not_opened) == (0, {"silent for the time-out": 1})
+
+
+def test_the_sender_is_told_to_end() -> None:
+    run = StreamRun([0, 1000])
+    run.turn = lambda: run.now < OVER_TCP + 10 * MS
+    assert run.outcomes() == []
+    assert run.now < OVER_TCP + 20 * MS

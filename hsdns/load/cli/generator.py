@@ -6,7 +6,6 @@ Rule: several machines agree on the time of day, but a run uses the monotonic cl
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -60,11 +59,9 @@ def _monotonic(start: float) -> int:
 
 def _api() -> JobApi:
     from hsdns.apiserver.in_cluster import InCluster
-    from hsdns.apiserver.transport import Unreachable
     from hsdns.load.cluster.job import JobApi, read_namespace
 
-    access = InCluster(os.environ, time.monotonic, lambda message: None)
-    try:
-        return JobApi(asyncio.run(access.current()), read_namespace())
-    except Unreachable as error:
-        raise LoadError(f"-job: {error}") from None
+    source = InCluster(os.environ, time.monotonic, lambda message: None)
+    for sentence in source.check():
+        raise LoadError(f"-job: {sentence}")
+    return JobApi(source, read_namespace())

@@ -36,6 +36,7 @@ from hsdns.cluster.source import Deliver
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import Changes
 from hsdns.load.cluster.history import ApiHistory
+from hsdns.load.cluster.writer import message_of
 from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
 
@@ -226,7 +227,9 @@ class OwnNamespace:
                 began = self._clock()
                 status, text = await self._writer.send("PUT", path, _body(changed))
             if status != 200:
-                raise LoadError(f"-churn-api: {path} cannot be written: {status} {_message(text)}")
+                raise LoadError(
+                    f"-churn-api: {path} cannot be written: {status} {message_of(text)}"
+                )
             self._written(_version_of(text), began)
         finally:
             free.release()
@@ -234,7 +237,7 @@ class OwnNamespace:
     async def _post(self, path: str, body: dict[str, Any]) -> None:
         status, text = await self._writer.send("POST", path, body)
         if status != 201:
-            told = _message(text)
+            told = message_of(text)
             raise LoadError(
                 f"-churn-api: {body['kind']} {body['metadata']['name']} cannot be made: {status} {told}; this account "
                 "needs the rights to create and delete namespaces, and to write services and endpointslices in them"
@@ -310,17 +313,5 @@ class _Written(msgspec.Struct):
     metadata: _Meta
 
 
-class _Refused(msgspec.Struct):
-    message: str = ""
-
-
 def _version_of(text: str) -> str:
     return msgspec.json.decode(text, type=_Written).metadata.resource_version
-
-
-def _message(text: str) -> str:
-    """The message of a Status, or the text itself."""
-    try:
-        return msgspec.json.decode(text, type=_Refused).message or text
-    except msgspec.MsgspecError:
-        return text

@@ -1,6 +1,6 @@
 """A generator in a pod of an Indexed Job: reads the Job, and writes its report into a ConfigMap.
 
-Path: cli/load.py (-job) -> here -> the API server, with the service account of the pod.
+Path: cli/load.py (-job) -> here -> writer.py -> the API server, with the service account of the pod.
 Rule 1: the Job determines how many portions there are, and when the load begins: at a fixed time after its own start,
         which is the same for all pods.
 Rule 2: the report is compressed; its ConfigMap is owned by the Job and deleted with it.
@@ -8,26 +8,25 @@ Rule 2: the report is compressed; its ConfigMap is owned by the Job and deleted 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
-import http.client
 import json
-import ssl
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from hsdns.apiserver.access import Access
+from hsdns.apiserver.access import AccessSource
 from hsdns.apiserver.in_cluster import SERVICE_ACCOUNT
+from hsdns.load.cluster.writer import ApiWriter, message_of
 from hsdns.load.errors import LoadError
 
 INDEX: Final = "JOB_COMPLETION_INDEX"  # in the environment of each pod of an Indexed Job
 LABEL: Final = "hsdns-load/job"
 KEY: Final = "report.json.gz"
 MOST: Final = 1_000_000  # maximum octets in a ConfigMap, without its names
-TIMEOUT: Final = 10.0  # seconds
 PATIENCE: Final = 30  # seconds until a Job has started
 
 
@@ -43,8 +42,8 @@ class Job(NamedTuple):
 class JobApi:
     """The API server of the cluster, for a pod in a namespace; raises errors as LoadError."""
 
-    def __init__(self, access: Access, namespace: str) -> None:
-        self._access = access
+    def __init__(self, source: AccessSource, namespace: str) -> None:
+        self._source = source
         self.namespace = namespace
 
     def job(self, name: str, sleep: Callable[[float], None]) -> Job:
@@ -73,34 +72,21 @@ class JobApi:
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send one request; return the object of the response."""
-        url = urlsplit(self._access.server)
-        connection: http.client.HTTPConnection
-        if url.scheme == "https":
-            connection = http.client.HTTPSConnection(
-                url.hostname or "", url.port, timeout=TIMEOUT, context=_tls(self._access)
-            )
-        else:
-            connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=TIMEOUT)
-        headers = {"Accept": "application/json"}
-        if self._access.authorization:
-            headers["Authorization"] = self._access.authorization
-        if body is not None:
-            headers["Content-Type"] = "application/apply-patch+yaml"  # JSON is YAML
-        try:
-            connection.request(
-                method, path, None if body is None else json.dumps(body).encode(), headers
-            )
-            response = connection.getresponse()
-            content = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise LoadError(f"the API server at {self._access.server}: {error}") from None
-        finally:
-            connection.close()
-        if response.status >= 400:
+
+        async def send() -> tuple[int, str]:
+            writer = ApiWriter(self._source, "-job")
+            try:
+                # JSON is YAML, and a PATCH of it applies it.
+                return await writer.send(method, path, body, "application/apply-patch+yaml")
+            finally:
+                await writer.close()
+
+        status, text = asyncio.run(send())
+        if status >= 400:
             raise LoadError(
-                f"the API server answers {method} {path.partition('?')[0]} with {response.status}: {_message(content)}"
+                f"the API server answers {method} {path.partition('?')[0]} with {status}: {message_of(text)}"
             )
-        return json.loads(content)
+        return json.loads(text)
 
 
 def config_map(name: str, namespace: str, job: Job, report: bytes) -> dict[str, Any]:
@@ -167,21 +153,3 @@ def read_index(environment: Mapping[str, str]) -> int:
             f"-job: {INDEX} is not set, so this is no pod of an Indexed Job; -part gives a portion elsewhere"
         )
     return int(text)
-
-
-def _tls(access: Access) -> ssl.SSLContext:
-    authority = access.authority
-    if isinstance(authority, bytes):
-        context = ssl.create_default_context(cadata=authority.decode())
-    else:
-        context = ssl.create_default_context(cafile=authority)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the CAs of many clusters do not satisfy it
-    return context
-
-
-def _message(content: bytes) -> str:
-    """The message of an API server's Status, or else the text of the response."""
-    try:
-        return str(json.loads(content)["message"])
-    except (ValueError, KeyError, TypeError):
-        return content[:200].decode("utf-8", "replace")

@@ -1,6 +1,6 @@
 """Sends requests that write to an API server, with the access of the watches.
 
-Path: churn.py -> here -> aiohttp; the access is that of the kubernetes block (sources/api_access.py).
+Path: churn.py, job.py -> here -> aiohttp; the access is that of the kubernetes block (sources/api_access.py).
 Rule 1: redirects are not followed, and messages contain no credentials.
 Rule 2: an unreachable server is a LoadError; a refusal is returned as its status.
 """
@@ -18,6 +18,7 @@ from hsdns.apiserver.access import AccessSource
 from hsdns.apiserver.fault import describe
 from hsdns.apiserver.redaction import Redaction
 from hsdns.apiserver.tls import TlsContexts
+from hsdns.apiserver.transport import Unreachable
 from hsdns.load.errors import LoadError
 
 TIMEOUT: Final = 10.0  # seconds for a response
@@ -25,19 +26,27 @@ _FAULTS: Final = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 class ApiWriter:
-    """Writes to one API server; call close() at the end."""
+    """Writes to one API server; call close() at the end.  `flag` is the one that it is for, in messages."""
 
-    def __init__(self, source: AccessSource) -> None:
+    def __init__(self, source: AccessSource, flag: str = "-churn-api") -> None:
         self._source = source
+        self._flag = flag
         self._tls = TlsContexts(lambda sentence: None)
         self._session: aiohttp.ClientSession | None = None
         self._redact = Redaction()
 
     async def send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
     ) -> tuple[int, str]:
         """Send a request; return status and body of the response; raise LoadError if there is none."""
-        access = await self._source.current()
+        try:
+            access = await self._source.current()
+        except Unreachable as error:
+            raise LoadError(f"{self._flag}: {error}") from None
         self._redact.remember(access.authorization)
         if self._session is None:
             self._session = aiohttp.ClientSession(
@@ -49,7 +58,7 @@ class ApiWriter:
         if access.authorization:
             headers["Authorization"] = access.authorization
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = content_type
         options: dict[str, Any] = {}
         if access.server.startswith("https:"):
             options["ssl"] = self._tls.context_for(access)
@@ -67,10 +76,22 @@ class ApiWriter:
                 return response.status, self._redact(await response.text())
         except _FAULTS as error:
             told = self._redact(describe(access, error, TIMEOUT))
-            raise LoadError(f"-churn-api: {told}") from None
+            raise LoadError(f"{self._flag}: {told}") from None
 
     async def close(self) -> None:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
             await asyncio.sleep(0)
+
+
+def message_of(text: str) -> str:
+    """The message of a Status, or the text itself."""
+    try:
+        return msgspec.json.decode(text, type=_Status).message or text[:200]
+    except msgspec.MsgspecError:
+        return text[:200]
+
+
+class _Status(msgspec.Struct):
+    message: str = ""

@@ -18,15 +18,12 @@ from hsdns.load.outcome import (
     CONNECTIONS,
     COUNTS,
     FORGET,
-    LATE,
     LOST,
     NOT_SENT,
     OUTCOMES,
     REPLY,
-    Fact,
     Frames,
     Outcome,
-    RecentReplies,
     unpack_numbers,
     unpack_outcomes,
 )
@@ -35,7 +32,7 @@ from hsdns.load.questions import Question
 from hsdns.load.results import ConnectionsReport, Results, Second, kind_numbers
 from hsdns.load.schedule import SECOND
 from hsdns.load.send.connection import Connection, FramedSession
-from hsdns.load.send.loop import CATCH_UP, REPORT_EVERY, Query, Ready, Reporter, Sender
+from hsdns.load.send.loop import CATCH_UP, Query, Ready, Reporter, Sender
 from hsdns.load.send.pool import Pool
 from hsdns.load.send.udp import RUN, UdpTransport
 from hsdns.wire.framing import frame
@@ -433,48 +430,6 @@ counter = pytest.mark.skipif(LoadCounts is None, reason="the compiled counter is
 MESSAGE = b"\xff\xff\x84\3\0\1\0\0\0\0\0\0"
 
 
-def told(reporter: Reporter, emitted: list[bytes]) -> list[tuple[bytes, object]]:
-    reporter.report()
-    found: list[tuple[bytes, object]] = []
-    for kind, content in Frames().feed(b"".join(emitted)):
-        found.append((kind, list(unpack_outcomes(content)) if kind == OUTCOMES else content))
-    emitted.clear()
-    return found
-
-
-def test_a_reply_is_told_once_and_its_id_never() -> None:
-    emitted: list[bytes] = []
-    reporter = Reporter(emitted.append, replies=True)
-    reporter.reply(Query(b"", 7, 10, 20), MESSAGE, 30)
-    reporter.reply(Query(b"", 7, 11, 21), b"\0\1" + MESSAGE[2:], 31)
-    reporter.without_reply(Query(b"", 8, 12, 22), LOST)
-    assert told(reporter, emitted) == [
-        (REPLY, b"\0\0\0\1" + b"\0\0\0\7" + MESSAGE[2:]),
-        (OUTCOMES, [(7, 0x8403, 1, 10, 20, 30), (7, 0x8403, 1, 11, 21, 31), (8, 0, 0, 12, 22, LOST)]),
-    ]  # fmt: skip
-    assert told(reporter, emitted) == []
-
-
-def test_replies_that_nobody_wants() -> None:
-    emitted: list[bytes] = []
-    reporter = Reporter(emitted.append, replies=False)
-    reporter.reply(Query(b"", 7, 10, 20), MESSAGE, 30)
-    reporter.fact(Fact(LATE))
-    assert [kind for kind, _ in told(reporter, emitted)] == [OUTCOMES, CONNECTIONS]
-
-
-def test_many_different_replies() -> None:
-    emitted: list[bytes] = []
-    reporter = Reporter(emitted.append, replies=True)
-    reporter._replies = RecentReplies(2)
-    for at in range(3):
-        reporter.reply(Query(b"", 0, 0, 0), MESSAGE + bytes((at,)), 1)
-    found = told(reporter, emitted)
-    kinds = [kind for kind, _ in found]
-    assert kinds == [REPLY, REPLY, OUTCOMES, FORGET, REPLY, OUTCOMES]
-    assert found[3] == (FORGET, (1).to_bytes(4, "big"))
-
-
 def everything(results: Results) -> list[tuple[object, ...]]:
     """Everything that was counted, of seconds and of kinds."""
     parts: list[Any] = [*sorted(results.seconds.items()), *sorted(results.kinds.items())]
@@ -541,16 +496,6 @@ def test_a_question_without_a_kind() -> None:
     assert LoadCounts is not None
     with pytest.raises(ValueError, match="there is no such question"):
         LoadCounts([0], 0).add(1, 0, 0, 0, 0)
-
-
-def test_told_in_time() -> None:
-    emitted: list[bytes] = []
-    reporter = Reporter(emitted.append, replies=False)
-    reporter.fact(Fact(LATE))
-    reporter.report_at(REPORT_EVERY)
-    assert not emitted
-    reporter.report_at(REPORT_EVERY + 1)
-    assert emitted
 
 
 OVER_TCP = 1000 * MS

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec import structs
 
@@ -57,53 +56,66 @@ from tests.load.stream_servers import NAME, Ports, hsdns
 QUERY = b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
 
 
-def plan(port: int, seconds: float) -> Plan:
-    return Plan(
-        socket.AF_INET,
-        ("127.0.0.1", port),
-        [QUERY],
-        [],
-        1,
-        [(seconds, 200.0, 200.0)],
-        "even",
-        1,
-        1_000_000_000,
-        2,
-        True,
-    )
+def plan(port: int, seconds: float = 0.05, **changes: object) -> Plan:
+    of = Plan(
+        socket.AF_INET, ("127.0.0.1", port), [QUERY], [], 1, [(seconds, 200.0, 200.0)], "even", 1, 5_000_000_000, 2, True
+    )  # fmt: skip
+    return structs.replace(of, **changes)
 
 
-def take(process: SenderProcess) -> tuple[list[Outcome], list[bytes]]:
-    outcomes: list[Outcome] = []
-    replies: list[bytes] = []
-    while True:
-        for kind, content in process.messages(10.0):
-            if kind == OUTCOMES:
-                outcomes += [Outcome(*each) for each in unpack_outcomes(content)]
-            elif kind == REPLY:
-                replies.append(content[8:])
-            elif kind == END:
-                return outcomes, replies
+class Told:
+    """What a process tells; replies by the number of their question."""
 
+    def __init__(self) -> None:
+        self.begin = 0
+        self.outcomes: list[Outcome] = []
+        self.replies: dict[int, bytes] = {}
+        self.lookups: list[Lookup] = []
+        self.questions: set[str] = set()
+        self.connections = ConnectionsReport()
 
-def start(process: SenderProcess) -> int:
-    process.prepare()
-    begin = time.monotonic_ns() + 10_000_000
-    process.start(begin)
-    return begin
+    def start(self, process: SenderProcess) -> None:
+        process.prepare()
+        self.begin = time.monotonic_ns() + 20_000_000
+        process.start(self.begin)
+
+    def take(self, process: SenderProcess) -> None:
+        """Take everything until the end."""
+        is_over = False
+        while not is_over:
+            for kind, content in process.messages(10.0):
+                is_over |= kind == END
+                if kind == OUTCOMES:
+                    self.outcomes += [Outcome(*each) for each in unpack_outcomes(content)]
+                elif kind == REPLY:
+                    self.replies[int.from_bytes(content[4:8], "big")] = b"\0\0" + content[8:]
+                elif kind == LOOKUPS:
+                    self.lookups += unpack_lookups(content)
+                elif kind == QUESTION:
+                    self.questions.add(unpack_question(content)[1].name.to_text())
+                elif kind == CONNECTIONS:
+                    self.connections.add(content)
+
+    @classmethod
+    def by(cls, of: Plan) -> Told:
+        """What is told when a plan is carried out."""
+        found = cls()
+        with SenderProcess(of) as process:
+            found.start(process)
+            found.take(process)
+        return found
 
 
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_a_plan_is_carried_out() -> None:
-    with server() as port, SenderProcess(plan(port, 0.05)) as process:
-        begin = start(process)
-        outcomes, replies = take(process)
-    planned = sorted(each.planned - begin for each in outcomes)
+    with server() as port:
+        told = Told.by(plan(port))
+    planned = sorted(each.planned - told.begin for each in told.outcomes)
     assert planned == [at * 5_000_000 for at in range(10)]
-    assert all(each.planned <= each.sent < each.received for each in outcomes)
-    assert {(each.flags, each.reply, each.question) for each in outcomes} == {(0x8400, 1, 0)}
-    assert replies == [answer(b"\0\0" + QUERY)[2:]]
+    assert all(each.planned <= each.sent < each.received for each in told.outcomes)
+    assert {(each.flags, each.reply, each.question) for each in told.outcomes} == {(0x8400, 1, 0)}
+    assert told.replies == {0: answer(b"\0\0" + QUERY)}
 
 
 @pytest.mark.sockets
@@ -111,36 +123,38 @@ def test_a_plan_is_carried_out() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="processes have no affinity here")
 def test_one_that_is_alone_shares_no_processor_with_this_process() -> None:
     before = os.sched_getaffinity(0)
-    with server() as port, SenderProcess(plan(port, 0.05), is_alone=True) as process:
+    told = Told()
+    with server() as port, SenderProcess(plan(port), is_alone=True) as process:
         own, others = os.sched_getaffinity(process.pid), os.sched_getaffinity(0)
         assert own | others == before
         assert not own & others or len(before) == 1
-        start(process)
-        outcomes, _ = take(process)
-    assert len(outcomes) == 10
+        told.start(process)
+        told.take(process)
+    assert len(told.outcomes) == 10
     assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_signals_to_its_group_do_not_end_it() -> None:
-    with server() as port, SenderProcess(plan(port, 0.05)) as process:
-        process.prepare()
+    told = Told()
+    with server() as port, SenderProcess(plan(port)) as process:
+        told.start(process)
         for each in (signal.SIGINT, signal.SIGTERM):
             os.kill(process.pid, each)
-        process.start(time.monotonic_ns() + 10_000_000)
-        outcomes, _ = take(process)
-    assert len(outcomes) == 10
+        told.take(process)
+    assert len(told.outcomes) == 10
 
 
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_it_ends_when_it_is_told_to() -> None:
+    told = Told()
     with server() as port, SenderProcess(plan(port, 60.0)) as process:
-        start(process)
+        told.start(process)
         process.stop()
-        outcomes, _ = take(process)
-    assert len(outcomes) < 2000
+        told.take(process)
+    assert len(told.outcomes) < 2000
 
 
 @pytest.mark.sockets
@@ -152,13 +166,12 @@ def test_more_sockets_than_select_takes(monkeypatch: pytest.MonkeyPatch, extensi
     if descriptor_limit() < 1200:
         pytest.skip("a process may not have so many descriptors here")
     monkeypatch.setenv("HSDNS_NO_EXTENSIONS", extensions)
-    with server() as port:
-        many = structs.replace(plan(port, 0.05), sockets=1100, window=LEAST_WINDOW)
-        with SenderProcess(many) as process:
-            start(process)
-            memory = memory_of(Path(f"/proc/{process.pid}/status").read_text())
-            outcomes, _ = take(process)
-    assert [each.received > each.sent for each in outcomes] == [True] * 10
+    told = Told()
+    with server() as port, SenderProcess(plan(port, sockets=1100, window=LEAST_WINDOW)) as process:
+        told.start(process)
+        memory = memory_of(Path(f"/proc/{process.pid}/status").read_text())
+        told.take(process)
+    assert [each.received > each.sent for each in told.outcomes] == [True] * 10
     assert memory.peak < 150 << 20
 
 
@@ -176,41 +189,10 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
         yield found
 
 
-def load(
-    ports: Ports, streams: StreamPlan, queries: list[Query] = QUERIES
-) -> tuple[list[Outcome], dict[int, bytes], ConnectionsReport]:
+def load(ports: Ports, streams: StreamPlan, queries: list[Query] = QUERIES) -> Told:
     port = {TCP: ports.tcp, DOT: ports.dot, DOH: ports.doh}[streams.transport]
-    plan = Plan(
-        socket.AF_INET,
-        ("127.0.0.1", port),
-        [encode_query(each, 0)[2:] for each in queries],
-        [],
-        1,
-        [(0.1, 200.0, 200.0)],
-        "even",
-        1,
-        5_000_000_000,
-        1,
-        True,
-        streams=streams,
-    )
-    outcomes: list[Outcome] = []
-    replies: dict[int, bytes] = {}
-    counts = ConnectionsReport()
-    with SenderProcess(plan) as process:
-        process.prepare()
-        process.start(time.monotonic_ns() + 20_000_000)
-        is_over = False
-        while not is_over:
-            for kind, content in process.messages(10.0):
-                if kind == OUTCOMES:
-                    outcomes += [Outcome(*each) for each in unpack_outcomes(content)]
-                elif kind == REPLY:
-                    replies[int.from_bytes(content[4:8], "big")] = b"\0\0" + content[8:]
-                elif kind == CONNECTIONS:
-                    counts.add(content)
-                is_over |= kind == END
-    return outcomes, replies, counts
+    octets = [encode_query(each, 0)[2:] for each in queries]
+    return Told.by(plan(port, 0.1, queries=octets, sockets=1, streams=streams))
 
 
 @pytest.mark.sockets
@@ -220,52 +202,41 @@ def load(
     "streams", [StreamPlan(TCP), StreamPlan(DOT), StreamPlan(DOH), StreamPlan(DOH, method=GET)]
 )
 def test_a_load(ports: Ports, streams: StreamPlan, queries: int) -> None:
-    ca = str(ports.certificate.cert) if streams.is_encrypted else ""
-    name = NAME if streams.is_encrypted else ""
-    plan = msgspec.structs.replace(
-        streams, connections=4, queries=queries, tls_ca=ca, tls_name=name
-    )
-    outcomes, replies, counts = load(ports, plan)
-    assert len(outcomes) == 20
-    assert (
-        sorted((each.question, each.flags & 15) for each in outcomes)
-        == [(0, 0)] * 10 + [(1, 3)] * 10
-    )
-    assert all(each.planned <= each.sent < each.received for each in outcomes)
+    streams = structs.replace(streams, connections=4, queries=queries)
+    if streams.is_encrypted:
+        streams = structs.replace(streams, tls_ca=str(ports.certificate.cert), tls_name=NAME)
+    told = load(ports, streams)
+    rcodes = sorted((each.question, each.flags & 15) for each in told.outcomes)
+    assert rcodes == [(0, 0)] * 10 + [(1, 3)] * 10
+    assert all(each.planned <= each.sent < each.received for each in told.outcomes)
     for number, rcode in enumerate((Rcode.NOERROR, Rcode.NXDOMAIN)):
-        reply = decode_reply(replies[number], QUERIES[number])
+        reply = decode_reply(told.replies[number], QUERIES[number])
         assert (reply.rcode, reply.aa, reply.ra, reply.tc) == (rcode, True, False, False)
         assert [(each.rrtype, each.ttl) for each in reply.answer] == [(RRType.A, 5)] * (not number)
         assert [each.rrtype for each in reply.authority] == [RRType.SOA] * number
         assert not reply.additional
-    assert (counts.not_opened, counts.without_answer, counts.late, counts.asked_again) == (
-        {},
-        {},
-        0,
-        0,
-    )
+    counts = told.connections
+    assert (counts.not_opened, counts.without_answer) == ({}, {})
+    assert (counts.late, counts.asked_again, counts.open) == (0, 0, 0)
     assert counts.opened == {0: 4, 1: 20, 6: 4}[queries]
-    assert counts.open == 0
 
 
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_a_certificate_for_another_name(ports: Ports) -> None:
-    plan = StreamPlan(DOT, connections=1, tls_ca=str(ports.certificate.cert), tls_name="other.test")
-    outcomes, _, counts = load(ports, plan)
-    assert {each.received for each in outcomes} == {0}
-    assert list(counts.not_opened) == [
-        "TLS: Hostname mismatch, certificate is not valid for 'other.test'"
-    ]
+    ca = str(ports.certificate.cert)
+    told = load(ports, StreamPlan(DOT, connections=1, tls_ca=ca, tls_name="other.test"))
+    assert {each.received for each in told.outcomes} == {0}
+    sentence = "TLS: Hostname mismatch, certificate is not valid for 'other.test'"
+    assert list(told.connections.not_opened) == [sentence]
 
 
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_another_path(ports: Ports) -> None:
-    outcomes, _, counts = load(
-        ports, StreamPlan(DOH, connections=1, tls_insecure=True, path="/dns")
-    )
-    assert {each.received for each in outcomes} == {0}
+    told = load(ports, StreamPlan(DOH, connections=1, tls_insecure=True, path="/dns"))
+    assert {each.received for each in told.outcomes} == {0}
+    counts = told.connections
     assert (counts.without_answer, counts.opened) == ({"HTTP status 404": 20}, 1)
 
 
@@ -280,67 +251,36 @@ def test_truncated_answers_are_asked_again_over_tcp(tmp_path: Path) -> None:
     """A headless Service with 60 endpoints does not fit into 512 octets."""
     with hsdns(tmp_path, "synthetic", "services=2", "endpoints=60", "headless=1") as ports:
         name = Name.from_text("svc-1.ns-0.svc.cluster.local.")
-        truncated = [Query.ask(name, RRType.A)]
-        outcomes, _, counts = load(ports, StreamPlan(TCP, 2, queries=5, for_truncated=True), truncated)  # fmt: skip
-    assert len(outcomes) == 20
-    assert {each.flags for each in outcomes} == {0x8500}
-    assert all(each.planned <= each.sent < each.received for each in outcomes)
+        streams = StreamPlan(TCP, 2, queries=5, for_truncated=True)
+        told = load(ports, streams, [Query.ask(name, RRType.A)])
+    assert [each.flags for each in told.outcomes] == [0x8500] * 20
+    assert all(each.planned <= each.sent < each.received for each in told.outcomes)
+    counts = told.connections
     assert (counts.fell, counts.opened, counts.asked_again, counts.not_opened) == (20, 4, 0, {})
-
-
-SECONDS, RATE = 0.1, 200.0
 
 
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_lookups_are_carried_out() -> None:
-    lookups: list[Lookup] = []
-    outcomes: list[Outcome] = []
-    questions: list[str] = []
     with server() as port:
-        asked = Plan(
-            socket.AF_INET, ("127.0.0.1", port), [], [], 1, [(SECONDS, RATE, RATE)], "even", 1, 5 * 10**9, 3, True,
-            pods=pod_plan(resolvers={"musl": 1}),
-        )  # fmt: skip
-        with SenderProcess(asked) as process:
-            process.prepare()
-            begin = time.monotonic_ns() + 50_000_000
-            process.start(begin)
-            is_over = False
-            while not is_over:
-                for kind, content in process.messages(10.0):
-                    is_over |= kind == END
-                    if kind == LOOKUPS:
-                        lookups += unpack_lookups(content)
-                    elif kind == OUTCOMES:
-                        outcomes += [Outcome(*each) for each in unpack_outcomes(content)]
-                    elif kind == QUESTION:
-                        questions.append(unpack_question(content)[1].name.to_text())
-    assert sorted(each.planned - begin for each in lookups) == [at * 5_000_000 for at in range(20)]
-    assert {(ENDS[each.end], each.queries, each.wasted, each.again) for each in lookups} == {(FOUND, 2, 0, 0)}  # fmt: skip
-    assert len(outcomes) == 40
-    assert all(each.planned <= each.sent <= each.received for each in outcomes)
-    assert set(questions) == {"web.shop.svc.cluster.local."}
+        told = Told.by(plan(port, 0.1, queries=[], pods=pod_plan(resolvers={"musl": 1})))
+    planned = sorted(each.planned - told.begin for each in told.lookups)
+    assert planned == [at * 5_000_000 for at in range(20)]
+    found = {(ENDS[each.end], each.queries, each.wasted, each.again) for each in told.lookups}
+    assert found == {(FOUND, 2, 0, 0)}
+    assert len(told.outcomes) == 40
+    assert all(each.planned <= each.sent <= each.received for each in told.outcomes)
+    assert told.questions == {"web.shop.svc.cluster.local."}
 
 
 THREE = [b"\1\0\0\1\0\0\0\0\0\0\1%c\4test\0\0\1\0\1" % letter for letter in b"abc"]
 
 
 def counted_plan(port: int, rate: float, seconds: float) -> Plan:
-    return Plan(
-        family=socket.AF_INET,
-        address=("127.0.0.1", port),
-        queries=THREE,
-        weights=[1, 2, 3],
-        seed=4,
-        stages=[(seconds, rate, rate)],
-        arrival="poisson",
-        burst=1,
-        timeout=5_000_000_000,
-        sockets=3,
-        replies=False,
-        kinds=[0, 0, 1],
-    )
+    return plan(
+        port, queries=THREE, weights=[1, 2, 3], seed=4, stages=[(seconds, rate, rate)], arrival="poisson", sockets=3,
+        replies=False, kinds=[0, 0, 1],
+    )  # fmt: skip
 
 
 def test_pieces_are_the_schedule_and_the_order() -> None:

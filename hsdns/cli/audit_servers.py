@@ -30,7 +30,7 @@ from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
 from hsdns.load.plan import Plan
 from hsdns.load.questions import Question, Questions
-from hsdns.load.schedule import EVEN, SECOND, Stage
+from hsdns.load.schedule import EVEN, SECOND, Schedule, Stage
 from hsdns.load.send.probe import find_target, probe
 from hsdns.load.send.process import SenderProcess
 from hsdns.load.send.udp import sockets_for
@@ -188,17 +188,13 @@ def _plan(
 ) -> Plan:
     stage = schedule_of(len(wires), settings)
     sockets = sockets_for(stage.first, TIMEOUT, SOCKETS)
-    stages = [(stage.seconds, stage.first, stage.last)]
     timeout = round(TIMEOUT * SECOND)
     return Plan(
         family,
         address,
         wires,
         [],
-        settings.seed,
-        stages,
-        EVEN,
-        1,
+        Schedule((stage,), EVEN, 1, settings.seed),
         timeout,
         sockets,
         replies=True,

@@ -25,7 +25,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from hsdns.load.pods import FORMS, Wanted
+from hsdns.load.pods import FORMS, PodLookup
 from hsdns.load.questions import Question
 from hsdns.resolver import MODELS, cares, glibc, go, musl
 from hsdns.resolver.model import Result
@@ -272,7 +272,7 @@ def end_of(result: Result) -> str:
     return NONE if result.error in _NONE else FAILED
 
 
-def kinds_of(resolver: str, wanted: Wanted) -> tuple[int, int]:
+def kinds_of(resolver: str, wanted: PodLookup) -> tuple[int, int]:
     """The numbers of a lookup's resolver and form."""
     return _RESOLVERS.index(resolver), _FORMS.index(wanted.form)
 

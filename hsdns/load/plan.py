@@ -16,7 +16,7 @@ import msgspec
 
 from hsdns.load.pods import PodPlan
 from hsdns.load.questions import Recorded, order
-from hsdns.load.schedule import Portion, Schedule, Stage
+from hsdns.load.schedule import Portion, Schedule
 
 UDP: Final = "udp"
 TCP: Final = "tcp"
@@ -87,10 +87,7 @@ class Plan(msgspec.Struct, frozen=True):
     address: tuple[str | int, ...]
     queries: list[bytes]
     weights: list[float]
-    seed: int
-    stages: list[tuple[float, float, float]]
-    arrival: str
-    burst: int
+    schedule: Schedule
     timeout: int
     sockets: int
     replies: bool
@@ -102,12 +99,6 @@ class Plan(msgspec.Struct, frozen=True):
     window: int = 0
     most: int = 0
 
-    @property
-    def schedule(self) -> Schedule:
-        """When each query is due."""
-        stages = tuple(Stage(*each) for each in self.stages)
-        return Schedule(stages, self.arrival, self.burst, self.seed)
-
     def times(self) -> Iterator[int]:
         """When each query is due, in nanoseconds from the begin; they never fall."""
         portion = Portion(*self.portion)
@@ -117,7 +108,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     def order(self) -> Iterator[int]:
         """The indexes into `queries` in the order of sending; at least as many as there are times."""
-        found = order(len(self.queries), self.weights, self.seed)
+        found = order(len(self.queries), self.weights, self.schedule.seed)
         if self.recorded is not None:
             found = iter(array("I", self.recorded.order))
         return Portion(*self.portion).of(found)

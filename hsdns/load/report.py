@@ -28,23 +28,16 @@ from hsdns.load.results import (
     measured_of,
     with_lookups,
 )
+from hsdns.load.schedule import Stage
 
 FORMAT = "hsdns load 2"
-
-
-class StageReport(msgspec.Struct, frozen=True):
-    """A part of the schedule: seconds, and queries per second at its begin and its end."""
-
-    seconds: float
-    first: float
-    last: float
 
 
 class PlanReport(msgspec.Struct, frozen=True):
     """The plan of the run; `what` describes the questions in words, a query is lost after `timeout_ms`."""
 
     transport: str
-    stages: list[StageReport]
+    stages: list[Stage]
     arrival: str
     burst: int
     seed: int

@@ -114,7 +114,7 @@ class Loaded(NamedTuple):
     verifier: Verifier | None = None
 
 
-class Watching(NamedTuple):
+class RunOptions(NamedTuple):
     """The other inputs of a run: the changes of the cluster so far, and the display of results.
 
     `show` takes the results by name and the seconds since the begin; with `keeps_going` a run continues even if every
@@ -141,7 +141,7 @@ class Ended(NamedTuple):
     results: Results
 
 
-class _Course:
+class _ServerRun:
     """The progress of one server's run."""
 
     def __init__(self, loaded: Loaded, results: Results, end: int, abort: AbortWatch) -> None:
@@ -182,7 +182,7 @@ def carry_out(
     questions: Sequence[Question],
     seconds: float,
     timeout: float,
-    watching: Watching,
+    options: RunOptions,
     clock: Callable[[], int],
     sleep: Callable[[float], None],
 ) -> list[Ended]:
@@ -193,82 +193,78 @@ def carry_out(
     for each in servers:
         each.sending.prepare()
     begin = clock() + AHEAD
-    if watching.begin:
-        if watching.begin < begin:
-            late = (begin - watching.begin) / SECOND
+    if options.begin:
+        if options.begin < begin:
+            late = (begin - options.begin) / SECOND
             raise LoadError(
                 f"-start-at: the generator was ready {late:.1f} s too late; give a later time"
             )
-        begin = watching.begin
+        begin = options.begin
     for each in servers:
         each.sending.start(begin)
     end = begin + round(seconds * SECOND)
-    courses = [
-        _Course(each, Results(questions, begin), end, AbortWatch(watching.limits, timeout))
+    runs = [
+        _ServerRun(each, Results(questions, begin), end, AbortWatch(options.limits, timeout))
         for each in servers
     ]
-    shown = {course.name: course.results for course in courses}
-    _follow(courses, shown, begin, seconds, timeout, watching, clock)
+    shown = {run.name: run.results for run in runs}
+    _follow(runs, shown, begin, seconds, timeout, options, clock)
     try:
-        while any(course.waits for course in courses):
-            if watching.interrupted():
+        while any(run.waits for run in runs):
+            if options.interrupted():
                 raise KeyboardInterrupt
             sleep(TICK)
-            for course in courses:
-                course.settle(clock() / SECOND)
+            for run in runs:
+                run.settle(clock() / SECOND)
     except KeyboardInterrupt:
-        for course in courses:
-            course.why = course.why or INTERRUPTED
-            course.settle(float("inf"))
-    for course in courses:
-        course.results.add_changes(
-            each for each in watching.changes() if each * SECOND < course.end
-        )
+        for run in runs:
+            run.why = run.why or INTERRUPTED
+            run.settle(float("inf"))
+    for run in runs:
+        run.results.add_changes(each for each in options.changes() if each * SECOND < run.end)
     return [
         Ended(each.name, each.why, max(0.0, (each.end - begin) / SECOND), each.results)
-        for each in courses
+        for each in runs
     ]
 
 
 def _follow(
-    courses: Sequence[_Course],
+    runs: Sequence[_ServerRun],
     shown: Mapping[str, Results],
     begin: int,
     seconds: float,
     timeout: float,
-    watching: Watching,
+    options: RunOptions,
     clock: Callable[[], int],
 ) -> None:
     """Process messages until all runs have ended."""
     last = begin + round((seconds + timeout + BEHIND) * SECOND)
     looked = begin
-    while running := [each for each in courses if not each.is_over]:
+    while running := [each for each in runs if not each.is_over]:
         try:
-            if watching.interrupted():
+            if options.interrupted():
                 raise KeyboardInterrupt
-            for course in running:
-                course.take(TICK / len(running))
-            watching.meanwhile()
+            for run in running:
+                run.take(TICK / len(running))
+            options.meanwhile()
             now = clock()
             if now - looked >= TICK * SECOND:
                 looked = now
-                for course in courses:
-                    course.settle(now / SECOND)
-                watching.show(shown, (now - begin) / SECOND)
-                for course in running:
-                    if why := course.abort.see(course.results, (now - begin) / SECOND):
-                        course.stop(why, now)
-                for course in [] if watching.keeps_going else running:
-                    if not course.why and _is_failing(
-                        course.failures, course.results, now, timeout
-                    ):
-                        course.stop(FAILING, now)
+                for run in runs:
+                    run.settle(now / SECOND)
+                options.show(shown, (now - begin) / SECOND)
+                for run in running:
+                    if why := run.abort.see(run.results, (now - begin) / SECOND):
+                        run.stop(why, now)
+                for run in [] if options.keeps_going else running:
+                    if not run.why and _is_failing(run.failures, run.results, now, timeout):
+                        run.stop(FAILING, now)
             if now > last:
-                for course in running:
-                    course.stop(FELL_BEHIND, now)
+                for run in running:
+                    run.stop(FELL_BEHIND, now)
         except KeyboardInterrupt:
-            for course in courses:
-                course.stop(INTERRUPTED, clock())
+            for run in runs:
+                run.stop(INTERRUPTED, clock())
 
 
 def _take(kind: bytes, content: bytes, results: Results, verifier: Verifier | None) -> None:

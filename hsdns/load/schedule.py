@@ -24,6 +24,8 @@ from math import log, sqrt
 from random import Random
 from typing import Final, NamedTuple, TypeVar
 
+import msgspec
+
 from hsdns.corefile.properties import duration_to_text, parse_duration
 from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
@@ -110,7 +112,7 @@ BURST: Final = "burst"
 SECOND: Final = 1_000_000_000  # nanoseconds
 
 
-class Stage(NamedTuple):
+class Stage(msgspec.Struct, frozen=True):
     """A part of a schedule: seconds, and queries a second at its begin and its end."""
 
     seconds: float
@@ -123,7 +125,7 @@ class Stage(NamedTuple):
         return (self.first + self.last) / 2 * self.seconds
 
 
-class Schedule(NamedTuple):
+class Schedule(msgspec.Struct, frozen=True):
     """Stages one after another; `arrival` is EVEN, POISSON or BURST, with `burst` queries at once."""
 
     stages: tuple[Stage, ...]

@@ -23,14 +23,13 @@ from hsdns.load.report import (
     Report,
     Run,
     ServerReport,
-    StageReport,
     encode,
     exit_status,
     make_report,
     read_report,
 )
 from hsdns.load.results import PropagationReport, Results
-from hsdns.load.schedule import SECOND
+from hsdns.load.schedule import SECOND, Stage
 from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, Verdict
 from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
@@ -42,7 +41,7 @@ MS = SECOND // 1000
 NAME = Name.from_text("web.shop.svc.cluster.local.")
 TARGET = "127.0.0.1 port 53"
 PLAN = PlanReport(
-    "UDP", [StageReport(2, 100, 100)], "even", 1, 7, 4, 2000, 2, "2 questions", 0, 10
+    "UDP", [Stage(2, 100, 100)], "even", 1, 7, 4, 2000, 2, "2 questions", 0, 10
 )  # fmt: skip
 MACHINE = Machine("1.0", "3.11.2", "Linux", 2, "rust")
 

@@ -43,7 +43,7 @@ from hsdns.load.outcome import (
     pack_facts,
     pack_lookups,
 )
-from hsdns.load.pods import FORMS, Wanted
+from hsdns.load.pods import FORMS, PodLookup
 from hsdns.load.questions import Question
 from hsdns.load.report import encode
 from hsdns.load.results import (
@@ -291,7 +291,7 @@ def test_reasons_are_bounded() -> None:
 
 
 def test_lookups() -> None:
-    musl, full = kinds_of("musl", Wanted(0, "", "", "", "full"))
+    musl, full = kinds_of("musl", PodLookup(0, "", "", "", "full"))
     found = lookups(
         Lookup(musl, full, ENDS.index(FOUND), 8, 6, 1, 0, 1000_000, 1250_000, 5000_000),
         Lookup(musl, full, ENDS.index(UNFINISHED), 2, 0, 0, 2, 1000_000, 1000_000, 9000_000),

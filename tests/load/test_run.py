@@ -35,7 +35,7 @@ from hsdns.load.run import (
     INTERRUPTED,
     Ended,
     Loaded,
-    Watching,
+    RunOptions,
     carry_out,
 )
 from hsdns.load.schedule import SECOND
@@ -102,23 +102,23 @@ def outcomes(*found: tuple[int, int, int]) -> Message:
 
 def run(
     *servers: Sequence[list[Message] | BaseException],
-    watching: Watching | None = None,
+    options: RunOptions | None = None,
     seconds: float = 1.0,
     verifier: Verifier | None = None,
 ) -> tuple[list[Ended], list[Sending]]:
     clock = Clock()
     sending = [Sending(steps, clock) for steps in servers]
     loaded = [Loaded(f"s{number}", each, verifier) for number, each in enumerate(sending)]
-    ended = carry_out(loaded, QUESTIONS, seconds, 0.5, watching or Watching(), clock, clock.sleep)
+    ended = carry_out(loaded, QUESTIONS, seconds, 0.5, options or RunOptions(), clock, clock.sleep)
     return ended, sending
 
 
 def test_what_is_told_is_counted_and_shown() -> None:
     shown = []
-    watching = Watching(
+    options = RunOptions(
         show=lambda servers, at: shown.append((at, servers["s0"].whole().counts.sent))
     )
-    (ended,), _ = run([[outcomes((10, 12, 0x8400))], [outcomes((600, 0, 0))]], watching=watching)
+    (ended,), _ = run([[outcomes((10, 12, 0x8400))], [outcomes((600, 0, 0))]], options=options)
     assert (ended.name, ended.why, ended.seconds) == ("s0", "", 1.0)
     whole = ended.results.whole()
     assert (whole.counts.answered, whole.counts.lost) == (1, 1)
@@ -163,10 +163,10 @@ def test_lookups_that_are_told() -> None:
 
 def test_a_time_to_begin() -> None:
     """The servers begin then, and not before; a time that has come before they are ready is an error."""
-    (ended,), (sending,) = run([[]], watching=Watching(begin=BEGIN + 3 * SECOND))
+    (ended,), (sending,) = run([[]], options=RunOptions(begin=BEGIN + 3 * SECOND))
     assert sending.begin == BEGIN + 3 * SECOND == ended.results.begin
     with pytest.raises(LoadError) as error:
-        run([[]], watching=Watching(begin=BEGIN - SECOND // 2))
+        run([[]], options=RunOptions(begin=BEGIN - SECOND // 2))
     assert (
         str(error.value) == "-start-at: the generator was ready 0.5 s too late; give a later time"
     )
@@ -178,7 +178,7 @@ def test_a_limit_ends_the_run_of_the_server_that_is_above_it() -> None:
     ended, sending = run(
         [[outcomes((10, 12, 0x8400))], [lost], [outcomes((30, 40, 0x8400))]],
         [[outcomes((10, 12, 0x8400))], [outcomes((20, 0, 0))]],
-        watching=Watching(limits=limits),
+        options=RunOptions(limits=limits),
         seconds=9.0,
     )
     assert [each.why for each in ended] == ["aborted by loss>1 (2)", ""]
@@ -205,8 +205,8 @@ def test_interrupted_by_what_is_asked() -> None:
         [outcomes((10, 12, 0x8400))],
         [outcomes((20, 30, 0x8400))],
     ]
-    watching = Watching(interrupted=lambda: next(said, False))
-    (ended,), (sending,) = run(steps, watching=watching, seconds=60)
+    options = RunOptions(interrupted=lambda: next(said, False))
+    (ended,), (sending,) = run(steps, options=options, seconds=60)
     assert (ended.why, ended.seconds, sending.stopped) == (INTERRUPTED, 0.5, 1)
     assert ended.results.whole().counts.answered == 2
 
@@ -222,7 +222,7 @@ def failing(count: int) -> list[list[Message] | BaseException]:
 
 @pytest.mark.parametrize(("keeps_going", "why"), [(False, FAILING), (True, "")])
 def test_a_target_that_fails_everything(keeps_going: bool, why: str) -> None:
-    (ended,), _ = run(failing(20), watching=Watching(keeps_going=keeps_going), seconds=60)
+    (ended,), _ = run(failing(20), options=RunOptions(keeps_going=keeps_going), seconds=60)
     assert ended.why == why
     assert ended.results.whole().counts.sent == 40
 
@@ -248,8 +248,8 @@ def test_answers_are_judged_and_changes_counted() -> None:
         [told, outcomes((100, 101, 0x8400), (7000, 7001, 0x8400)), (FORGET, pack_numbers([1]))]
     ]
     # `told` says the state until 10.0; the begin is 5.0, so the second one is asked for at 12.0.
-    watching = Watching(lambda: [5.5, 10.0])
-    (ended,), _ = run(steps, watching=watching, seconds=8, verifier=verifier)
+    options = RunOptions(lambda: [5.5, 10.0])
+    (ended,), _ = run(steps, options=options, seconds=8, verifier=verifier)
     assert ended.results.whole().verdicts == {"right": 1, STALE: 1}
     (stale,) = ended.results.stale.values()
     assert stale.worst_age_ms == pytest.approx(2000)

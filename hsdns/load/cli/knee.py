@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain
 from hsdns.load.errors import LoadError
@@ -115,7 +117,7 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
 
 def _at(settings: LoadSettings, step: Step, wait: float) -> LoadSettings:
     stages = (Stage(step.seconds, step.rate, step.rate),)
-    schedule = settings.schedule._replace(stages=stages)
+    schedule = msgspec.structs.replace(settings.schedule, stages=stages)
     return settings._replace(schedule=schedule, wait=max(settings.wait, wait))
 
 

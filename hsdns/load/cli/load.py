@@ -223,9 +223,9 @@ def _load(
     from hsdns.load.cli.cluster import following_changes
     from hsdns.load.cli.progress import live
     from hsdns.load.plan import Plan, transport_words
-    from hsdns.load.report import OfServer, PlanReport, StageReport
+    from hsdns.load.report import OfServer, PlanReport
     from hsdns.load.results import kind_numbers
-    from hsdns.load.run import Loaded, Watching, carry_out
+    from hsdns.load.run import Loaded, RunOptions, carry_out
     from hsdns.load.send.process import SenderProcess
     from hsdns.load.send.udp import sockets_for, window_for
     from hsdns.load.target import place_to_text
@@ -251,10 +251,7 @@ def _load(
                 address,
                 [each.octets(settings.edns) for each in questions.all],
                 list(questions.weights),
-                questions.seed,
-                [(each.seconds, each.first, each.last) for each in schedule.stages],
-                schedule.arrival,
-                schedule.burst,
+                schedule,
                 round(settings.timeout * 1e9),
                 sockets,
                 settings.verifies,
@@ -278,7 +275,7 @@ def _load(
             shown(servers, seconds)
             metrics.show(servers, seconds)
 
-        watching = Watching(
+        options = RunOptions(
             lambda: () if truth is None else truth.changes,
             show,
             settings.keeps_going,
@@ -288,7 +285,7 @@ def _load(
             termination.take,
         )
         ended = carry_out(
-            loaded, questions.all, schedule.seconds, settings.timeout, watching, time.monotonic_ns, time.sleep
+            loaded, questions.all, schedule.seconds, settings.timeout, options, time.monotonic_ns, time.sleep
         )  # fmt: skip
     servers = [
         OfServer(
@@ -303,7 +300,7 @@ def _load(
     ]
     return servers, PlanReport(
         transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
-        [StageReport(*stage) for stage in schedule.stages],
+        list(schedule.stages),
         schedule.arrival,
         schedule.burst,
         settings.seed,

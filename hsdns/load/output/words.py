@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.load.histogram import Percentile, us_to_text
-from hsdns.load.report import KneeStep, LimitReport, Report, ServerReport, StageReport
+from hsdns.load.report import KneeStep, LimitReport, Report, ServerReport
 from hsdns.load.results import Counts
+from hsdns.load.schedule import Stage
 from hsdns.load.verify.judge import VERDICTS
 
 
@@ -73,7 +74,7 @@ def knee_step(step: KneeStep) -> str:
     return f"{word}, {figures}, lost {share(step.lost, step.sent)}, generator late by {late}"
 
 
-def rates(stages: Sequence[StageReport]) -> str:
+def rates(stages: Sequence[Stage]) -> str:
     """The rates of a schedule."""
     words = []
     for stage in stages:

@@ -31,7 +31,7 @@ from hsdns.load.outcome import (
     kinds_of,
     pack_question,
 )
-from hsdns.load.pods import SEARCH, Pods, Wanted
+from hsdns.load.pods import SEARCH, PodLookup, Pods
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.send.loop import HEADER_LEN, Loop, Query, Ready, Reporter, Transport
@@ -71,7 +71,7 @@ class _Running:
         "seen", "waiting", "wanted", "wasted",
     )  # fmt: skip
 
-    def __init__(self, wanted: Wanted, model: Model, planned: int, began: int) -> None:
+    def __init__(self, wanted: PodLookup, model: Model, planned: int, began: int) -> None:
         self.wanted = wanted
         self.model = model
         self.waiting = model.lookup(wanted.name, TYPES)
@@ -114,7 +114,7 @@ class PodSender(Loop):
         self,
         pods: Pods,
         times: Iterator[int],
-        wanted: Iterator[Wanted],
+        wanted: Iterator[PodLookup],
         reporter: Reporter,
         open_transport: Callable[[PodSender], Transport],
         connect: Callable[[], Connection],

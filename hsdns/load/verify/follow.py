@@ -219,7 +219,7 @@ class Event:
         self.removes = bool(before.records - after.records) or after.rcode > before.rcode
 
 
-class SaysAnswers(Protocol):
+class ExpectedAnswers(Protocol):
     """The part of truth.Truth that gives right answers."""
 
     def expected(self, question: int, state: int) -> Answer | None:
@@ -231,7 +231,7 @@ class Follower:
 
     def __init__(
         self,
-        truth: SaysAnswers,
+        truth: ExpectedAnswers,
         by_service: Mapping[Key, Sequence[int]],
         rate: float,
         ask: Callable[[Event], bool],

@@ -24,7 +24,7 @@ from hsdns.load.results import EventReport, PropagationReport
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.follow import PROBES, SERIES, Event, Probe, unpack_probes
 from hsdns.load.verify.judge import Answer
-from hsdns.load.verify.verifier import JUDGED, SaysTruth, answer_of
+from hsdns.load.verify.verifier import JUDGED, ClusterStates, answer_of
 from hsdns.wire.decode_reply import BadReply, decode_reply
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.message import Query
@@ -48,10 +48,10 @@ class Shown(NamedTuple):
     resolution: float
 
 
-class _Seen(NamedTuple):
+class _ProbeAnswer(NamedTuple):
     """An answer: whether it shows the change, and when it was requested and arrived (seconds)."""
 
-    says: int
+    shows: int
     sent: float
     received: float
 
@@ -64,7 +64,7 @@ class Propagation:
 
     def __init__(
         self,
-        truth: SaysTruth,
+        truth: ClusterStates,
         queries: Sequence[Query],
         events: Sequence[Event],
         servers: int,
@@ -97,8 +97,8 @@ class Propagation:
         of_servers[probe.server].append(probe)
         event, settled = self._events[probe.event], self._settled.setdefault(probe.event, set())
         place = probe.event, probe.server
-        says = self._says(event, probe)
-        self._new[place] = self._new.get(place, 0) + 1 if says == NEW else 0
+        shows = self._shows(event, probe)
+        self._new[place] = self._new.get(place, 0) + 1 if shows == NEW else 0
         if self._new[place] == SETTLED and probe.server not in settled:
             settled.add(probe.server)
             if len(settled) == self._servers:
@@ -114,17 +114,17 @@ class Propagation:
             if event.seen < begin or until - event.seen < LEAST:
                 continue
             probes = self._probes.get(event.number, [[] for _ in range(self._servers)])[server]
-            said = [
-                _Seen(self._says(event, each), each.sent / SECOND, each.received / SECOND)
+            answers = [
+                _ProbeAnswer(self._shows(event, each), each.sent / SECOND, each.received / SECOND)
                 for each in sorted(probes, key=lambda each: each.sent)
                 if each.sent / SECOND < until
             ]
-            telling = [each for each in said if each.says != OTHER]
-            if telling:
-                found.append(_shown(event, written, telling))
+            conclusive = [each for each in answers if each.shows != OTHER]
+            if conclusive:
+                found.append(_shown(event, written, conclusive))
         return found
 
-    def _says(self, event: Event, probe: Probe) -> int:
+    def _shows(self, event: Event, probe: Probe) -> int:
         answer = self._answer(probe.reply) if probe.flags & 15 in JUDGED else None
         states = self._truth.states(event.question)
         if answer is None or states is None:
@@ -164,10 +164,10 @@ class Propagation:
         return self._answers[reply]
 
 
-def _shown(event: Event, written: float, said: Sequence[_Seen]) -> Shown:
-    """How a change showed; `said` is in the order of sending."""
-    new = [each for each in said if each.says == NEW]
-    old = [each for each in said if each.says == OLD]
+def _shown(event: Event, written: float, answers: Sequence[_ProbeAnswer]) -> Shown:
+    """How a change showed; `answers` is in the order of sending."""
+    new = [each for each in answers if each.shows == NEW]
+    old = [each for each in answers if each.shows == OLD]
     at, seen = written, event.seen - written
     last_old: float | None = 0.0
     if old:

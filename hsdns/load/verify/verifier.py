@@ -132,7 +132,7 @@ SLACK: Final = 0.1  # seconds
 JUDGED: Final = (Rcode.NOERROR, Rcode.NXDOMAIN)
 
 
-class SaysTruth(Protocol):
+class ClusterStates(Protocol):
     """The interface of truth.Truth."""
 
     def is_away(self) -> bool:
@@ -178,7 +178,7 @@ class Verifier:
     """Judges answers to `questions`; `slack` in seconds."""
 
     def __init__(
-        self, truth: SaysTruth, questions: Sequence[Question], slack: float = SLACK
+        self, truth: ClusterStates, questions: Sequence[Question], slack: float = SLACK
     ) -> None:
         self.slack = slack
         self.patience = max(PATIENCE, 2 * slack)

@@ -40,6 +40,7 @@ from hsdns.load.outcome import (
 from hsdns.load.plan import DOH, DOT, GET, TCP, Plan, StreamPlan
 from hsdns.load.questions import order
 from hsdns.load.results import ConnectionsReport
+from hsdns.load.schedule import POISSON, Schedule, Stage
 from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, available, pieces_of
 from hsdns.load.send.sockets import maker
 from hsdns.load.send.udp import LEAST_WINDOW
@@ -57,9 +58,8 @@ QUERY = b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1"
 
 
 def plan(port: int, seconds: float = 0.05, **changes: object) -> Plan:
-    of = Plan(
-        socket.AF_INET, ("127.0.0.1", port), [QUERY], [], 1, [(seconds, 200.0, 200.0)], "even", 1, 5_000_000_000, 2, True
-    )  # fmt: skip
+    schedule = Schedule((Stage(seconds, 200.0, 200.0),), seed=1)
+    of = Plan(socket.AF_INET, ("127.0.0.1", port), [QUERY], [], schedule, 5_000_000_000, 2, True)
     return structs.replace(of, **changes)
 
 
@@ -278,7 +278,7 @@ THREE = [b"\1\0\0\1\0\0\0\0\0\0\1%c\4test\0\0\1\0\1" % letter for letter in b"ab
 
 def counted_plan(port: int, rate: float, seconds: float) -> Plan:
     return plan(
-        port, queries=THREE, weights=[1, 2, 3], seed=4, stages=[(seconds, rate, rate)], arrival="poisson", sockets=3,
+        port, queries=THREE, weights=[1, 2, 3], schedule=Schedule((Stage(seconds, rate, rate),), POISSON, seed=4), sockets=3,
         replies=False, kinds=[0, 0, 1],
     )  # fmt: skip
 

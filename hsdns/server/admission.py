@@ -527,7 +527,9 @@ class QueueBound:
         """
         self._answered += answered
         if not (left and self._has_left) or now - self._noted >= STANDING:
-            self._empty = now  # what it has now came after a rest, of the clients or of this process
+            self._empty = (
+                now  # what it has now came after a rest, of the clients or of this process
+            )
         self._has_left, self._noted = left > 0, now
         if now - self._began < PERIOD:
             return None

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hsdns.cli.flags import parse_flags
-from hsdns.cli.load_flags import FLAGS, read_settings
+from hsdns.load.cli.settings import FLAGS, read_settings
 from loadtest.pressure.clients import Counts, OverTcp, Tools, read_counts
 from loadtest.pressure.corefile import Ports
 from loadtest.steady import counts_of, load_words, write_names

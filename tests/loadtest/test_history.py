@@ -1,3 +1,5 @@
+"""Which answers are right, stale or wrong, and when a change was shown."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -133,7 +133,7 @@ def test_several_runs() -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.sockets
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
 def test_in_a_browser(tmp_path: Path) -> None:

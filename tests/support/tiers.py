@@ -86,6 +86,11 @@ def tier_of(config: pytest.Config) -> str:
     return chosen
 
 
+def _is_judged(config: pytest.Config) -> bool:
+    """Whether the costs of this run are judged: of all of CI, not of files that are named."""
+    return tier_of(config) == CI and config.args_source != pytest.Config.ArgsSource.ARGS
+
+
 def _is_later(tier: str, chosen: str) -> bool:
     return TIERS.index(tier) > TIERS.index(chosen)
 
@@ -170,7 +175,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["left_out"] = dict(_left_out)
-    elif tier_of(session.config) == CI and session.exitstatus == 0 and any(_costly(AT_MOST)):
+    elif session.exitstatus == 0 and _is_judged(session.config) and any(_costly(AT_MOST)):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -195,5 +200,5 @@ def pytest_terminal_summary(
     for reason, count in sorted(_left_out.items()):
         number = f"{count:,} tests, " if count else ""
         terminalreporter.write_line(f"LEFT OUT: {number}{reason}")
-    for line in _costly(1) if tier_of(config) == CI else ():
+    for line in _costly(1) if _is_judged(config) else ():
         terminalreporter.write_line(f"COSTLY, to be cheaper or marked slow: {line}")

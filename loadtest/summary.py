@@ -17,8 +17,8 @@ from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.answering.programs import COREDNS, ECHO, NATIVE, PURE, TITLES
 from loadtest.process import BenchmarkError
+from loadtest.programs import COREDNS, ECHO, NATIVE, PURE, TITLES
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
 PLOT: Final = "performance.svg"

@@ -22,7 +22,12 @@ from loadtest.answering import report
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.goals import Verdict, judge
 from loadtest.answering.mixes import BY_KEY, DNSPERF, DRAIN, MIXES, Mix
-from loadtest.answering.programs import (
+from loadtest.answering.progress_bar import ProgressBar
+from loadtest.answering.results import Results
+from loadtest.answering.run import QUICK, Effort, Run
+from loadtest.arguments import among
+from loadtest.process import BenchmarkError
+from loadtest.programs import (
     ROOT,
     TITLES,
     FoundPrograms,
@@ -30,11 +35,6 @@ from loadtest.answering.programs import (
     hsdns_command,
     install,
 )
-from loadtest.answering.progress_bar import ProgressBar
-from loadtest.answering.results import Results
-from loadtest.answering.run import QUICK, Effort, Run
-from loadtest.arguments import among
-from loadtest.process import BenchmarkError
 
 PAGE = ROOT / "docs/performance.md"
 

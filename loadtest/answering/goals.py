@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from loadtest import limits
 from loadtest.answering.mixes import DNSPERF, DRAIN
-from loadtest.answering.programs import COREDNS, DICT, ECHO, KNOT, NATIVE, PURE
 from loadtest.answering.results import Results
+from loadtest.programs import COREDNS, DICT, ECHO, KNOT, NATIVE, PURE
 
 
 class Goal(NamedTuple):

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from loadtest.answering.goals import Verdict
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix
-from loadtest.answering.programs import ECHO, TITLES
 from loadtest.answering.results import Results
 from loadtest.process import BenchmarkError
+from loadtest.programs import ECHO, TITLES
 
 BEGIN: Final = "<!-- bench: begin -->"
 END: Final = "<!-- bench: end -->"

@@ -24,7 +24,11 @@ from loadtest.answering.dnsperf import Dnsperf, write_questions
 from loadtest.answering.drain import QUERIES, QuerySender
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix, fresh_names
 from loadtest.answering.packets import queries, summarize
-from loadtest.answering.programs import (
+from loadtest.answering.progress_bar import ProgressBar
+from loadtest.answering.results import Results, Sample, WarmUp
+from loadtest.answering.servers import BACKENDS, RunSettings, Server
+from loadtest.process import BenchmarkError
+from loadtest.programs import (
     COREDNS,
     DICT,
     DNSDIST,
@@ -33,10 +37,6 @@ from loadtest.answering.programs import (
     PURE,
     Program,
 )
-from loadtest.answering.progress_bar import ProgressBar
-from loadtest.answering.results import Results, Sample, WarmUp
-from loadtest.answering.servers import BACKENDS, RunSettings, Server
-from loadtest.process import BenchmarkError
 
 REPLAYING: Final = (ECHO, DICT)  # they repeat the replies of another server
 CHANGEABLE: Final = (NATIVE, PURE, COREDNS)  # their cluster may change, and they have a Corefile

@@ -9,7 +9,6 @@ Rule 3: a server is ready when it answers a query for a name of the cluster with
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from array import array
@@ -24,7 +23,11 @@ from loadtest.answering.buffers import enlarge_buffers
 from loadtest.answering.client import is_answering
 from loadtest.answering.cluster import Cluster, Question
 from loadtest.answering.packets import query_of
-from loadtest.answering.programs import (
+from loadtest.answering.usage import MeasuredProcess
+from loadtest.corefile import COREFILE
+from loadtest.ports import free_port
+from loadtest.process import BenchmarkError
+from loadtest.programs import (
     COREDNS,
     DICT,
     DNSDIST,
@@ -36,15 +39,11 @@ from loadtest.answering.programs import (
     ROOT,
     UNBOUND,
     Program,
+    compile_c,
 )
-from loadtest.answering.usage import MeasuredProcess
-from loadtest.corefile import COREFILE
-from loadtest.ports import free_port
-from loadtest.process import BenchmarkError
 
 START_DEADLINE = 120.0
 _PAUSE = 0.02
-_COMPILE_TIMEOUT = 60.0
 _FOREGROUND = {
     KNOT: (peers.KNOT, ("-c",)),
     NSD: (peers.NSD, ("-d", "-c")),
@@ -163,14 +162,8 @@ class Server:
         return self._pairs
 
     def _echo_command(self) -> tuple[str, ...]:
-        program, sizes = self._folder / "echo", self._folder / "sizes"
-        source = ROOT / "loadtest/echo.c"
-        words = (*self.program.words, "-O2", "-o", str(program), str(source))
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT, check=False
-        )
-        if done.returncode != 0:
-            raise BenchmarkError(f"{source} does not compile: {done.stderr[-500:]}")
+        program = compile_c(ROOT / "loadtest/echo.c", self._folder)
+        sizes = self._folder / "sizes"
         sizes.write_bytes(array("H", [len(reply) for _, reply in self._known()]).tobytes())
         return (str(program), str(self.port), str(sizes), *(["tcp"] if self._tcp else []))
 

@@ -19,9 +19,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from loadtest.answering.programs import ROOT, which
 from loadtest.ports import free_port
 from loadtest.process import Process
+from loadtest.programs import ROOT, which
 
 HSDNS: Final = (sys.executable, "-m", "hsdns")
 MARGIN: Final = (

@@ -27,10 +27,10 @@ from typing import Final, NamedTuple
 from loadtest.answering.client import is_answering
 from loadtest.answering.cluster import Question
 from loadtest.answering.packets import query_of
-from loadtest.answering.programs import ROOT
 from loadtest.ports import free_port
 from loadtest.pressure.clients import A, Client, Counts, compile_tools
 from loadtest.process import BenchmarkError, Process
+from loadtest.programs import ROOT
 
 RATE: Final = 50_000  # queries a second
 SECONDS: Final = 1.0  # of a round

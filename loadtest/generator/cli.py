@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from loadtest.answering.programs import ECHO, KNOT, NATIVE
 from loadtest.generator import connections, knee
 from loadtest.generator.measure import (
     COMPILED,
@@ -27,6 +26,7 @@ from loadtest.generator.measure import (
 )
 from loadtest.generator.report import lateness_told, table
 from loadtest.process import BenchmarkError
+from loadtest.programs import ECHO, KNOT, NATIVE
 
 UDP: Final = "udp"
 CONNECTIONS: Final = "connections"

@@ -19,13 +19,12 @@ from loadtest.answering.client import is_answering
 from loadtest.answering.cluster import Cluster, Question
 from loadtest.answering.dnsperf import CLIENTS, counted, write_questions
 from loadtest.answering.packets import query_of
-from loadtest.answering.programs import ROOT
 from loadtest.answering.usage import MeasuredProcess
 from loadtest.generator.measure import DNSPERF, NAMES, SERVICES, load_row, run_generator
 from loadtest.generator.report import Row, combined
 from loadtest.ports import free_port
-from loadtest.pressure.run import make_certificate
 from loadtest.process import BenchmarkError
+from loadtest.programs import ROOT, make_certificate
 
 TRANSPORTS: Final = {"tcp": "TCP", "dot": "DNS over TLS"}
 RATES: Final = {"tcp": (3_000, 20_000, 40_000), "dot": (3_000, 10_000, 20_000)}

@@ -29,12 +29,12 @@ from loadtest.answering.client import ask_all
 from loadtest.answering.cluster import Cluster, Question
 from loadtest.answering.dnsperf import CLIENTS, counted, latencies, write_questions
 from loadtest.answering.packets import query_of
-from loadtest.answering.programs import ECHO, ROOT, Program, find_programs
 from loadtest.answering.servers import RunSettings, Server
 from loadtest.answering.usage import on_core
 from loadtest.figures import percentile
 from loadtest.generator.report import Row, combined
 from loadtest.process import BenchmarkError
+from loadtest.programs import ECHO, ROOT, Program, find_programs
 
 RATES: Final = (50_000, 100_000)  # queries a second
 PYTHON_RATES: Final = (30_000,)

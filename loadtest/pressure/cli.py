@@ -18,16 +18,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from loadtest.answering.programs import (
-    COREDNS,
-    NATIVE,
-    PURE,
-    ROOT,
-    TITLES,
-    FoundPrograms,
-    find_programs,
-    hsdns_command,
-)
 from loadtest.answering.report import plain
 from loadtest.apiserver.objects import namespace_of
 from loadtest.arguments import among
@@ -38,8 +28,19 @@ from loadtest.pressure.goals import judge
 from loadtest.pressure.priority import raise_priority
 from loadtest.pressure.results import as_json
 from loadtest.pressure.rows import BY_KEY, ROWS
-from loadtest.pressure.run import QUICK, Bench, Effort, make_certificate, measure
+from loadtest.pressure.run import QUICK, Bench, Effort, measure
 from loadtest.process import BenchmarkError
+from loadtest.programs import (
+    COREDNS,
+    NATIVE,
+    PURE,
+    ROOT,
+    TITLES,
+    FoundPrograms,
+    find_programs,
+    hsdns_command,
+    make_certificate,
+)
 from loadtest.progress import Progress
 from loadtest.watch.dns import service_name
 from loadtest.watch.fake_api_process import FakeApiProcess

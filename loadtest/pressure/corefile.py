@@ -5,10 +5,10 @@ Path: server.py -> here; soak.py and run.py write it again while the server runs
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 from loadtest.corefile import COREFILE
+from loadtest.programs import CertificateFiles
 
 ZONE_OCTETS = 473  # octets of another server block, roughly
 _HOSTS = 10  # lines in it
@@ -39,13 +39,6 @@ class Variation(NamedTuple):
     dashboard: bool = False  # at the address of `health`
     bulk: int = 0
     interval: str = ""
-
-
-class CertificateFiles(NamedTuple):
-    """PEM files."""
-
-    certificate: Path
-    key: Path
 
 
 def corefile(

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from loadtest.answering.programs import TITLES
 from loadtest.answering.report import Rows, markdown, plain
 from loadtest.pressure.goals import Verdict
 from loadtest.pressure.results import MB, Honest, Outcome
 from loadtest.pressure.rows import Row
 from loadtest.process import BenchmarkError
+from loadtest.programs import TITLES
 
 BEGIN: Final = "<!-- bench-pressure: begin -->"
 END: Final = "<!-- bench-pressure: end -->"

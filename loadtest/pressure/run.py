@@ -9,20 +9,16 @@ Rule 3: a server that ends is an outcome, not an error of the benchmark.
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import count
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import Question
 from loadtest.answering.packets import query_of
-from loadtest.answering.programs import COREDNS, Program
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
-from loadtest.pressure.corefile import CertificateFiles
 from loadtest.pressure.hostile_yaml import Reading, read
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.lateness import Control
@@ -31,6 +27,7 @@ from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.rows import Row
 from loadtest.pressure.server import ServerUnderPressure, server_cores
 from loadtest.process import BenchmarkError
+from loadtest.programs import COREDNS, CertificateFiles, Program
 from loadtest.progress import Progress
 from loadtest.watch.dns import ZONE, service_name
 from loadtest.watch.fake_api_process import FakeApiProcess
@@ -59,21 +56,6 @@ class Bench(NamedTuple):
     files: CertificateFiles
     progress: Progress
     effort: Effort
-
-
-def make_certificate(folder: Path) -> CertificateFiles:
-    """Make a certificate with the openssl command; raise BenchmarkError."""
-    files = CertificateFiles(folder / "cert.pem", folder / "key.pem")
-    words = [
-        *("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"),
-        *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-        *("-keyout", str(files.key), "-out", str(files.certificate)),
-    ]
-    try:
-        subprocess.run(words, check=True, capture_output=True, timeout=30)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise BenchmarkError(f"openssl makes no certificate: {error}") from None
-    return files
 
 
 def measure(bench: Bench, rows: Sequence[Row], programs: Sequence[Program]) -> list[Outcome]:

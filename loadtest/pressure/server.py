@@ -19,11 +19,11 @@ from typing import Final, NamedTuple, Self
 from loadtest.answering.client import is_answering
 from loadtest.answering.cluster import Question
 from loadtest.answering.packets import query_of
-from loadtest.answering.programs import NATIVE, PURE, ROOT, Program
 from loadtest.ports import free_port
 from loadtest.pressure.clients import Tools
-from loadtest.pressure.corefile import CertificateFiles, Ports, Variation, corefile
+from loadtest.pressure.corefile import Ports, Variation, corefile
 from loadtest.process import BenchmarkError, Memory, Process
+from loadtest.programs import NATIVE, PURE, ROOT, CertificateFiles, Program
 from loadtest.watch.access import Access
 from loadtest.watch.dns import service_name
 

@@ -20,7 +20,6 @@ from contextlib import ExitStack
 from typing import Any, Final
 
 from hsdns.load.judge import STALE, WRONG
-from loadtest.answering.programs import COREDNS, Program
 from loadtest.apiserver.objects import namespace_of
 from loadtest.pressure.applied import between, scrape
 from loadtest.pressure.clients import (
@@ -43,6 +42,7 @@ from loadtest.pressure.run import Bench, Rewriter, honest_flood, start
 from loadtest.pressure.server import Limits, ServerUnderPressure, server_cores
 from loadtest.pressure.soak_result import QUIET_AFTER, Soak
 from loadtest.process import BenchmarkError
+from loadtest.programs import COREDNS, Program
 from loadtest.watch.dns import service_name
 
 CHANGES: Final = 200.0  # a second

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from loadtest.answering.programs import TITLES
 from loadtest.answering.report import Rows, markdown
 from loadtest.pressure.lateness import RATE, Machine
 from loadtest.pressure.soak_result import Soak
+from loadtest.programs import TITLES
 
 BEGIN: Final = "<!-- soak: begin -->"
 END: Final = "<!-- soak: end -->"

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hsdns.cli.running_server import RunningServer, ServerError
-from loadtest.answering.programs import ROOT
 from loadtest.demo.demo import HSDNS, corefile
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Process
+from loadtest.programs import ROOT
 from loadtest.progress import Progress
 from loadtest.verdicts import order
 from loadtest.watch.dns import TcpClient

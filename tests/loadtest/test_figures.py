@@ -3,7 +3,6 @@
 import pytest
 
 from loadtest.answering.mixes import DNSPERF, DRAIN
-from loadtest.answering.programs import NATIVE
 from loadtest.answering.results import Results, Sample
 from loadtest.figures import Spread, median_of_known, percentile, ratio
 from loadtest.generator.report import Row, combined
@@ -11,6 +10,7 @@ from loadtest.pressure.clients import Counts
 from loadtest.pressure.lateness import lateness, without
 from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.soak_result import slope
+from loadtest.programs import NATIVE
 from loadtest.watch.churn import Sample as Watched
 from loadtest.watch.churn import match
 from loadtest.watch.fake_api_process import Change

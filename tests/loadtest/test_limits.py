@@ -7,7 +7,6 @@ import pytest
 from loadtest.answering import goals as answering
 from loadtest.answering.mixes import BY_KEY as MIXES
 from loadtest.answering.mixes import DRAIN
-from loadtest.answering.programs import COREDNS, NATIVE, TITLES, Program
 from loadtest.answering.results import Results, Sample
 from loadtest.demo.demo import BAD, judged, subjects
 from loadtest.door.measure import MOST_P99, Explained, chance, figures
@@ -24,6 +23,7 @@ from loadtest.pressure.results import FIGURES, Outcome
 from loadtest.pressure.rows import BY_KEY as ROWS
 from loadtest.pressure.run import outcome_of_files
 from loadtest.pressure.soak import PRESSERS, REWRITTEN
+from loadtest.programs import COREDNS, NATIVE, TITLES, Program
 from loadtest.reload.measure import Outcome as Reloaded
 from loadtest.verdicts.measure import MEMORY, Ran, Told, judge, judge_freeze
 from loadtest.watch import goals as watch

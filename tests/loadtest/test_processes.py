@@ -16,10 +16,10 @@ import pytest
 from loadtest import ports
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.mixes import BY_KEY, DRAIN
-from loadtest.answering.programs import DICT, ECHO, PURE, ROOT, find_programs, hsdns_command
 from loadtest.answering.progress_bar import ProgressBar
 from loadtest.answering.run import Effort, Run
 from loadtest.fixtures import SETTLED, run
+from loadtest.programs import DICT, ECHO, PURE, ROOT, find_programs, hsdns_command
 
 SERVERS = [PURE, ECHO, DICT]
 BENCHMARK = """

@@ -1,6 +1,6 @@
-"""Finds the servers that can be measured on this machine, reports missing ones and installs some.
+"""Finds the programs that can be measured on this machine, reports missing ones, installs some and compiles those in C.
 
-Path: cli.py -> here -> servers.py.
+Path: the command line of a benchmark -> here -> the server and the generators that it starts.
 Rule 1: other servers are searched on PATH and in /usr/sbin; CoreDNS may also be named by HSDNS_PEER.
 Rule 2: dnsperf and knot are installed with apt-get if they are missing, the user is root and apt-get exists; nothing
         else is installed.
@@ -18,12 +18,13 @@ from typing import Final, NamedTuple
 
 from loadtest.process import BenchmarkError
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[1]
 _SEARCH: Final = os.pathsep.join(
     (os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin")
 )
 _TIMEOUT = 30.0
 _INSTALL_TIMEOUT = 300.0
+_COMPILE_TIMEOUT = 60.0
 
 # Names of the programs: (key, title, program on PATH, arguments that print its version).
 ECHO: Final = "echo"
@@ -65,6 +66,13 @@ class Program(NamedTuple):
         return TITLES[self.key]
 
 
+class CertificateFiles(NamedTuple):
+    """PEM files."""
+
+    certificate: Path
+    key: Path
+
+
 class FoundPrograms(NamedTuple):
     """Servers in the order of the tables, the load generator, and messages about missing programs."""
 
@@ -94,7 +102,7 @@ def find_programs(names: Sequence[str], hsdns: Sequence[str]) -> FoundPrograms:
 def _find(key: str, hsdns: tuple[str, ...]) -> Program | str:
     title = TITLES[key]
     if key == ECHO:
-        compiler = which("cc") or which("gcc") or which("clang")
+        compiler = _compiler()
         if compiler is None:
             return f"{title}: there is no C compiler (cc), so there is no limit to compare with"
         return Program(key, (compiler,), _version((compiler, "--version")))
@@ -125,6 +133,43 @@ def _find(key: str, hsdns: tuple[str, ...]) -> Program | str:
 def which(program: str) -> str | None:
     """Find a program, also in the folders for servers."""
     return shutil.which(program, path=_SEARCH)
+
+
+def _compiler() -> str | None:
+    return which("cc") or which("gcc") or which("clang")
+
+
+def compile_c(source: Path, folder: Path, *options: str) -> Path:
+    """Compile a C program of a benchmark into a folder, and return its path; raise BenchmarkError."""
+    compiler, program = _compiler(), folder / source.stem
+    if compiler is None:
+        raise BenchmarkError(f"there is no C compiler (cc), which {source.name} is compiled with")
+    words = (compiler, "-O2", *options, "-o", str(program), str(source))
+    done = subprocess.run(words, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT, check=False)  # fmt: skip
+    if done.returncode != 0:
+        raise BenchmarkError(f"{source} does not compile: {done.stderr[-500:]}")
+    return program
+
+
+def make_certificate(folder: Path) -> CertificateFiles:
+    """Make a certificate with the openssl command; raise BenchmarkError."""
+    files = CertificateFiles(folder / "cert.pem", folder / "key.pem")
+    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl(
+        *("req", "-x509", *new_key, "-days", "2", "-subj", "/CN=127.0.0.1"),
+        *("-keyout", str(files.key), "-out", str(files.certificate)),
+    )
+    return files
+
+
+def openssl(*words: str) -> None:
+    """Run the openssl command; raise BenchmarkError."""
+    try:
+        done = subprocess.run(("openssl", *words), capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise BenchmarkError("the openssl command is missing; it makes certificates") from None
+    if done.returncode:
+        raise BenchmarkError(f"openssl {words[0]} failed: {done.stderr.strip()[-300:]}")
 
 
 def implementation(hsdns: Sequence[str], *, native: bool) -> str:

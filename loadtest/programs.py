@@ -36,12 +36,14 @@ KNOT: Final = "knot"
 NSD: Final = "nsd"
 UNBOUND: Final = "unbound"
 DNSDIST: Final = "dnsdist"
+HSDNS: Final = "hsdns"
+PEER: Final = "CoreDNS"
 PEERS: Final = {
     KNOT: ("Knot DNS", "knotd", ("--version",)),
     NSD: ("NSD", "nsd", ("-v",)),
     UNBOUND: ("Unbound", "unbound", ("-V",)),
     DNSDIST: ("dnsdist", "dnsdist", ("--version",)),
-    COREDNS: ("CoreDNS", "coredns", ("-version",)),
+    COREDNS: (PEER, "coredns", ("-version",)),
 }
 TITLES: Final = {
     ECHO: "C echo",
@@ -64,6 +66,11 @@ class Program(NamedTuple):
     def title(self) -> str:
         """Its name in tables."""
         return TITLES[self.key]
+
+    @property
+    def name(self) -> str:
+        """Its name where it does not matter how hsdns is built."""
+        return HSDNS if self.key in (NATIVE, PURE) else self.title
 
 
 class CertificateFiles(NamedTuple):
@@ -97,6 +104,16 @@ def find_programs(names: Sequence[str], hsdns: Sequence[str]) -> FoundPrograms:
             "dnsperf is not installed: only the drain method is used, without latencies and TCP"
         )
     return FoundPrograms(programs, dnsperf, missing)
+
+
+def hsdns_and_coredns(hsdns: str | None) -> list[Program]:
+    """hsdns, compiled if it can be, and CoreDNS if it is found; raise BenchmarkError if HSDNS_PEER is no program."""
+    found = find_programs((NATIVE, PURE, COREDNS), (hsdns,) if hsdns else hsdns_command())
+    wrong = [each for each in found.missing if "HSDNS_PEER" in each]
+    if wrong:
+        raise BenchmarkError(wrong[0])
+    ours = [each for each in found.programs if each.key != COREDNS][:1]
+    return ours + [each for each in found.programs if each.key == COREDNS]
 
 
 def _find(key: str, hsdns: tuple[str, ...]) -> Program | str:

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import Question
-from loadtest.answering.usage import MeasuredProcess, on_core
 from loadtest.figures import percentile
-from loadtest.process import BenchmarkError
+from loadtest.process import BenchmarkError, Process, on_core
 
 CLIENTS: Final = 20
 UNDER_WAY: Final = 100
@@ -62,7 +61,7 @@ class Dnsperf:
 
     def run(
         self,
-        process: MeasuredProcess,
+        process: Process,
         port: int,
         questions: Path,
         seconds: float,

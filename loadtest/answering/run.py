@@ -18,7 +18,6 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
-from loadtest.answering.client import ask_all
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.dnsperf import Dnsperf, write_questions
 from loadtest.answering.drain import QUERIES, QuerySender
@@ -27,6 +26,7 @@ from loadtest.answering.packets import queries, summarize
 from loadtest.answering.progress_bar import ProgressBar
 from loadtest.answering.results import Results, Sample, WarmUp
 from loadtest.answering.servers import BACKENDS, RunSettings, Server
+from loadtest.dns import ask_all
 from loadtest.process import BenchmarkError
 from loadtest.programs import (
     COREDNS,

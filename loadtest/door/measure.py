@@ -19,24 +19,23 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from math import comb, sqrt
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from loadtest.answering.client import is_answering
-from loadtest.answering.cluster import Question
-from loadtest.answering.packets import query_of
+from loadtest.dns import is_answering, query_of
 from loadtest.ports import free_port
 from loadtest.pressure.clients import A, Client, Counts, compile_tools
 from loadtest.process import BenchmarkError, Process
 from loadtest.programs import ROOT
+from loadtest.server import START_DEADLINE
 
 RATE: Final = 50_000  # queries a second
 SECONDS: Final = 1.0  # of a round
 TURNS: Final = 40
 EVERY: Final = 0.5  # seconds between two explanations
-START: Final = 60.0  # seconds for a server to start
 SERVICES: Final = 10_000
 MOST_P99: Final = 1.2  # the ratio to the p99 without explanations
 CHANCE: Final = (
@@ -128,14 +127,11 @@ class Server:
         self._process = Process(name, words, folder, cwd=ROOT)
 
     def __enter__(self) -> Server:
-        query = query_of(Question("svc-5.ns-0.svc.cluster.local", "A"), edns=False)
-        deadline = time.monotonic() + START
+        query = query_of("svc-5.ns-0.svc.cluster.local", "A")
         try:
-            while not is_answering(self.port, query):
-                self._process.check()
-                if time.monotonic() > deadline:
-                    raise BenchmarkError(f"the server does not answer:\n{self._process.printed()}")
-                time.sleep(0.1)
+            self._process.wait_until(
+                partial(is_answering, self.port, query), START_DEADLINE, "does not answer"
+            )
         except BaseException:
             self._process.end()
             raise

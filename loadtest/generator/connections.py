@@ -9,28 +9,26 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Final
 
-from loadtest.answering.client import is_answering
 from loadtest.answering.cluster import Cluster, Question
 from loadtest.answering.dnsperf import CLIENTS, counted, write_questions
-from loadtest.answering.packets import query_of
-from loadtest.answering.usage import MeasuredProcess
+from loadtest.dns import is_answering, query_of
 from loadtest.generator.measure import DNSPERF, NAMES, SERVICES, load_row, run_generator
 from loadtest.generator.report import Row, combined
 from loadtest.ports import free_port
-from loadtest.process import BenchmarkError
+from loadtest.process import Process
 from loadtest.programs import ROOT, make_certificate
+from loadtest.server import START_DEADLINE
 
 TRANSPORTS: Final = {"tcp": "TCP", "dot": "DNS over TLS"}
 RATES: Final = {"tcp": (3_000, 20_000, 40_000), "dot": (3_000, 10_000, 20_000)}
 FASTEST: Final = 0  # stands for a rate
 OURS: Final = "hsdns load"
-START: Final = 60.0  # seconds for the server to start
 _UNDER_WAY: Final = (
     "2000"  # queries of dnsperf in flight, as many as 20 connections with 100 each have
 )
@@ -70,8 +68,9 @@ def measure(
     path.write_text(f".:{ready} {{\n    bind 127.0.0.1\n    whoami\n}}\n" + "".join(blocks))
     words = (sys.executable, "-m", "hsdns", "-conf", str(path))
     rows: dict[tuple[str, int, str], list[Row]] = {}
-    with MeasuredProcess("hsdns", words, folder, cores[0], cwd=ROOT) as server:
-        _wait(server, ready)
+    with Process("hsdns", words, folder, cwd=ROOT, core=cores[0]) as server:
+        is_up = partial(is_answering, ready, query_of("whoami.", "A"), records=False)
+        server.wait_until(is_up, START_DEADLINE, "does not answer")
         for turn in range(turns):
             for transport, port in ports.items():
                 for rate, generator in _order(transport, turn):
@@ -128,13 +127,3 @@ def _dnsperf(
         None,
         None,
     )
-
-
-def _wait(server: MeasuredProcess, port: int) -> None:
-    query = query_of(Question("whoami.", "A"), edns=False)
-    deadline = time.monotonic() + START
-    while not is_answering(port, query, records=False):
-        server.check()
-        if time.monotonic() > deadline:
-            raise BenchmarkError(f"the server does not answer:\n{server.printed()}")
-        time.sleep(0.1)

@@ -14,9 +14,8 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.answering.usage import on_core
 from loadtest.ports import free_port
-from loadtest.process import BenchmarkError, Process
+from loadtest.process import BenchmarkError, Process, on_core
 from loadtest.programs import ROOT, compile_c
 
 RATE: Final = 20_000  # queries a second

@@ -25,15 +25,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hsdns.load.udp import BUFFER
-from loadtest.answering.client import ask_all
 from loadtest.answering.cluster import Cluster, Question
 from loadtest.answering.dnsperf import CLIENTS, counted, latencies, write_questions
-from loadtest.answering.packets import query_of
 from loadtest.answering.servers import RunSettings, Server
-from loadtest.answering.usage import on_core
+from loadtest.dns import ask_all, query_of
 from loadtest.figures import percentile
 from loadtest.generator.report import Row, combined
-from loadtest.process import BenchmarkError
+from loadtest.process import BenchmarkError, on_core
 from loadtest.programs import ECHO, ROOT, Program, find_programs
 
 RATES: Final = (50_000, 100_000)  # queries a second
@@ -199,7 +197,7 @@ def _start(
     stack: ExitStack, settings: RunSettings, programs: Sequence[Program], questions: list[Question]
 ) -> list[Server]:
     """Start the servers; the echo server sends replies of the same size as the first of the others."""
-    queries = [query_of(each, edns=False) for each in questions]
+    queries = [query_of(*each) for each in questions]
     servers: list[Server] = []
     known: list[tuple[bytes, bytes]] = []
     for program in sorted(programs, key=lambda each: each.key == ECHO):

@@ -21,6 +21,7 @@ from pathlib import Path
 from loadtest.answering.report import plain
 from loadtest.apiserver.objects import namespace_of
 from loadtest.arguments import among
+from loadtest.dns import service_name
 from loadtest.pauses import avoid_pauses
 from loadtest.pressure import report, soak, soak_report
 from loadtest.pressure.clients import BIG_ENDPOINTS, compile_tools
@@ -42,7 +43,6 @@ from loadtest.programs import (
     make_certificate,
 )
 from loadtest.progress import Progress
-from loadtest.watch.dns import service_name
 from loadtest.watch.fake_api_process import FakeApiProcess
 
 PAGE = ROOT / "docs/performance.md"

@@ -16,8 +16,7 @@ from contextlib import ExitStack
 from itertools import count
 from typing import Final, NamedTuple
 
-from loadtest.answering.cluster import Question
-from loadtest.answering.packets import query_of
+from loadtest.dns import ZONE, query_of, service_name
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
 from loadtest.pressure.hostile_yaml import Reading, read
 from loadtest.pressure.judge import Judge
@@ -29,7 +28,6 @@ from loadtest.pressure.server import ServerUnderPressure, server_cores
 from loadtest.process import BenchmarkError
 from loadtest.programs import COREDNS, CertificateFiles, Program
 from loadtest.progress import Progress
-from loadtest.watch.dns import ZONE, service_name
 from loadtest.watch.fake_api_process import FakeApiProcess
 
 CHANGES: Final = 20.0  # each second
@@ -122,8 +120,8 @@ class _Phase(NamedTuple):
 def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressure) -> Outcome:
     floods = {key: honest_flood(key) for key in HONEST_NAMES}
     quiet = run_phase(bench, server, floods, bench.effort.quiet)
-    before, cpu, began = server.memory(), server.cpu(), time.monotonic()
-    lines = server.log_lines()
+    before, cpu, began = server.process.memory(), server.process.cpu(), time.monotonic()
+    lines = server.process.log_lines()
     seconds = bench.effort.pressed + _LEAD
     with ExitStack() as stack:
         control = stack.enter_context(Control(server_cores()[0]))
@@ -132,9 +130,9 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         time.sleep(_LEAD)
         pressed = run_phase(bench, server, floods, bench.effort.pressed)
         counts = [each.counts() for each in pressing]
-        spent = server.cpu() - cpu
+        spent = server.process.cpu() - cpu
         late = control.result().p99
-    after = server.memory()
+    after = server.process.memory()
     seen = {key: Honest(quiet.clients[key], pressed.clients[key]) for key in quiet.clients}
     return Outcome(
         row.key,
@@ -153,7 +151,7 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         before.now,
         after.now,
         after.peak,
-        server.log_lines() - lines,
+        server.process.log_lines() - lines,
         late,
     )
 
@@ -189,7 +187,7 @@ def run_phase(
     bench: Bench, server: ServerUnderPressure, floods: dict[str, Flood], seconds: float
 ) -> _Phase:
     """Run the honest clients and the judge for some seconds."""
-    query = b"\0\7" + query_of(Question(service_name("team-1", "web-151"), "A"), edns=False)[2:]
+    query = b"\0\7" + query_of(service_name("team-1", "web-151"), "A")[2:]
     with ExitStack() as stack:
         health = stack.enter_context(Probes(health_probe(server.ports.health)))
         tcp = stack.enter_context(Probes(tcp_probe(server.ports.dns, query)))

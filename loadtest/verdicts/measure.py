@@ -21,17 +21,18 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hsdns.cli.running_server import RunningServer, ServerError
 from loadtest.demo.demo import HSDNS, corefile
+from loadtest.dns import is_answering, query_of
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Process
 from loadtest.programs import ROOT
 from loadtest.progress import Progress
 from loadtest.verdicts import order
-from loadtest.watch.dns import TcpClient
 from loadtest.watch.fake_api_process import FakeApiProcess
 
 ANSWERS: Final = 10_000_000
@@ -139,7 +140,8 @@ def run_order(folder: Path, serve: Sequence[str], answers: int, rate: float) -> 
         api.create_up_to(order.SERVICES, Progress(sys.stderr))
         path.write_text(corefile(port, api.access.port, ()))
         with Process("server", (*serve, "-conf", str(path)), folder, cwd=ROOT) as server:
-            wait_answering(server, port)
+            is_up = partial(is_answering, port, query_of(order.name_of(0), "A"), tcp=True)
+            server.wait_until(is_up, START, "does not answer")
             api.start_changes(rate, among=order.SERVICES)
             found, lost = order.watch(port, answers, _GRACE + answers / SLOWEST)
             changes, cpu = api.stop_changes(), server.cpu()
@@ -149,19 +151,6 @@ def run_order(folder: Path, serve: Sequence[str], answers: int, rate: float) -> 
         f" TCP; {lost.total()} without answer; the server used {cpu:.1f} s of CPU time",
         not found.back and found.answers >= answers,
     )  # fmt: skip
-
-
-def wait_answering(server: Process, port: int) -> None:
-    """Wait until a server answers for the first Service; raise BenchmarkError."""
-    deadline = time.monotonic() + START
-    while True:
-        with suppress(OSError, ValueError), TcpClient(port) as client:
-            if client.ask(order.name_of(0)):
-                return
-        server.check()
-        if time.monotonic() > deadline:
-            raise BenchmarkError(f"the server does not answer:\n{server.printed()}")
-        time.sleep(_EVERY / 10)
 
 
 def freeze(control: Path) -> Told:

@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from loadtest.process import BenchmarkError
+from loadtest.programs import ROOT, hsdns_and_coredns
 from loadtest.progress import Progress
-from loadtest.watch.fake_api_process import ROOT
 from loadtest.watch.goals import judge, table
 from loadtest.watch.plan import PARTS, START, Plan, run
 from loadtest.watch.report import as_json, rows, section, write_docs
-from loadtest.watch.server import programs
 
 PAGE = ROOT / "docs" / "performance.md"
 MAX_SERVICES = 100_000
@@ -35,7 +34,7 @@ def main(words: Sequence[str]) -> int:
         plan = plan_of(options)
         results = run(
             plan,
-            programs(options.hsdns),
+            hsdns_and_coredns(options.hsdns),
             os.environ.get("KUBEBUILDER_ASSETS") or None,
             command,
             progress,

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Self
 
 from loadtest.apiserver.objects import SERVICES_PER_NAMESPACE
 from loadtest.ports import free_port
-from loadtest.process import BenchmarkError, Process
+from loadtest.process import Process
+from loadtest.programs import ROOT
 from loadtest.progress import Progress
 from loadtest.watch.access import Access
 
-ROOT = Path(__file__).resolve().parents[2]
 START_DEADLINE = 60.0
 _BATCH = 50 * SERVICES_PER_NAMESPACE  # Services in one request to load more
 _PAUSE = 0.05
@@ -60,7 +60,7 @@ class FakeApiProcess:
             self._process = self._stack.enter_context(
                 Process("in-test-api", words, folder, cwd=ROOT)
             )
-            self._wait()
+            self._process.wait_until(self._is_up, START_DEADLINE, "is not up")
             self._stack = self._stack.pop_all()
         return self
 
@@ -135,16 +135,9 @@ class FakeApiProcess:
         found: dict[str, Any] = self.access.ask(method, f"/_control/{word}", body)
         return found
 
-    def _wait(self) -> None:
-        deadline = time.monotonic() + START_DEADLINE
-        while True:
-            self._process.check()
-            try:
-                self.is_changing()
-                return
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise BenchmarkError(
-                        f"the in-test API server is not up:\n{self._process.printed()}"
-                    ) from None
-            time.sleep(_PAUSE)
+    def _is_up(self) -> bool:
+        try:
+            self.is_changing()
+        except OSError:
+            return False
+        return True

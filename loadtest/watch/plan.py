@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from loadtest.programs import PEER, Program
 from loadtest.progress import Progress
 from loadtest.watch import churn, imports, latency, outage, startup
 from loadtest.watch.churn import Churn, Load
@@ -24,7 +25,6 @@ from loadtest.watch.load import create_up_to
 from loadtest.watch.outage import Outage
 from loadtest.watch.real_api import RealApi
 from loadtest.watch.report import Results
-from loadtest.watch.server import PEER, Program
 from loadtest.watch.startup import Api, Startup
 
 IMPORTS, START, LATENCY, RETURN, CHURN, FLOOD = PARTS = (

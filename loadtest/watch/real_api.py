@@ -9,7 +9,6 @@ Rule 2: etcd does not sync its files to disk, because its speed is not measured.
 from __future__ import annotations
 
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -108,25 +107,17 @@ class RealApi:
             "--max-mutating-requests-inflight=2000",
         ]
         self.restart()
-        self._wait()
+        self._server.wait_until(self._is_ready, START_DEADLINE, "is not ready", _PAUSE)
         version = self.access.ask("GET", "/version")
         # A build outside its repository has a placeholder behind the plus.
         self.title = f"kube-apiserver {version['gitVersion'].partition('+$')[0]} with etcd"
 
-    def _wait(self) -> None:
-        deadline = time.monotonic() + START_DEADLINE
-        while True:
-            self._server.check()
-            try:
-                self.access.ask("GET", "/readyz")
-                return
-            except (OSError, BenchmarkError) as error:
-                if time.monotonic() > deadline:
-                    raise BenchmarkError(
-                        f"kube-apiserver is not ready after {START_DEADLINE:.0f} s ({error}):\n"
-                        f"{self._server.printed()}"
-                    ) from None
-            time.sleep(_PAUSE)
+    def _is_ready(self) -> bool:
+        try:
+            self.access.ask("GET", "/readyz")
+        except (OSError, BenchmarkError):
+            return False
+        return True
 
 
 def _certificates(folder: Path) -> Certificates:

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from loadtest import summary
 from loadtest.figures import median_of_known, ratio
 from loadtest.process import BenchmarkError
+from loadtest.programs import HSDNS, PEER
 from loadtest.watch.churn import MEMORY_EVERY, Churn
 from loadtest.watch.imports import Imports
 from loadtest.watch.latency import Latency
 from loadtest.watch.outage import Outage
-from loadtest.watch.server import HSDNS, PEER
 from loadtest.watch.startup import Startup
 
 BEGIN = "<!-- bench-watch: begin -->"

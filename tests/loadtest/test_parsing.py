@@ -18,20 +18,20 @@ from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
-from loadtest.answering.cluster import CACHED_ZONE, ZONE, Cluster, Question
+from loadtest.answering.cluster import CACHED_ZONE, ZONE, Cluster
 from loadtest.answering.cluster_api import manifest
 from loadtest.answering.dnsperf import Counted, counted, latencies
 from loadtest.answering.mixes import MIXES, Mix, fresh_names
-from loadtest.answering.packets import query_of, randomize
-from loadtest.answering.usage import schedstat_ns
+from loadtest.answering.packets import randomize
 from loadtest.apiserver.objects import changed_address, endpoint_slice, trigger_time
+from loadtest.dns import query_of
 from loadtest.generator.measure import load_row
 from loadtest.pressure.applied import METRIC, Applied, Bounds, Scraped, between, read
 from loadtest.pressure.clients import Counts, read_counts
 from loadtest.pressure.judge import addresses_of
 from loadtest.pressure.lateness import CpuTimes
 from loadtest.pressure.unseen import Unseen
-from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of
+from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, schedstat_ns
 from loadtest.reload.measure import reconnections
 from loadtest.verdicts.order import Newest
 from loadtest.watch.latency import is_complete
@@ -184,7 +184,7 @@ def test_fresh_names_do_not_repeat() -> None:
 
 
 def test_a_varied_query_asks_the_same_in_other_octets() -> None:
-    query = query_of(Question("svc-1.ns-0.svc.cluster.local", "SRV"), edns=True)
+    query = query_of("svc-1.ns-0.svc.cluster.local", "SRV", edns=True)
     first, second = (randomize(query, Random(seed)) for seed in (1, 2))
     assert first != second
     for varied in (first, second):

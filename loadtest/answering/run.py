@@ -23,7 +23,6 @@ from loadtest.answering.dnsperf import Dnsperf, write_questions
 from loadtest.answering.drain import QUERIES, QuerySender
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix, fresh_names
 from loadtest.answering.packets import queries, summarize
-from loadtest.answering.progress_bar import ProgressBar
 from loadtest.answering.results import Results, Sample, WarmUp
 from loadtest.answering.servers import BACKENDS, RunSettings, Server
 from loadtest.dns import ask_all
@@ -37,6 +36,7 @@ from loadtest.programs import (
     PURE,
     Program,
 )
+from loadtest.progress import Progress
 
 REPLAYING: Final = (ECHO, DICT)  # they repeat the replies of another server
 CHANGEABLE: Final = (NATIVE, PURE, COREDNS)  # their cluster may change, and they have a Corefile
@@ -78,7 +78,7 @@ class Run:
         programs: Sequence[Program],
         mixes: Sequence[Mix],
         cores: tuple[int, int] | None,
-        bar: ProgressBar,
+        progress: Progress,
         *,
         dnsperf: str | None,
         wildcard: bool = False,
@@ -88,7 +88,7 @@ class Run:
         self._settings = RunSettings(folder, cluster, folder / "zone", server_core, wildcard)
         self._programs = programs
         self._mixes = mixes
-        self._progress = bar
+        self._progress = progress
         self._dnsperf = Dnsperf(dnsperf, core) if dnsperf is not None else None
         self._stack = ExitStack()
         self._running: dict[tuple[str, int], Server] = {}  # (program, changes)
@@ -134,7 +134,6 @@ class Run:
                     self._run_dnsperf(number, mix, server, effort)
                 if mix.changes:
                     server.pause()
-        self._progress.end()
         return Results(self._samples, self._warm_ups)
 
     def _plan(self, effort: Effort) -> Iterator[tuple[int, Mix, Server, str, float]]:
@@ -160,7 +159,7 @@ class Run:
             for changes in sorted(wanted):
                 if changes and program.key not in CHANGEABLE:
                     continue
-                self._progress.step(f"starting {program.title}", 0)
+                self._progress.log(f"starting {program.title}")
                 backend = 0
                 if program.key == DNSDIST:
                     known = (self._running.get((key, 0)) for key in BACKENDS)
@@ -194,9 +193,8 @@ class Run:
             server = self._running.get((program.key, mix.changes))
             if server is None:
                 continue
-            on_progress = partial(
-                self._show_progress, f"{mix.key}: warming {program.title} up", len(asked)
-            )
+            what = f"{mix.key}: warming {program.title} up"
+            on_progress = partial(self._progress.count, what, total=len(asked))
             replies = ask_all(server.port, asked, tcp=mix.tcp, on_progress=on_progress)
             answered = [
                 (query, reply) for query, reply in zip(asked, replies, strict=True) if reply
@@ -220,9 +218,6 @@ class Run:
             )
             line.insert(0, self._stack.enter_context(server))
         self._servers[mix.key] = line
-
-    def _show_progress(self, what: str, total: int, done: int) -> None:
-        self._progress.step(f"{what}, {done:,} of {total:,}", 0)
 
     def _pause_changing(self) -> None:
         for (_, changes), server in self._running.items():

@@ -16,10 +16,10 @@ import pytest
 from loadtest import ports
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.mixes import BY_KEY, DRAIN
-from loadtest.answering.progress_bar import ProgressBar
 from loadtest.answering.run import Effort, Run
 from loadtest.fixtures import SETTLED, run
 from loadtest.programs import DICT, ECHO, PURE, ROOT, find_programs, hsdns_command
+from loadtest.progress import Progress
 
 SERVERS = [PURE, ECHO, DICT]
 BENCHMARK = """
@@ -46,8 +46,10 @@ sys.exit(run_benchmark(main))
 def test_a_small_run(tmp_path: Path) -> None:
     found = find_programs(SERVERS, hsdns_command())
     mixes = [BY_KEY["hot"], BY_KEY["random"]]
-    bar = ProgressBar(io.StringIO())
-    with Run(tmp_path, Cluster(40, 3), found.programs, mixes, None, bar, dnsperf=None) as measured:
+    progress = Progress(io.StringIO())
+    with Run(
+        tmp_path, Cluster(40, 3), found.programs, mixes, None, progress, dnsperf=None
+    ) as measured:
         results = measured.measure(Effort(drain_rounds=2, dnsperf_rounds=0))
     assert measured.missing == []
     assert {(each.mix, each.server, each.round) for each in results.samples} == {

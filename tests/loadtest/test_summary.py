@@ -7,10 +7,11 @@ from xml.etree import ElementTree
 import pytest
 
 from loadtest import summary
-from loadtest.answering import report
+from loadtest.bench import PAGE, markdown, plain, replaced
 from loadtest.process import BenchmarkError
-from loadtest.summary import BEGIN, END, PAGE, PLOT, figures, refreshed, sentences, svg
+from loadtest.summary import PLOT, figures, refreshed, sentences, svg
 
+BEGIN, END = "<!-- summary: begin -->", "<!-- summary: end -->"
 SVG = "{http://www.w3.org/2000/svg}"
 SERVERS = (("C echo", 2.0), ("hsdns, compiled", 2.5), ("hsdns, pure Python", 6.0), ("CoreDNS", 400.25))  # fmt: skip
 
@@ -91,10 +92,18 @@ def test_page_and_plot_are_written(tmp_path: Path) -> None:
 
 
 def test_only_what_stands_between_the_marks_is_replaced() -> None:
-    page = f"# A\n\n{report.BEGIN}\nold\n{report.END}\n\n## B\n"
-    once = report.replaced(page, "new")
-    assert once == f"# A\n\n{report.BEGIN}\n\nnew\n\n{report.END}\n\n## B\n"
-    assert report.replaced(once, "new") == once
-    for wrong in ("", report.BEGIN, report.END + report.BEGIN, 2 * (report.BEGIN + report.END)):
+    begin, end = "<!-- a: begin -->", "<!-- a: end -->"
+    page = f"# A\n\n{begin}\nold\n{end}\n\n## B\n"
+    once = replaced(page, "a", "new")
+    assert once == f"# A\n\n{begin}\n\nnew\n\n{end}\n\n## B\n"
+    assert replaced(once, "a", "new") == once
+    for wrong in ("", begin, end + begin, 2 * (begin + end)):
         with pytest.raises(BenchmarkError, match="once each"):
-            report.replaced(wrong, "new")
+            replaced(wrong, "a", "new")
+
+
+def test_tables() -> None:
+    rows = [["server", "µs", "remark"], ["a", "1.00", ""], ["hsdns", "12.00", "lost"]]
+    assert plain(rows) == "server     µs  remark\na        1.00\nhsdns   12.00  lost\n"
+    assert markdown(rows).splitlines()[1:3] == ["| --- | ---: | --- |", "| a | 1.00 |  |"]
+    assert len({len(line) for line in markdown(rows, padded=True).splitlines()}) == 1

@@ -118,6 +118,13 @@ class Process:
                 self._popen.send_signal(signal.SIGKILL)
                 self._popen.wait()
 
+    def wait(self, seconds: float) -> int:
+        """Wait until it ends by itself; return its status; raise BenchmarkError."""
+        try:
+            return self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise BenchmarkError(f"{self.name} does not end:\n{self.printed()}") from None
+
     def kill(self) -> None:
         """Kill the process, as the kernel does when there is no memory, and wait."""
         self._popen.kill()
@@ -132,9 +139,15 @@ class Process:
     def wait_until(
         self, is_reached: Callable[[], object], seconds: float, what: str, pause: float = 0.05
     ) -> None:
-        """Wait until something is reached; raise BenchmarkError if the process ends before, or after some seconds."""
+        """Wait until something is reached, which may raise OSError before.
+
+        Raises BenchmarkError if the process ends before, or after some seconds.
+        """
         deadline = time.monotonic() + seconds
-        while not is_reached():
+        while True:
+            with suppress(OSError):
+                if is_reached():
+                    return
             self.check()
             if time.monotonic() > deadline:
                 raise BenchmarkError(f"{self.name} {what} after {seconds:.0f} s:\n{self.printed()}")

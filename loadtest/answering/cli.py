@@ -19,8 +19,8 @@ from loadtest.answering.cluster import Cluster
 from loadtest.answering.goals import judge
 from loadtest.answering.mixes import BY_KEY, DNSPERF, DRAIN, MIXES
 from loadtest.answering.run import QUICK, Effort, Run
+from loadtest.bench import Progress
 from loadtest.programs import TITLES, find_programs, hsdns_command, install
-from loadtest.progress import Progress
 
 
 def main(words: Sequence[str]) -> int:

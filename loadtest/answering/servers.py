@@ -128,7 +128,12 @@ class Server:
         elif key == DICT:
             pairs = self._folder / "pairs"
             pairs.write_bytes(b"".join(map(frame, (each for pair in self._known() for each in pair))))  # fmt: skip
-            words = (*words, str(ROOT / "loadtest/dict_server.py"), str(self.port), str(pairs))
+            words = (
+                *words,
+                str(ROOT / "loadtest/answering/dict_server.py"),
+                str(self.port),
+                str(pairs),
+            )
         else:
             template, options = _FOREGROUND[key]
             words = (*words, *options, str(peers.write(template, self._location)))
@@ -142,7 +147,7 @@ class Server:
         return self._pairs
 
     def _echo_command(self) -> tuple[str, ...]:
-        program = compile_c(ROOT / "loadtest/echo.c", self._folder)
+        program = compile_c(ROOT / "loadtest/answering/echo.c", self._folder)
         sizes = self._folder / "sizes"
         sizes.write_bytes(array("H", [len(reply) for _, reply in self._known()]).tobytes())
         return (str(program), str(self.port), str(sizes), *(["tcp"] if self._tcp else []))

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from loadtest.generators import HSDNS
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Process, on_core
 from loadtest.programs import ROOT, compile_c
@@ -55,7 +56,7 @@ def measure(
 def _search(port: int, names: Path, rate: int, limits: str, number: int) -> Search:
     print(f"search {number}: a server with {rate} queries a second", file=sys.stderr)
     words = (
-        sys.executable, "-m", "hsdns", "load", "-p", str(port), "-queries", str(names), "-find-knee",
+        *HSDNS, "load", "-p", str(port), "-queries", str(names), "-find-knee",
         "-rate", str(rate // 4), "-knee-limits", limits, "-live", "none", "-o", "json",
     )  # fmt: skip
     try:

@@ -16,11 +16,12 @@ from typing import Any
 
 from loadtest import bench
 from loadtest.apiserver.objects import namespace_of
+from loadtest.bench import Progress
 from loadtest.dns import service_name
-from loadtest.pauses import avoid_pauses
 from loadtest.pressure import report, soak, soak_report
 from loadtest.pressure.clients import BIG_ENDPOINTS, compile_tools
 from loadtest.pressure.goals import judge
+from loadtest.pressure.pauses import avoid_pauses
 from loadtest.pressure.priority import raise_priority
 from loadtest.pressure.results import FIGURES
 from loadtest.pressure.rows import BY_KEY, ROWS
@@ -36,7 +37,6 @@ from loadtest.programs import (
     hsdns_command,
     make_certificate,
 )
-from loadtest.progress import Progress
 from loadtest.watch.fake_api_process import FakeApiProcess
 
 SERVERS = (NATIVE, PURE, COREDNS)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from loadtest.dns import service_name
+from loadtest.generators import counts_of, load_words, write_names
 from loadtest.pressure.priority import lower_priority, raise_priority
 from loadtest.process import BenchmarkError
 from loadtest.programs import ROOT, compile_c
 from loadtest.server import Ports
-from loadtest.steady import counts_of, load_words, write_names
 
 HEAVY: Final = "127.0.0.2"  # the address of the attackers
 HONEST: Final = "127.0.0.1"

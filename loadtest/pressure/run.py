@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from itertools import count
 from typing import Final, NamedTuple
 
+from loadtest.bench import Progress
 from loadtest.dns import ZONE, query_of, service_name
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
 from loadtest.pressure.hostile_yaml import Reading, read
@@ -27,7 +28,6 @@ from loadtest.pressure.rows import Row
 from loadtest.pressure.server import ServerUnderPressure, server_cores
 from loadtest.process import BenchmarkError
 from loadtest.programs import COREDNS, CertificateFiles, Program
-from loadtest.progress import Progress
 from loadtest.watch.fake_api_process import FakeApiProcess
 
 CHANGES: Final = 20.0  # each second

@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hsdns.cli.running_server import RunningServer, ServerError
-from loadtest.demo.demo import HSDNS, corefile
+from loadtest.bench import Progress
+from loadtest.demo import BAD, corefile
 from loadtest.dns import is_answering, query_of
+from loadtest.generators import HSDNS, churn_words
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Process
 from loadtest.programs import ROOT
-from loadtest.progress import Progress
 from loadtest.verdicts import order
 from loadtest.watch.fake_api_process import FakeApiProcess
 
@@ -45,7 +46,6 @@ CHURN: Final = 1000  # changes a second
 SERVICES: Final = 1000
 ENDPOINTS: Final = 5
 FREEZE_SECONDS: Final = 20.0  # of the run with a freeze, which comes in its middle
-BAD: Final = ("stale", "early", "missing", "extra", "wrong")
 EXCUSES: Final = ("forgotten", "away", "unknown", "truncated")
 UNDECIDED: Final = 0.01  # of all answers, at most
 MEMORY: Final = 1 << 30  # octets
@@ -88,19 +88,6 @@ class Ran(NamedTuple):
     frozen: Told | None = None
 
 
-def load_words(
-    port: int, api: int, out: Path, rate: int, seconds: float, churn: int, begin: str
-) -> list[str]:
-    """The command that loads the server, from a time of day on."""
-    return [
-        *HSDNS, "load", "-server", f"hsdns=127.0.0.1:{port}", "-rate", str(rate), "-time", f"{seconds:g}s",
-        "-max-time", f"{seconds:g}s", "-arrival", f"burst={BURST}", "-seed", "1",
-        "-source", "synthetic", f"services={SERVICES}", f"endpoints={ENDPOINTS}", "-api", f"127.0.0.1:{api}",
-        "-churn", str(churn), "-churn-kinds", "scale=3,rollout=1,ready=4,kill=1,renumber=1", "-probes", "0",
-        "-edns", "1232", "-wait", f"{START:g}s", "-start-at", begin, "-verify", "-live", "none", "-json", str(out),
-    ]  # fmt: skip
-
-
 def run(folder: Path, rate: int, seconds: float, churn: int, *, freezes: bool = False) -> Ran:
     """Start the server, load it and perhaps freeze it in the middle; raise BenchmarkError."""
     port, api, control, out = free_port(), free_port(), folder / "c.sock", folder / "report.json"
@@ -109,7 +96,11 @@ def run(folder: Path, rate: int, seconds: float, churn: int, *, freezes: bool = 
     serve = (*HSDNS, "serve", "-conf", str(path), "-control", str(control))
     begin = time.time() + START
     at = datetime.fromtimestamp(begin, UTC).isoformat()
-    words = load_words(port, api, out, rate, seconds, churn, at)
+    words = churn_words(
+        {"hsdns": port}, api, f"services={SERVICES} endpoints={ENDPOINTS}", rate, churn,
+        "-time", f"{seconds:g}s", "-max-time", f"{seconds:g}s", "-arrival", f"burst={BURST}", "-probes", "0",
+        "-edns", "1232", "-wait", f"{START:g}s", "-start-at", at, "-live", "none", "-json", str(out),
+    )  # fmt: skip
     frozen, memory, cpu = None, 0, (0.0, 0.0)
     with (
         Process("hsdns", serve, folder, cwd=ROOT) as server,

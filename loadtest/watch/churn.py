@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from loadtest.apiserver.objects import namespace_of
+from loadtest.bench import Progress
 from loadtest.dns import TcpClient, a_record_of, addresses, question, service_name
 from loadtest.figures import Spread
+from loadtest.generators import load_words, write_names
 from loadtest.process import Process
 from loadtest.programs import ROOT, Program
-from loadtest.progress import Progress
 from loadtest.server import ServerUnderTest
-from loadtest.steady import load_words, write_names
 from loadtest.watch.fake_api_process import Change, FakeApiProcess
 from loadtest.watch.watched_slice import slices
 

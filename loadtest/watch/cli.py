@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from loadtest import bench, summary
+from loadtest.bench import Progress
 from loadtest.programs import hsdns_and_coredns
-from loadtest.progress import Progress
 from loadtest.watch.goals import judge, table
 from loadtest.watch.plan import PARTS, START, Plan, run
 from loadtest.watch.report import NAME, rows, section

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from loadtest.apiserver.objects import SERVICES_PER_NAMESPACE
+from loadtest.bench import Progress
 from loadtest.ports import free_port
 from loadtest.process import Process
 from loadtest.programs import ROOT
-from loadtest.progress import Progress
 from loadtest.watch.access import Access
 
 START_DEADLINE = 60.0
@@ -60,7 +60,9 @@ class FakeApiProcess:
             self._process = self._stack.enter_context(
                 Process("in-test-api", words, folder, cwd=ROOT)
             )
-            self._process.wait_until(self._is_up, START_DEADLINE, "is not up")
+            self._process.wait_until(
+                lambda: self._ask("GET", f"changes?from={_NO_CHANGE}"), START_DEADLINE, "is not up"
+            )
             self._stack = self._stack.pop_all()
         return self
 
@@ -134,10 +136,3 @@ class FakeApiProcess:
     def _ask(self, method: str, word: str, body: object = None) -> dict[str, Any]:
         found: dict[str, Any] = self.access.ask(method, f"/_control/{word}", body)
         return found
-
-    def _is_up(self) -> bool:
-        try:
-            self.is_changing()
-        except OSError:
-            return False
-        return True

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from loadtest import limits
+from loadtest import figures
 from loadtest.bench import markdown
 from loadtest.figures import ratio
 from loadtest.watch.report import Row
@@ -44,12 +44,12 @@ class Verdict(NamedTuple):
     @property
     def holds(self) -> bool:
         """Whether the figure is within the limit; always true without a limit."""
-        return limits.holds(self.value, self.goal.limit)
+        return figures.holds(self.value, self.goal.limit)
 
     @property
     def word(self) -> str:
         """The verdict in a word or two."""
-        return limits.verdict(self.value, self.goal.limit, self.goal.aim)
+        return figures.verdict(self.value, self.goal.limit, self.goal.aim)
 
 
 _START, _LATENCY, _CHURN, _FLOOD, _RETURN, _IMPORTS = (

@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
+from loadtest.bench import Progress
 from loadtest.process import BenchmarkError
 from loadtest.programs import HSDNS, Program
-from loadtest.progress import Progress
 from loadtest.server import COREFILE
 
 ROUNDS: Final = 9

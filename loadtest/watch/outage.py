@@ -15,10 +15,10 @@ from contextlib import ExitStack
 from typing import Final, NamedTuple
 
 from loadtest.apiserver.objects import changed_address
+from loadtest.bench import Progress
 from loadtest.dns import a_record_of, question
 from loadtest.process import BenchmarkError
 from loadtest.programs import Program
-from loadtest.progress import Progress
 from loadtest.server import ServerUnderTest
 from loadtest.watch.latency import Patcher
 from loadtest.watch.real_api import RealApi

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
+from loadtest.bench import Progress
 from loadtest.programs import PEER, Program
-from loadtest.progress import Progress
 from loadtest.watch import churn, imports, latency, outage, startup
 from loadtest.watch.churn import Churn, Load
 from loadtest.watch.fake_api_process import FakeApiProcess

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import NamedTuple, Protocol
 
+from loadtest.bench import Progress
 from loadtest.programs import Program
-from loadtest.progress import Progress
 from loadtest.server import ServerUnderTest
 from loadtest.watch.access import Access
 

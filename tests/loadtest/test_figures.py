@@ -5,7 +5,7 @@ import pytest
 from loadtest.answering.mixes import DNSPERF, DRAIN
 from loadtest.answering.results import Results, Sample
 from loadtest.figures import Spread, median_of_known, percentile, ratio
-from loadtest.generator.report import Row, combined
+from loadtest.generator.measure import Row, combined
 from loadtest.pressure.clients import Counts
 from loadtest.pressure.lateness import lateness, without
 from loadtest.pressure.results import Honest, Outcome

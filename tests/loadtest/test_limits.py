@@ -8,13 +8,12 @@ from loadtest.answering import goals as answering
 from loadtest.answering.mixes import BY_KEY as MIXES
 from loadtest.answering.mixes import DRAIN
 from loadtest.answering.results import Results, Sample
-from loadtest.demo.demo import BAD, judged, subjects
-from loadtest.door.measure import MOST_P99, Explained, chance, figures
-from loadtest.figures import Spread
+from loadtest.demo import BAD, judged, subjects
+from loadtest.door import MOST_P99, Explained, chance, figures
+from loadtest.figures import Spread, holds, verdict
 from loadtest.generator.knee import Search, told
-from loadtest.generator.report import Row as GeneratorRow
-from loadtest.generator.report import lateness_told
-from loadtest.limits import holds, verdict
+from loadtest.generator.measure import Row as GeneratorRow
+from loadtest.generator.measure import lateness_told
 from loadtest.pressure import goals as pressure
 from loadtest.pressure.clients import Counts
 from loadtest.pressure.goals import HIGHEST, LOWEST
@@ -24,7 +23,7 @@ from loadtest.pressure.rows import BY_KEY as ROWS
 from loadtest.pressure.run import outcome_of_files
 from loadtest.pressure.soak import PRESSERS, REWRITTEN
 from loadtest.programs import COREDNS, NATIVE, TITLES, Program
-from loadtest.reload.measure import Outcome as Reloaded
+from loadtest.reload import Outcome as Reloaded
 from loadtest.verdicts.measure import MEMORY, Ran, Told, judge, judge_freeze
 from loadtest.watch import goals as watch
 from loadtest.watch.report import Row

@@ -20,19 +20,19 @@ from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
 from loadtest.answering.cluster import CACHED_ZONE, ZONE, Cluster
 from loadtest.answering.cluster_api import manifest
-from loadtest.answering.dnsperf import Counted, counted, latencies
 from loadtest.answering.mixes import MIXES, Mix, fresh_names
 from loadtest.answering.packets import randomize
 from loadtest.apiserver.objects import changed_address, endpoint_slice, trigger_time
 from loadtest.dns import query_of
 from loadtest.generator.measure import load_row
+from loadtest.generators import Counted, counted, latencies
 from loadtest.pressure.applied import METRIC, Applied, Bounds, Scraped, between, read
 from loadtest.pressure.clients import Counts, read_counts
 from loadtest.pressure.judge import addresses_of
 from loadtest.pressure.lateness import CpuTimes
 from loadtest.pressure.unseen import Unseen
 from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, schedstat_ns
-from loadtest.reload.measure import reconnections
+from loadtest.reload import reconnections
 from loadtest.verdicts.order import Newest
 from loadtest.watch.latency import is_complete
 from loadtest.watch.watched_slice import WatchedSlice

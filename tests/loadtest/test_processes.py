@@ -17,9 +17,9 @@ from loadtest import ports
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.mixes import BY_KEY, DRAIN
 from loadtest.answering.run import Effort, Run
+from loadtest.bench import Progress
 from loadtest.fixtures import SETTLED, run
 from loadtest.programs import DICT, ECHO, PURE, ROOT, find_programs, hsdns_command
-from loadtest.progress import Progress
 
 SERVERS = [PURE, ECHO, DICT]
 BENCHMARK = """

@@ -25,10 +25,12 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
+from loadtest.bench import markdown
 from loadtest.dns import is_answering, query_of
+from loadtest.generators import HSDNS
 from loadtest.ports import free_port
 from loadtest.pressure.clients import A, Client, Counts, compile_tools
-from loadtest.process import BenchmarkError, Process
+from loadtest.process import BenchmarkError, Process, run_benchmark
 from loadtest.programs import ROOT
 from loadtest.server import START_DEADLINE
 
@@ -104,14 +106,12 @@ class Figures(NamedTuple):
             ("CPU of a hit, us", self.hit_closed, self.hit_open, self.hit_ratio),
             ("p99 of 50,000 queries a second, us", self.p99_quiet, self.p99_explaining, self.p99_ratio),
         ]  # fmt: skip
+        cells = [[name, *(f"{value:.2f}" for value in values)] for name, *values in rows]
         lines = [
-            "| figure                             | without | with | ratio |",
-            "| ---------------------------------- | ------: | ---: | ----: |",
-            *(f"| {name:34} | {off:7.2f} | {on:4.2f} | {ratio:5.2f} |" for name, off, on, ratio in rows),
-            "",
+            markdown([["figure", "without", "with", "ratio"], *cells], (0,), padded=True),
             f"the ratio of the p99 was at most {MOST_P99:g} in {self.within} of {self.turns} turns",
             f"an explanation took {self.explanation:.1f} ms (median of {self.explanations})",
-        ]  # fmt: skip
+        ]
         return "\n".join(lines)
 
 
@@ -123,7 +123,7 @@ class Server:
         path = folder / f"{name}.conf"
         line = f"control {control}" if control else ""
         path.write_text(COREFILE.format(port=self.port, control=line, services=SERVICES))
-        words = (sys.executable, "-m", "hsdns", "-conf", str(path))
+        words = (*HSDNS, "-conf", str(path))
         self._process = Process(name, words, folder, cwd=ROOT)
 
     def __enter__(self) -> Server:
@@ -275,3 +275,7 @@ def main() -> int:
     if not found.holds:
         print(f"explanations make others wait longer than {MOST_P99:g} times", file=sys.stderr)
     return 0 if found.holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(run_benchmark(main))

@@ -1,6 +1,6 @@
-"""Loads hsdns, hsdns with a frozen state, and CoreDNS without and with `cache 30`, all in one run.
+"""`make load-demo`: loads hsdns, hsdns with a frozen state, and CoreDNS without and with `cache 30`, all in one run.
 
-Path: __main__.py -> here -> `hsdns load`, which generates the cluster and serves it to the servers under test.
+Path: `python -m loadtest.demo` -> here -> `hsdns load`, which makes the cluster up and serves it to the servers.
 Rule 1: the servers get the same queries at the same times, under the same changes, and share one report.
 Rule 2: every answer of hsdns must be right, and the report must show the stale answers of frozen or caching servers
         with their age; otherwise the exit status is 1.
@@ -14,19 +14,18 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from loadtest.generators import HSDNS, churn_words
 from loadtest.ports import free_port
-from loadtest.process import Process
+from loadtest.process import Process, run_benchmark
 from loadtest.programs import ROOT, which
 
-HSDNS: Final = (sys.executable, "-m", "hsdns")
-MARGIN: Final = (
-    3.0  # seconds by which the age of the stalest answer may be lower than the duration of the run
-)
+# Seconds by which the age of the stalest answer may be lower than the duration of the run.
+MARGIN: Final = 3.0
 BAD: Final = ("stale", "early", "missing", "extra", "wrong")
 
 
@@ -73,37 +72,6 @@ def corefile(port: int, api: int, directives: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def load_words(
-    ports: Mapping[str, int], api: int, folder: Path, options: argparse.Namespace
-) -> list[str]:
-    """The command that loads servers, by their titles, at ports of this machine."""
-    return [
-        *HSDNS,
-        "load",
-        *(
-            word
-            for title, port in ports.items()
-            for word in ("-server", f"{title}=127.0.0.1:{port}")
-        ),
-        *("-rate", options.rate, "-time", options.time, "-seed", "1"),
-        *("-source", "synthetic", "services=100", "endpoints=5"),
-        *(
-            "-api",
-            f"127.0.0.1:{api}",
-            "-churn",
-            str(options.churn),
-            "-churn-kinds",
-            "scale=3,rollout=1,ready=4,kill=1,renumber=1",
-            "-probes",
-            "400",
-            "-wait",
-            "30s",
-            "-verify",
-        ),
-        *("-json", str(folder / "report.json"), "-html", str(folder / "report.html")),
-    ]
-
-
 def judged(subject: Subject, report: dict[str, Any]) -> tuple[str, bool]:
     """A line about the report of a server, and whether the result is as expected."""
     verdicts = report["verdicts"]
@@ -133,8 +101,12 @@ def run(folder: Path, options: argparse.Namespace) -> list[tuple[str, bool]]:
             file.write_text(corefile(port, api, server.directives))
             words = (*server.words, "-conf", str(file))
             stack.enter_context(Process(server.name, words, Path(logs), cwd=ROOT))
-        titles = [each.title for each in servers]
-        load = load_words(dict(zip(titles, ports, strict=True)), api, folder, options)
+        titled = dict(zip((each.title for each in servers), ports, strict=True))
+        load = churn_words(
+            titled, api, "services=100 endpoints=5", float(options.rate), options.churn,
+            "-time", options.time, "-probes", "400", "-wait", "30s",
+            "-json", str(folder / "report.json"), "-html", str(folder / "report.html"),
+        )  # fmt: skip
         done = subprocess.run(load, cwd=ROOT, check=False)
         if done.returncode:
             return [("hsdns load has failed; what it says is above", False)]
@@ -159,3 +131,7 @@ def main(args: Sequence[str] | None = None) -> int:
     for line, _ in found:
         print(line)
     return 0 if all(is_good for _, is_good in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(run_benchmark(main))

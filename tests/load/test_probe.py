@@ -18,13 +18,13 @@ pytestmark = pytest.mark.sockets
 
 
 @pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EACH", 0.02)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EACH", 30.0)  # of a server that answers
     monkeypatch.setattr(module, "PAUSE", 0.0)
 
 
-def ask(port: int) -> tuple[int, int, bytes]:
-    reply = probe(*find_target("127.0.0.1", port), QUERY, 0.0)
+def ask(port: int, wait: float = 0.0) -> tuple[int, int, bytes]:
+    reply = probe(*find_target("127.0.0.1", port), QUERY, wait)
     assert not reply.authority
     assert not reply.additional
     (record,) = reply.answer
@@ -36,9 +36,10 @@ def test_a_server() -> None:
         assert ask(port) == (Rcode.NOERROR, 5, bytes((10, 0, 0, 1)))
 
 
-def test_a_server_that_is_slow_at_first() -> None:
+def test_a_server_that_is_slow_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EACH", 0.02)
     with server(ignored=2) as port:
-        assert ask(port) == (Rcode.NOERROR, 5, bytes((10, 0, 0, 1)))
+        assert ask(port, wait=30.0) == (Rcode.NOERROR, 5, bytes((10, 0, 0, 1)))
 
 
 def said(port: int, *, ready: bool = True) -> str:
@@ -53,7 +54,8 @@ def test_nothing_listens() -> None:
     assert said(port) == f"nothing listens on UDP at 127.0.0.1 port {port}{REMEDY}"
 
 
-def test_no_reply() -> None:
+def test_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EACH", 0.02)
     with server(ignored=9) as port:
         assert said(port) == f"no reply came from 127.0.0.1 port {port} to www.a.test.{REMEDY}"
 

@@ -94,7 +94,7 @@ def framed(*numbers: int) -> bytes:
 
 
 async def receive(reader: asyncio.StreamReader) -> str:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         size = int.from_bytes(await reader.readexactly(2), "big")
         return summary(await reader.readexactly(size))
 
@@ -218,7 +218,7 @@ def test_end_of_the_server_is_said(loop: str) -> None:
             writer.write(framed(1))
             assert (await receive(reader)).startswith("1 NOERROR")
             it.server.end()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 assert await reader.read() == b""
             writer.close()
             await until(lambda: not it.server.connections, "it closed")

@@ -40,7 +40,7 @@ from hsdns.eager import Wait
 from hsdns.turns import Timer
 from hsdns.upstream.connection import Displaced, ProtocolViolation
 from hsdns.upstream.udp_socket import TURN
-from hsdns.wire.decode_reply import HEADER_LEN, answers_question
+from hsdns.wire.decode import HEADER_LEN, answers_question
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import OptCode
 from hsdns.wire.message import Query

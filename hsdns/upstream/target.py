@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from hsdns.corefile.arguments import HostPort, split_host_port, split_ip_port
+from hsdns.corefile.keys import HostPort, split_host_port, split_ip_port
 from hsdns.corefile.tree import Line, Position, Token
 from hsdns.wire.name import Name
 

@@ -29,7 +29,7 @@ from hsdns.upstream.exchange import (
     UpstreamSettings,
 )
 from hsdns.upstream.target import HTTP2, Target
-from hsdns.wire.decode_reply import WrongQuestion
+from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import CD, RD, Query, Reply

@@ -15,7 +15,7 @@ import pytest
 
 from loadtest.ports import free_port
 
-pytestmark = pytest.mark.sockets
+pytestmark = [pytest.mark.sockets, pytest.mark.slow]  # a process is started
 MOST: Final = 100_000_000  # octets
 GROWTH: Final = 16_000_000
 SENT: Final = 64_000_000  # in each case

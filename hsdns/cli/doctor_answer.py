@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from hsdns.audit.report import record_texts
 from hsdns.cli.doctor_questions import OWN
-from hsdns.load.judge import Answer
 from hsdns.load.questions import Question
-from hsdns.load.said import answer_of
+from hsdns.load.verify.judge import Answer
+from hsdns.load.verify.verifier import answer_of
 from hsdns.sources.cluster_dump import DNS_SERVER
 from hsdns.wire.iana import Rcode, RRClass, rcode_from_text, rcode_to_text, type_to_text
 from hsdns.wire.message import RR

@@ -39,15 +39,15 @@ from hsdns.cli.doctor_pod import PodView
 from hsdns.cli.doctor_questions import doctor_questions
 from hsdns.cli.exchange import NoReply, Refused, ask_again
 from hsdns.cli.flags import FlagError
-from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import CannotTell, configure
 from hsdns.cluster.controllers.dns_service import KNOWN, PORT
 from hsdns.corefile.keys import split_ip_port, zones_from_args
 from hsdns.corefile.tree import CorefileError
+from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
-from hsdns.load.judge import Answer
 from hsdns.load.questions import Question, Questions
-from hsdns.load.said import answer_of
+from hsdns.load.verify.judge import Answer
+from hsdns.load.verify.verifier import answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import SHAPING
 from hsdns.rules.objects import CorefileText, zones_of

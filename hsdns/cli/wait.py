@@ -36,7 +36,7 @@ from hsdns.wire.message import Query, Reply
 from hsdns.wire.text import rdata_to_text
 
 if TYPE_CHECKING:
-    from hsdns.load.judge import Answer
+    from hsdns.load.verify.judge import Answer
     from hsdns.wire.name import Name
 
 PORT: Final = 53
@@ -190,7 +190,7 @@ def _look(
         return Seen(server, found)
     is_right = count is None or count.holds(len(_records(found, qtype)))
     if is_right and expected is not None:
-        from hsdns.load.said import answer_of
+        from hsdns.load.verify.verifier import answer_of
 
         right = expected()
         # If the objects do not determine the answer (an ExternalName's target, for example), only the number counts.

@@ -198,7 +198,7 @@ class TestConnections:
                     assert chunk == b"one"
                     break
                 assert not server.ended.is_set()
-            await asyncio.wait_for(server.ended.wait(), 5)
+            await asyncio.wait_for(server.ended.wait(), 30)
             await setting.client.close()
 
         run(scenario, lambda head: chunked(b"one", then="hang"))
@@ -280,7 +280,7 @@ class TestFaults:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             assert await setting.fails(0.05) == f"{server.url} has sent no data for 0.05 s"
-            await asyncio.wait_for(server.ended.wait(), 5)
+            await asyncio.wait_for(server.ended.wait(), 30)
             await setting.client.close()
 
         run(scenario, lambda head: chunked(b"one", then="hang"))

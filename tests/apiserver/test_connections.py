@@ -76,7 +76,7 @@ def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(server: ScriptedServer, found: Connections) -> None:
         route = Route.of(Access(server.url), None)
         await ask(found, route)
-        await asyncio.wait_for(server.ended.wait(), 5)
+        await asyncio.wait_for(server.ended.wait(), 30)
         await ask(found, route)
         assert server.connections == 2
 

@@ -134,6 +134,7 @@ def needs(program: str) -> str:
     return path
 
 
+@pytest.mark.night
 def test_go(folder: Path, served: Served) -> None:
     go = needs("go")
     run([go, "mod", "init", "lookup"], folder)
@@ -144,6 +145,7 @@ def test_go(folder: Path, served: Served) -> None:
     assert served.hits == [1]
 
 
+@pytest.mark.night
 def test_node(folder: Path, served: Served) -> None:
     node = needs("node")
     printed = run([node, "--test", "lookup.test.mjs"], folder, **served.environ)
@@ -151,6 +153,7 @@ def test_node(folder: Path, served: Served) -> None:
     assert served.hits == [1]
 
 
+@pytest.mark.night
 def test_java(folder: Path, served: Served) -> None:
     """The container is not started; what is compiled is run against the cluster."""
     javac, java = needs("javac"), needs("java")

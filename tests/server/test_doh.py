@@ -105,7 +105,7 @@ class Http1Client:
         """Send a request and take its reply."""
         length = f"Content-Length: {len(body)}\r\n" if body else ""
         self.writer.write(f"{method} {target} HTTP/1.1\r\nHost: x\r\n{length}\r\n".encode() + body)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
             size = 0 if method == "HEAD" else int(headers["content-length"])
@@ -113,7 +113,7 @@ class Http1Client:
 
     async def has_ended(self) -> bool:
         """Whether the server has closed."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             try:
                 return await self.reader.read(1) == b""
             except ConnectionError:
@@ -166,7 +166,7 @@ class Http2Client:
                 if isinstance(event, kind) and event.stream_id == stream
             ]
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not found(StreamEnded):
                 await self.read()
                 assert found(StreamEnded) or not self.has_ended

@@ -47,7 +47,7 @@ def framed(*numbers: int) -> bytes:
 
 
 async def receive(reader: asyncio.StreamReader) -> str:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         size = int.from_bytes(await reader.readexactly(2), "big")
         return summary(await reader.readexactly(size))
 

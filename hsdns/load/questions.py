@@ -29,7 +29,7 @@ from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
 from hsdns.load.pods import PodPlan, meant
 from hsdns.load.verify.judge import Answer
-from hsdns.wire.decode_reply import HEADER_LEN
+from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRClass, RRType, type_from_text

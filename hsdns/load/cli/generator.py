@@ -58,7 +58,7 @@ def _monotonic(start: float) -> int:
 
 
 def _api() -> JobApi:
-    from hsdns.apiserver.in_cluster import InCluster
+    from hsdns.apiserver.access import InCluster
     from hsdns.load.cluster.job import JobApi, read_namespace
 
     source = InCluster(os.environ, time.monotonic, lambda message: None)

@@ -38,7 +38,7 @@ from hsdns.load.cluster.changes import Changes
 from hsdns.load.cluster.history import ApiHistory
 from hsdns.load.cluster.writer import message_of
 from hsdns.load.errors import LoadError
-from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
+from hsdns.sources.synthetic import Shape, SyntheticCluster
 
 TICK: Final = 0.002  # minimum seconds between two batches of changes
 Written = Callable[[str, float], None]

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from hsdns.apiserver.access import AccessSource
-from hsdns.apiserver.in_cluster import SERVICE_ACCOUNT
+from hsdns.apiserver.access import SERVICE_ACCOUNT, AccessSource
 from hsdns.load.cluster.writer import ApiWriter, message_of
 from hsdns.load.errors import LoadError
 

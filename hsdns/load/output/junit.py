@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 from hsdns.load.limits import KNEE
 from hsdns.load.output.words import arrival, limited, rates
 from hsdns.load.report import LimitReport, Report, ServerReport
-from hsdns.rules.output.junit import document
+from hsdns.rules.output import document
 
 WHOLE: Final = "the run is whole"
 

@@ -1,7 +1,7 @@
 """The client side of DNS over HTTPS on HTTP/2, sans I/O: frames, streams and windows, and nothing else of HTTP.
 
 Path: connection.py passes octets in both directions -> here.
-Source: RFC 9113, RFC 8484.  Decision 0024 says why the library h2 does not do this.
+Source: RFC 9113, RFC 8484.  Decision 0024 says why no library does this.
 Rule 1: each query is a stream.  It ends with a message, with the reason why there is none, or unprocessed by the server
         (RFC 9113 section 6.8 and 8.7); then it may be sent on another connection.
 Rule 2: a query is sent only if the server's windows and its number of streams leave room.
@@ -20,9 +20,9 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from typing import Final, NamedTuple
 
-from h2.errors import ErrorCodes
 from hpack import Decoder, Encoder, HPACKError, NeverIndexedHeaderTuple
 
+from hsdns.http2 import ErrorCode
 from hsdns.load.outcome import CLOSED
 from hsdns.load.plan import GET
 from hsdns.load.send.connection import QueryResult, Session
@@ -194,7 +194,7 @@ class Http2Session(Session):
         """Cancel a stream."""
         if self.in_flight.pop(key, None) is not None:
             self._bodies.pop(key, None)
-            self._frame(RESET, 0, key, int(ErrorCodes.CANCEL).to_bytes(4, "big"))
+            self._frame(RESET, 0, key, int(ErrorCode.CANCEL).to_bytes(4, "big"))
 
     def end(self) -> None:
         """Send GOAWAY."""
@@ -330,7 +330,7 @@ class Http2Session(Session):
         self._bodies.pop(stream, None)
         self._refused.discard(stream)
         if query is not None:
-            why = "" if code == ErrorCodes.REFUSED_STREAM else f"stream reset ({_code(code)})"
+            why = "" if code == ErrorCode.REFUSED_STREAM else f"stream reset ({_code(code)})"
             found.append(QueryResult(query, None, why))
 
     def _take_goaway(self, payload: bytes, found: list[QueryResult]) -> None:
@@ -416,6 +416,6 @@ def _fault(fields: dict[bytes, bytes]) -> str:
 
 def _code(code: int) -> str:
     try:
-        return ErrorCodes(code).name
+        return ErrorCode(code).name
     except ValueError:
         return f"code {code}"

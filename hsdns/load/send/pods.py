@@ -37,7 +37,7 @@ from hsdns.load.schedule import SECOND
 from hsdns.load.send.loop import HEADER_LEN, Loop, Query, Ready, Reporter, Transport
 from hsdns.resolver.message import answer_of, wire_of
 from hsdns.resolver.model import Answer, Arrival, Model, Packet
-from hsdns.wire.decode_reply import BadReply
+from hsdns.wire.decode import BadReply
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 

@@ -18,7 +18,7 @@ from hsdns.load.outcome import AT_END, CLOSED, NOT_SENT, RESET, SILENT, Fact
 from hsdns.load.plan import TCP, TRANSPORTS, StreamPlan
 from hsdns.load.send.loop import Query as Sent
 from hsdns.load.send.sockets import Links, make_pool
-from hsdns.wire.decode_reply import BadReply, decode_reply
+from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query, Reply
 

@@ -25,7 +25,7 @@ from hsdns.load.schedule import SECOND
 from hsdns.load.verify.follow import PROBES, SERIES, Event, Probe, unpack_probes
 from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.verifier import JUDGED, ClusterStates, answer_of
-from hsdns.wire.decode_reply import BadReply, decode_reply
+from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.message import Query
 

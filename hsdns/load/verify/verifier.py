@@ -42,7 +42,7 @@ from hsdns.load.verify.judge import (
     judge,
     right_state,
 )
-from hsdns.wire.decode_reply import HEADER_LEN, BadReply, decode_reply
+from hsdns.wire.decode import HEADER_LEN, BadReply, decode_reply
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import QR, RR, TC
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN

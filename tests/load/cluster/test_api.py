@@ -19,7 +19,7 @@ from hsdns.load.cluster.churn import Churn
 from hsdns.load.cluster.history import ApiHistory
 from hsdns.load.errors import LoadError
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.sources.synthetic_cluster import Shape
+from hsdns.sources.synthetic import Shape
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from loadtest.ports import free_port

@@ -16,7 +16,7 @@ from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT, KINDS, Changes, read_kinds
 from hsdns.load.cluster.churn import TICK, Churn, OwnNamespace, Pace, Size
 from hsdns.load.errors import LoadError
-from hsdns.sources.synthetic_cluster import Shape
+from hsdns.sources.synthetic import Shape
 
 SPARE = [f"10.1.0.{number}" for number in range(250)]
 

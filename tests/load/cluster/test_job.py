@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from hsdns.apiserver.access import Access
-from hsdns.apiserver.endpoint import Endpoint
+from hsdns.apiserver.access import Access, Endpoint
 from hsdns.load.cluster.job import (
     KEY,
     Job,

@@ -44,7 +44,7 @@ from hsdns.load.schedule import POISSON, Schedule, Stage
 from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, available, pieces_of
 from hsdns.load.send.sockets import maker
 from hsdns.load.send.udp import LEAST_WINDOW
-from hsdns.wire.decode_reply import decode_reply
+from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query

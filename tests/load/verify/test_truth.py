@@ -19,7 +19,7 @@ from hsdns.load.verify.judge import RIGHT, Answer, judge
 from hsdns.load.verify.truth import MOST, States, Timeline, Truth
 from hsdns.load.verify.verifier import Judged
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
+from hsdns.sources.synthetic import Shape, SyntheticCluster
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import srv

@@ -26,7 +26,7 @@ from hsdns.load.verify.judge import (
     Verdict,
 )
 from hsdns.load.verify.verifier import Judged, Verifier, answer_of, read_answer
-from hsdns.wire.decode_reply import BadReply, decode_reply
+from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply

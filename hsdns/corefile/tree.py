@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NamedTuple, TypeVar
 
+from hsdns.errors import OperatorError
+
 T = TypeVar("T")
 
 
@@ -31,7 +33,7 @@ class Position(NamedTuple):
         return CorefileError(self, message)
 
 
-class CorefileError(Exception):
+class CorefileError(OperatorError):
     """An error in the Corefile, with its position: `Corefile:12:5: unknown property "ttll" ...`."""
 
     def __init__(self, position: Position, message: str) -> None:

@@ -18,7 +18,7 @@ from hsdns.load.outcome import FORGET, OUTCOMES, REPLY, unpack_numbers, unpack_o
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import JUDGED, Judged, Verifier
-from hsdns.wire.decode_reply import HEADER_LEN, BadReply, decode_reply
+from hsdns.wire.decode import HEADER_LEN, BadReply, decode_reply
 from hsdns.wire.message import RR, TC
 
 LOST: Final = "lost"

@@ -1,6 +1,6 @@
 """The answers of a DNS server, each with the right answer, as an object of a dump.
 
-Path: cli/doctor_servers.py (replies, and the output of `hsdns ask` in a Pod) -> here -> rules/checks/dns_answers.py.
+Path: cli/doctor_servers.py (replies, and the output of `hsdns ask` in a Pod) -> here -> rules/checks/dns.py.
 """
 
 from __future__ import annotations

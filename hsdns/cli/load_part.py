@@ -60,7 +60,7 @@ def _monotonic(start: float) -> int:
 
 
 def _api() -> JobApi:
-    from hsdns.apiserver.in_cluster import InCluster
+    from hsdns.apiserver.access import InCluster
     from hsdns.apiserver.transport import Unreachable
     from hsdns.load.job import JobApi, read_namespace
 

@@ -15,9 +15,8 @@ import aiohttp
 import msgspec
 
 from hsdns.apiserver.access import AccessSource
-from hsdns.apiserver.fault import describe
+from hsdns.apiserver.client import TlsContexts, describe
 from hsdns.apiserver.redaction import Redaction
-from hsdns.apiserver.tls import TlsContexts
 from hsdns.load.errors import LoadError
 
 TIMEOUT: Final = 10.0  # seconds for a response

@@ -19,7 +19,7 @@ from hsdns.cluster.source import Deliver
 from hsdns.load.api import ClusterApi
 from hsdns.load.api_history import ApiHistory
 from hsdns.load.changes import Changes
-from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
+from hsdns.sources.synthetic import Shape, SyntheticCluster
 
 TICK: Final = 0.002  # minimum seconds between two batches of changes
 Written = Callable[[str, float], None]

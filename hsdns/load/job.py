@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from hsdns.apiserver.access import Access
-from hsdns.apiserver.in_cluster import SERVICE_ACCOUNT
+from hsdns.apiserver.access import SERVICE_ACCOUNT, Access
 from hsdns.load.errors import LoadError
 
 INDEX: Final = "JOB_COMPLETION_INDEX"  # in the environment of each pod of an Indexed Job

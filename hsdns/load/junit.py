@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 from hsdns.load.report import LimitReport, Report, ServerReport
 from hsdns.load.thresholds import KNEE
 from hsdns.load.words import arrival, limited, rates
-from hsdns.rules.output.junit import document
+from hsdns.rules.output import document
 
 WHOLE: Final = "the run is whole"
 

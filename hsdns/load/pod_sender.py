@@ -34,7 +34,7 @@ from hsdns.load.recent_replies import RecentReplies
 from hsdns.load.schedule import SECOND
 from hsdns.resolver.message import answer_of, wire_of
 from hsdns.resolver.model import Answer, Arrival, Model, Packet
-from hsdns.wire.decode_reply import HEADER_LEN, BadReply
+from hsdns.wire.decode import HEADER_LEN, BadReply
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 

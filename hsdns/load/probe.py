@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hsdns.load.errors import LoadError
-from hsdns.wire.decode_reply import BadReply, decode_reply
+from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query, Reply
 

@@ -21,7 +21,7 @@ from hsdns.load.probing import PROBES, SERIES, Probe, unpack_probes
 from hsdns.load.said import answer_of
 from hsdns.load.schedule import SECOND
 from hsdns.load.verifier import JUDGED, SaysTruth
-from hsdns.wire.decode_reply import BadReply, decode_reply
+from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.message import Query
 
 LEAST: Final = 1.0  # seconds

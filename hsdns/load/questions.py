@@ -18,7 +18,7 @@ import msgspec
 
 from hsdns.load.judge import Answer
 from hsdns.load.pods import PodPlan, meant
-from hsdns.wire.decode_reply import HEADER_LEN
+from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRClass, RRType

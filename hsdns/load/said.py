@@ -4,7 +4,7 @@ Path: verifier.py -> here -> judge.py; truth.py makes the same from right answer
 Rule 1: names in RDATA are in lower case, and the weight of SRV is omitted: no specification defines it.
 Rule 2: nearly every reply repeats the question octet for octet, and its records have a pointer to it as their owner and
         no compressed name in their RDATA.  Such a reply is read here without an object for each record, in a fifth of
-        the time.  For any other, wire/decode_reply.py decides whether it is a reply.
+        the time.  For any other, wire/decode.py decides whether it is a reply.
 Rule 3: the fast method reads only the answer section, as stub resolvers do.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 
 from hsdns.load.judge import Answer
 from hsdns.load.questions import Question
-from hsdns.wire.decode_reply import HEADER_LEN, BadReply, decode_reply
+from hsdns.wire.decode import HEADER_LEN, BadReply, decode_reply
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import QR, RR
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN

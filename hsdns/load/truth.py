@@ -20,7 +20,7 @@ import logging
 import threading
 from array import array
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import Final
 
@@ -55,10 +55,6 @@ _MOST_SPANS: Final = 200
 _REMEMBERED: Final = 50_000  # answers
 MOST_STATES: Final = 200_000  # for all Services and addresses together
 _SWEPT: Final = 4  # Services and addresses whose old states are dropped with each new state
-
-
-class OutsideZone(Exception):
-    """The answer needs a name outside the cluster."""
 
 
 class Truth:
@@ -316,12 +312,10 @@ class Truth:
                     return None
                 values[subject] = value
         try:
-            reply = _run(self._answers, name, qtype, zone)
+            reply = self._answers.answer_at_once(name, qtype, zone)
         except NoSuchName:
             return self._absent(zone)
-        except OutsideZone:
-            return None
-        return answer_of(reply.rcode, reply.answer)
+        return answer_of(reply.rcode, reply.answer) if isinstance(reply, Reply) else None
 
     def _says(self, question: int) -> bool:
         """Whether the cluster determines the answer to a question, by the first state of its Service."""
@@ -368,22 +362,6 @@ def _places(packed: Packed) -> set[tuple[bytes, bytes | None]]:
         for part in packed
         for place in zip(part.separate, part.labels or repeat(None), strict=False)
     }
-
-
-def _run(answers: ClusterAnswers, name: Name, qtype: int, zone: Name) -> Reply:
-    """Compute the reply without an event loop: it waits only for turns of one."""
-    answering = answers.answer(name, qtype, zone, _outside)
-    assert isinstance(answering, Coroutine)
-    while True:
-        try:
-            answering.send(None)
-        except StopIteration as done:
-            found: Reply = done.value
-            return found
-
-
-async def _outside(qname: Name, qtype: int) -> Reply:
-    raise OutsideZone
 
 
 def _leads_elsewhere(value: ServiceValue, qtype: int) -> bool:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final
 
-from hsdns.corefile.arguments import split_host_port
+from hsdns.corefile.keys import split_host_port
 from hsdns.http_page import HttpPage, HttpStream
 from hsdns.server.http_connection import TIMEOUT, HttpConnection
 from hsdns.server.places import Places

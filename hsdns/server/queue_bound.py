@@ -3,7 +3,8 @@
 Path: udp_listener.py reports each iteration of the loop, and sets the capacity of the queue (fastpath/miss_queue.py).
 Rule 1: a burst may fill the whole queue.  Only when a queue has grown in each of GROWING periods, or has not been empty
         for STANDING seconds, is its capacity lowered, to the number of queries that are answered in MAX_WAIT seconds:
-        a longer queue would only delay every reply, in the end beyond the client's timeout.
+        a longer queue would only delay every reply, in the end beyond the client's timeout.  Time without iterations does
+        not count: nothing came, or the process was stopped.
 Rule 2: the full capacity returns when nothing has been dropped for QUIET seconds.  For RECENT seconds after that, the
         capacity is lowered again as soon as the queue has not been empty for a PERIOD: otherwise, at the edge of
         overload, it would fill up every second.
@@ -30,7 +31,8 @@ class QueueBound:
     def __init__(self, now: float) -> None:
         self.capacity = CAPACITY
         # When the period began, when the queue was last empty, when it last dropped a query.
-        self._began = self._empty = self._quiet = now
+        self._began = self._empty = self._quiet = self._noted = now
+        self._has_left = False
         self._lifted = now - RECENT
         self._answered = 0  # in this period
         self._left = 0  # misses in the queue at the start of the period
@@ -45,8 +47,9 @@ class QueueBound:
         Return the new capacity, if it changes.
         """
         self._answered += answered
-        if not left:
-            self._empty = now
+        if not (left and self._has_left) or now - self._noted >= STANDING:
+            self._empty = now  # what it has now came after a rest, of the clients or of this process
+        self._has_left, self._noted = left > 0, now
         if now - self._began < PERIOD:
             return None
         rate = self._answered / (now - self._began)

@@ -19,7 +19,7 @@ from typing import Final, cast
 from hsdns.turns import Timer
 from hsdns.upstream.faults import ConnectionClosed
 from hsdns.upstream.target import Target
-from hsdns.wire.decode_reply import HEADER_LEN
+from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.framing import FrameBuffer, frame
 
 UDP: Final = "udp"

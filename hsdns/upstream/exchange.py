@@ -1,7 +1,7 @@
 """Exchange of a query and its reply with one upstream.
 
 Path: plugins/forward.py calls Upstream.ask() for each attempt; multiplexer.py sends over UDP, connection.py and
-https.py over streams; wire/decode_reply.py decodes.
+https.py over streams; wire/decode.py decodes.
 Source: CoreDNS 1.14.7 plugin/pkg/proxy connect.go.
 Rule 1: every query has an unpredictable ID (RFC 5452 section 9.2) and a source port chosen by the kernel.
 Rule 2: if the upstream has closed an idle TCP connection, the query is sent over the next one.
@@ -37,13 +37,7 @@ from hsdns.upstream.multiplexer import MAX_PORTS, Multiplexer, Ports, sent_on
 from hsdns.upstream.pool import Pool
 from hsdns.upstream.target import Target
 from hsdns.upstream.udp_socket import UdpSockets
-from hsdns.wire.decode_reply import (
-    BadReply,
-    WrongQuestion,
-    decode_header,
-    decode_in_turns,
-    decode_reply,
-)
+from hsdns.wire.decode import BadReply, WrongQuestion, decode_header, decode_in_turns, decode_reply
 from hsdns.wire.encode import encode_query, udp_limit
 from hsdns.wire.iana import OptCode, RRType, rcode_to_text
 from hsdns.wire.message import RD, Query, Reply

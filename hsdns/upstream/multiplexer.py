@@ -41,7 +41,7 @@ from hsdns.upstream.deadlines import Deadlines
 from hsdns.upstream.entropy import Entropy
 from hsdns.upstream.faults import Displaced, ProtocolViolation
 from hsdns.upstream.udp_socket import TURN
-from hsdns.wire.decode_reply import HEADER_LEN, answers_question
+from hsdns.wire.decode import HEADER_LEN, answers_question
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import OptCode
 from hsdns.wire.message import Query

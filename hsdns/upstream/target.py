@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from hsdns.corefile.arguments import HostPort, split_host_port, split_ip_port
+from hsdns.corefile.keys import HostPort, split_host_port, split_ip_port
 from hsdns.corefile.tree import Position, Token
 from hsdns.upstream.resolv_conf import nameservers
 

@@ -1,6 +1,6 @@
 """TLS contexts for upstreams over TLS (RFC 7858) or HTTPS (RFC 8484).
 
-Path: plugins/forward/route.py makes a context for each transport of its directive at setup.
+Path: plugins/forward.py makes a context for each transport of its directive at setup.
 Source: CoreDNS 1.14.7 plugin/pkg/tls tls.go.
 """
 

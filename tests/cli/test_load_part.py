@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.apiserver import in_cluster
+from hsdns.apiserver import access
 from hsdns.cli import load_part
 from hsdns.cli.load_part import Generator, find_generator
 from hsdns.load import job as job_module
@@ -61,7 +61,7 @@ def test_outside_of_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     with pytest.raises(LoadError, match="this is no pod of an Indexed Job"):
         find_generator(Portion(), "", "load")
     monkeypatch.setenv(INDEX, "0")
-    monkeypatch.delenv(in_cluster.HOST, raising=False)
+    monkeypatch.delenv(access.HOST, raising=False)
     with pytest.raises(LoadError, match="-job: not in a cluster: KUBERNETES_SERVICE_HOST is not set"):  # fmt: skip
         find_generator(Portion(), "", "load")
 
@@ -69,9 +69,9 @@ def test_outside_of_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, text in (("token", "secret"), ("namespace", "load"), ("ca.crt", "")):
         (tmp_path / name).write_text(text)
-    monkeypatch.setenv(in_cluster.HOST, "10.96.0.1")
-    monkeypatch.setenv(in_cluster.PORT, "443")
-    for module in (in_cluster.InCluster.__init__, job_module.read_namespace):
+    monkeypatch.setenv(access.HOST, "10.96.0.1")
+    monkeypatch.setenv(access.PORT, "443")
+    for module in (access.InCluster.__init__, job_module.read_namespace):
         monkeypatch.setattr(module, "__defaults__", (str(tmp_path),))
     found = load_part._api()
     assert isinstance(found, JobApi)

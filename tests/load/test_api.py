@@ -16,7 +16,7 @@ from hsdns.load.changes import DEFAULT
 from hsdns.load.churn import Churn
 from hsdns.load.errors import LoadError
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.sources.synthetic_cluster import Shape
+from hsdns.sources.synthetic import Shape
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from loadtest.ports import free_port

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from aiohttp import web
 
-from hsdns.apiserver.endpoint import Endpoint
+from hsdns.apiserver.access import Endpoint
 from hsdns.load.api_writer import ApiWriter
 from hsdns.load.errors import LoadError
 from loadtest.ports import free_port

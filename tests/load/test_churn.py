@@ -7,7 +7,7 @@ from hsdns.cluster.objects import EndpointSlice, Event, Service, Upserted
 from hsdns.load.api import ClusterApi
 from hsdns.load.changes import DEFAULT, KINDS
 from hsdns.load.churn import TICK, Churn, Pace
-from hsdns.sources.synthetic_cluster import Shape
+from hsdns.sources.synthetic import Shape
 
 SHAPE = Shape(4, 2, seed=3)
 ALL = dict.fromkeys(KINDS, 1)

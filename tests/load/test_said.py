@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hsdns.load.judge import Answer
 from hsdns.load.questions import Question
 from hsdns.load.said import answer_of, read_answer
-from hsdns.wire.decode_reply import BadReply, decode_reply
+from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply

@@ -17,7 +17,7 @@ from hsdns.load.plan import Plan
 from hsdns.load.sender_process import SenderProcess
 from hsdns.load.stream_plan import DOH, DOT, GET, TCP, StreamPlan
 from hsdns.load.stream_process import maker
-from hsdns.wire.decode_reply import decode_reply
+from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query

@@ -21,7 +21,7 @@ from hsdns.load.schedule import SECOND
 from hsdns.load.truth import Truth
 from hsdns.load.verifier import Judged
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
+from hsdns.sources.synthetic import Shape, SyntheticCluster
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import srv

@@ -53,6 +53,21 @@ def test_bound(seconds: float, rate: int, left: int, expected: list[int]) -> Non
     assert Load().last(seconds, rate, left) == pytest.approx(expected, abs=1)
 
 
+@pytest.mark.parametrize("before", [0, 300])
+@pytest.mark.parametrize("rest", [PERIOD, STANDING - PERIOD, 30.0])
+def test_a_burst_after_a_rest_is_a_burst(before: int, rest: float) -> None:
+    """The clients rested, or the process was stopped, so that no iteration noted that nothing waited."""
+    load = Load()
+    load.last(STANDING / 10, 8_000, before)
+    load.now += rest
+    if before and rest < STANDING:
+        rest_of_standing = STANDING - rest - STANDING / 10
+    else:
+        rest_of_standing = STANDING
+    assert load.last(rest_of_standing - 2 * PERIOD, 8_000, 250) == []
+    assert load.last(4 * PERIOD, 8_000, 250) == [pytest.approx(8_000 * MAX_WAIT, abs=1)]
+
+
 @pytest.mark.parametrize(
     ("seconds", "left", "grows", "expected"),
     [

@@ -18,7 +18,7 @@ from hsdns.upstream.exchange import Upstream, UpstreamError, UpstreamOverload, U
 from hsdns.upstream.health import HealthCheck
 from hsdns.upstream.target import Target
 from hsdns.upstream.tls import HTTP2
-from hsdns.wire.decode_reply import WrongQuestion
+from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import CD, RD, Query, Reply

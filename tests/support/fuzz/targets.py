@@ -14,8 +14,15 @@ from typing import Final
 import msgspec
 
 from hsdns.apiserver import resource
-from hsdns.apiserver.protobuf import ProtobufEvents, read_protobuf_page, status_text
-from hsdns.apiserver.watch_event import MalformedEvent, decode_event, decode_page, decode_status
+from hsdns.apiserver.watch_event import (
+    MalformedEvent,
+    ProtobufEvents,
+    decode_event,
+    decode_page,
+    decode_status,
+    read_protobuf_page,
+    status_text,
+)
 from hsdns.cluster.objects import Deleted, Object, Service, Synced, Upserted
 from hsdns.cluster.read_object import READ, upserted
 from hsdns.cluster.store import Store, StoreSettings
@@ -23,7 +30,7 @@ from hsdns.fastpath import IMPLEMENTATION
 from hsdns.server.doh_frames import PREFACE_LEN
 from hsdns.server.doh_http2 import MAX_STREAMS, Http2
 from hsdns.server.doh_message import BadRequest, HttpReply, make_reply, read_request
-from hsdns.wire.decode_reply import BadReply, decode_header, decode_reply
+from hsdns.wire.decode import BadReply, decode_header, decode_reply
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import RRType

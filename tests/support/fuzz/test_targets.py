@@ -3,7 +3,7 @@
 import pytest
 
 from hsdns.server.doh_http2 import Http2
-from hsdns.wire.decode_reply import decode_reply
+from hsdns.wire.decode import decode_reply
 from loadtest.pressure.http2 import PREFACE
 from tests.support.fuzz.fuzzer import Target, execute
 from tests.support.fuzz.seeds import seeds

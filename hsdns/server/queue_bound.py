@@ -3,7 +3,7 @@
 Path: udp_listener.py reports each iteration of the loop, and sets the capacity of the queue (fastpath/miss_queue.py).
 Rule 1: a burst may fill the whole queue.  Only when a queue has grown in each of GROWING periods, or has not been empty
         for STANDING seconds, is its capacity lowered, to the number of queries that are answered in MAX_WAIT seconds:
-        a longer queue would only delay every reply, in the end beyond the client's timeout.  Time without iterations does
+        a longer queue would only delay every reply, in the end beyond the client's timeout.  Time without iterations
         not count: nothing came, or the process was stopped.
 Rule 2: the full capacity returns when nothing has been dropped for QUIET seconds.  For RECENT seconds after that, the
         capacity is lowered again as soon as the queue has not been empty for a PERIOD: otherwise, at the edge of
@@ -48,7 +48,9 @@ class QueueBound:
         """
         self._answered += answered
         if not (left and self._has_left) or now - self._noted >= STANDING:
-            self._empty = now  # what it has now came after a rest, of the clients or of this process
+            self._empty = (
+                now  # what it has now came after a rest, of the clients or of this process
+            )
         self._has_left, self._noted = left > 0, now
         if now - self._began < PERIOD:
             return None

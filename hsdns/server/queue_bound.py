@@ -4,7 +4,7 @@ Path: udp_listener.py reports each iteration of the loop, and sets the capacity 
 Rule 1: a burst may fill the whole queue.  Only when a queue has grown in each of GROWING periods, or has not been empty
         for STANDING seconds, is its capacity lowered, to the number of queries that are answered in MAX_WAIT seconds:
         a longer queue would only delay every reply, in the end beyond the client's timeout.  Time without iterations
-        not count: nothing came, or the process was stopped.
+        does not count: nothing came, or the process was stopped.
 Rule 2: the full capacity returns when nothing has been dropped for QUIET seconds.  For RECENT seconds after that, the
         capacity is lowered again as soon as the queue has not been empty for a PERIOD: otherwise, at the edge of
         overload, it would fill up every second.

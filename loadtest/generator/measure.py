@@ -24,7 +24,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from hsdns.load.udp import BUFFER
+from hsdns.load.send.sockets import BUFFER
 from loadtest.answering.client import ask_all
 from loadtest.answering.cluster import Cluster, Question
 from loadtest.answering.dnsperf import CLIENTS, counted, latencies, write_questions

@@ -23,6 +23,7 @@ class Ports(NamedTuple):
     ready: int
     metrics: int
     upstream: int
+    dot: int
 
 
 class Variation(NamedTuple):
@@ -32,7 +33,7 @@ class Variation(NamedTuple):
     """
 
     log: bool = False
-    doh: bool = False
+    doh: bool = False  # and DNS over TLS
     zonal: bool = False
     debug: bool = False
     unlimited: bool = False  # `forward` without max_concurrent
@@ -63,7 +64,9 @@ def corefile(
         outside="",
     )
     if variation.doh:
-        text = _replaced(text, f".:{ports.dns} {{", f".:{ports.dns} https://.:{ports.doh} {{")
+        text = _replaced(
+            text, f".:{ports.dns} {{", f".:{ports.dns} https://.:{ports.doh} tls://.:{ports.dot} {{"
+        )
         text = _replaced(
             text, "    errors\n", f"    errors\n    tls {files.certificate} {files.key}\n"
         )

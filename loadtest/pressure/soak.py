@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Final
 
-from hsdns.load.judge import STALE, WRONG
+from hsdns.load.verify.judge import STALE, WRONG
 from loadtest.answering.programs import COREDNS, Program
 from loadtest.apiserver.objects import namespace_of
 from loadtest.pressure.applied import between, scrape

@@ -9,7 +9,7 @@ import socket
 from ipaddress import IPv4Address
 from typing import Self
 
-from hsdns.wire.decode_reply import decode_reply
+from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Query

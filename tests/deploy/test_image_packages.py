@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deploy.image.assemble import copy_packages, required
-from hsdns.apiserver.kubeconfig_file import INSTALL
+from hsdns.apiserver.kubeconfig import INSTALL
 
 # Imported from the copied packages alone: -I and -S leave out this environment's.
 LOAD = """

@@ -14,9 +14,9 @@ import yaml
 from hsdns import __version__
 from hsdns.assemble import assemble
 from hsdns.cli.flags import parse_flags
-from hsdns.cli.load_flags import FLAGS, read_settings
 from hsdns.corefile.parser import parse
-from hsdns.load.job import LABEL
+from hsdns.load.cli.settings import FLAGS, read_settings
+from hsdns.load.cluster.job import LABEL
 from hsdns.plugins import NOT_YET, ORDER
 from tests.deploy.test_manifests import STOCK_RIGHTS, collection, needs_kubectl, one
 from tests.support.apiserver.real_api import RealApi, missing_assets

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hsdns.cli.flags import parse_flags
-from hsdns.cli.load_flags import FLAGS, read_settings
+from hsdns.load.cli.settings import FLAGS, read_settings
 from loadtest.pressure.clients import Counts, OverTcp, Tools, read_counts
 from loadtest.pressure.corefile import Ports
 from loadtest.steady import counts_of, load_words, write_names
@@ -41,7 +41,7 @@ def test_over_tcp_no_name_is_asked_for_twice(tmp_path: Path) -> None:
     presser = OverTcp("large.example", 20)
     found = []
     for _ in range(2):
-        words = presser.words(tools, Ports(1, 2, 3, 4, 5, 6), 1.5)
+        words = presser.words(tools, Ports(1, 2, 3, 4, 5, 6, 7), 1.5)
         settings = read_settings(parse_flags(words[words.index("load") + 1 :], FLAGS))
         assert settings.streams is not None
         assert settings.streams.connections == 1

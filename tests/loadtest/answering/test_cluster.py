@@ -7,7 +7,7 @@ import dns.zone
 import pytest
 
 from hsdns.cluster.objects import EndpointSlice
-from hsdns.sources.synthetic_cluster import SyntheticCluster
+from hsdns.sources.synthetic import SyntheticCluster
 from loadtest.answering.cluster import ZONE, Cluster
 
 CLUSTER = Cluster(services=130, endpoints=3)

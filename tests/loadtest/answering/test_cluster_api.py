@@ -1,7 +1,7 @@
 import msgspec
 
 from hsdns.cluster.objects import EndpointSlice, Namespace, Service
-from hsdns.sources.synthetic_cluster import SyntheticCluster
+from hsdns.sources.synthetic import SyntheticCluster
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.cluster_api import manifest
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.apiserver.media_type import PROTOBUF
+from hsdns.apiserver.resource import PROTOBUF
 from loadtest.apiserver import faults
 from loadtest.apiserver.fake_cluster import FakeCluster
 from loadtest.apiserver.watch_stream import INITIAL_EVENTS_END, Watch

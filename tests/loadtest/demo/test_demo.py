@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hsdns.cli.flags import parse_flags
-from hsdns.cli.load_flags import FLAGS, read_settings
 from hsdns.corefile.parser import parse
+from hsdns.load.cli.settings import FLAGS, read_settings
 from hsdns.load.target import Target
 from hsdns.plugins import ORDER
 from loadtest.demo.demo import BAD, Subject, corefile, judged, load_words, subjects

@@ -9,7 +9,7 @@ from loadtest.pressure.corefile import Ports
 from loadtest.pressure.priority import LOW
 from loadtest.process import BenchmarkError
 
-PORTS = Ports(1, 2, 3, 4, 5, 6)
+PORTS = Ports(1, 2, 3, 4, 5, 6, 7)
 
 
 def test_counts() -> None:

@@ -7,7 +7,7 @@ from hsdns.corefile.tree import Corefile
 from hsdns.plugins import ORDER
 from loadtest.pressure.corefile import CertificateFiles, Ports, Variation, corefile
 
-PORTS = Ports(1, 2, 3, 4, 5, 6)
+PORTS = Ports(1, 2, 3, 4, 5, 6, 7)
 FILES = CertificateFiles(Path("/cert.pem"), Path("/key.pem"))
 
 
@@ -26,7 +26,7 @@ def read(written: str) -> Corefile:
         (Variation(log=True), "    log"),
         (Variation(debug=True), "    debug"),
         (Variation(zonal=True), "        zonal"),
-        (Variation(doh=True), ".:1 https://.:2 {"),
+        (Variation(doh=True), ".:1 https://.:2 tls://.:7 {"),
         (Variation(doh=True), "    tls /cert.pem /key.pem"),
         (Variation(unlimited=True), "    forward . 127.0.0.1:6"),
         (Variation(interval="2s"), "    reload 2s 1s"),

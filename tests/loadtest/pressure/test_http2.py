@@ -9,6 +9,7 @@ from h2.events import (
     RequestReceived,
     StreamReset,
 )
+from h2.exceptions import DenialOfServiceError
 from h2.settings import SettingCodes, Settings
 
 from loadtest.pressure.http2 import (
@@ -56,6 +57,11 @@ def test_attack_is_http2(kind: str, expected: list[type]) -> None:
     assert not any(isinstance(each, ConnectionTerminated) for each in events)
 
 
+def test_a_block_that_expands() -> None:
+    with pytest.raises(DenialOfServiceError):
+        server().receive_data(ATTACKS["hpack"].write(1, 1, PATH))
+
+
 def test_every_attack_has_a_row() -> None:
     assert set(ATTACKS) == {
         "reset",
@@ -65,6 +71,7 @@ def test_every_attack_has_a_row() -> None:
         "paths",
         "empty",
         "continuation",
+        "hpack",
     }
 
 

@@ -22,6 +22,7 @@ OURS = Outcome(
     Honest(QUIET, QUIET),
     health=Probed(20, 19),
     tcp=Probed(10, 10),
+    doh=Probed(10, 9),
     events=Spread.of([0.001] * 99 + [0.025]),
     judged={"right": 90, "stale": 10},
     cpu=3.21,
@@ -47,6 +48,8 @@ def test_row() -> None:
         "25.0",
         "95%",
         "100%",
+        "",
+        "90%",
         "3.2",
         "101",
         "50% of the rate was reached; 10 of 100 answers stale; memory +15 MB",
@@ -59,7 +62,7 @@ def test_a_quiet_phase_that_was_not_quiet() -> None:
 
 
 def test_a_server_that_ended_says_so() -> None:
-    assert outcome_rows([ENDED])[1] == ["CoreDNS", *[""] * 12, "CoreDNS ended with status 2: fatal"]
+    assert outcome_rows([ENDED])[1] == ["CoreDNS", *[""] * 14, "CoreDNS ended with status 2: fatal"]
 
 
 def test_the_page_has_the_tables_and_the_limits_that_fail() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hsdns.cli.flags import parse_flags
-from hsdns.cli.load_flags import FLAGS, read_settings
+from hsdns.load.cli.settings import FLAGS, read_settings
 from loadtest.verdicts.measure import BAD, MEMORY, Ran, Told, judge, judge_freeze, load_words
 
 STARTED = 1_767_268_800.0  # 2026-01-01T12:00:00Z

@@ -3,8 +3,8 @@
 import pytest
 
 from hsdns.server.doh_http2 import Http2
-from hsdns.wire.decode_reply import decode_reply
-from loadtest.pressure.http2 import PREFACE
+from hsdns.wire.decode import decode_reply
+from loadtest.pressure.http2 import PREFACE, SETTINGS, frame
 from tests.support.fuzz.fuzzer import Target, execute
 from tests.support.fuzz.seeds import seeds
 from tests.support.fuzz.targets import QUERY, TARGETS
@@ -31,7 +31,7 @@ def test_seeds_are_what_the_decoders_accept() -> None:
     replies = [decode_reply(octets, QUERY) for octets in seeds("reply").values()]
     assert {len(each.answer) for each in replies} >= {0, 1, 2, 40}
     connection = Http2(0.0)
-    connection.feed(PREFACE + seeds("http2")["seed-1"][1:], 0.0)
+    connection.feed(PREFACE + frame(SETTINGS, 0, 0) + seeds("http2")["seed-1"][1:], 0.0)
     requests = []
     while connection.has_waiting:
         requests.append(connection.step())

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address
 from typing import Final, Self
 
-from hsdns.wire.decode_reply import decode_reply
+from hsdns.wire.decode import decode_reply
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
 from hsdns.wire.framing import FrameBuffer, frame

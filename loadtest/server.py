@@ -61,6 +61,7 @@ class Ports(NamedTuple):
     ready: int
     metrics: int
     upstream: int
+    dot: int
 
     @classmethod
     def free(cls) -> Self:

@@ -18,10 +18,10 @@ from hsdns.chain import Endpoint, Next, Request
 from hsdns.cluster.freshness import Dependencies, NoCounters
 from hsdns.query import MAX_DEPTH, QueryProcessor, Tap
 from hsdns.wire.edns import Edns
+from hsdns.wire.encode import MANY_RECORDS
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import ROOT, Name
-from hsdns.wire.size import MANY_RECORDS
 from tests.support.clients.messages import query, summary
 from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import make_request, reply, rr

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
-from hsdns.apiserver.kubeconfig_file import (
+from hsdns.apiserver.kubeconfig import (
     INSTALL,
     PACKAGE,
     Context,

@@ -21,7 +21,7 @@ import dns.message
 from hsdns.authority.master_file import to_rr
 from hsdns.authority.zone import Zone, ZoneError, serial_of
 from hsdns.chain import Endpoint
-from hsdns.corefile.arguments import HostPort
+from hsdns.corefile.keys import HostPort
 from hsdns.upstream.connection import time_limit
 from hsdns.wire.encode import encode_query
 from hsdns.wire.framing import frame

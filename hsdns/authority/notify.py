@@ -11,10 +11,9 @@ import secrets
 from typing import Final
 
 from hsdns.chain import Endpoint
-from hsdns.corefile.arguments import HostPort
-from hsdns.upstream.connection import UdpConnection, time_limit
-from hsdns.upstream.faults import describe
-from hsdns.wire.decode_reply import BadReply, decode_reply
+from hsdns.corefile.keys import HostPort
+from hsdns.upstream.connection import UdpConnection, describe, time_limit
+from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import Opcode, Rcode, RRType, rcode_to_text
 from hsdns.wire.message import AA, Query

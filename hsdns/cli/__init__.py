@@ -1,6 +1,6 @@
 """Command line: runs a subcommand, or CoreDNS's own command line without one, and returns the exit status.
 
-Path: argv -> main() -> a subcommand's module, or cli/coredns.py for CoreDNS's own flags.
+Path: argv -> main() -> the module of a subcommand, or cli/coredns.py for CoreDNS's own flags.
 Rule 1: no logic here; each subcommand imports its dependencies when it runs.
 """
 
@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Final
 
 SUBCOMMANDS: Final = {
@@ -33,13 +34,21 @@ SUBCOMMANDS: Final = {
     "completion": "Print the completion of a shell: bash, zsh or fish",
     "man": "Print a manual page, for man",
 }
+ELSEWHERE: Final = {
+    "load": "hsdns.load.cli.load"
+}  # modules of commands with a package of their own
+
+
+def command(name: str) -> ModuleType:
+    """The module of a subcommand, imported when it is needed."""
+    return import_module(ELSEWHERE.get(name, f"hsdns.cli.{name}"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     name = words.pop(0) if words and words[0] in SUBCOMMANDS else "coredns"
-    run: Callable[[list[str]], int] = import_module(f"hsdns.cli.{name}").run
+    run: Callable[[list[str]], int] = command(name).run
     try:
         return run(words)
     except BrokenPipeError:  # as in `hsdns -h | head -1`; a running server handles it itself

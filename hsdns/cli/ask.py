@@ -16,7 +16,7 @@ from hsdns.cli.exchange import NoReply, Refused, ask_again
 from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, usage
 from hsdns.cli.lookup import servers_of
 from hsdns.cli.output import complain, say, say_text
-from hsdns.corefile.arguments import split_ip_port
+from hsdns.corefile.keys import split_ip_port
 from hsdns.wire.iana import rcode_to_text, type_from_text
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name

@@ -1,6 +1,6 @@
 """The flags of a command for the client of a lookup: a resolver, its resolv.conf, or a Pod.
 
-Path: cli/resolve.py, cli/explain.py -> here -> explanation/asking.py.
+Path: cli/resolve.py, cli/explain.py -> here -> explanation/question.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hsdns.cli.flags import Flag, FlagError
-from hsdns.explanation.asking import Asking, read_name, read_resolvers
+from hsdns.explanation.question import Asking, read_name, read_resolvers
 from hsdns.resolver import MODELS, USUAL
 
 RESOLV_CONF: Final = "/etc/resolv.conf"

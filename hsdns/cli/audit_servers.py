@@ -1,6 +1,6 @@
 """The servers of an audit, and the clusters that define the right answers.
 
-Path: cli/audit.py -> here -> load_cluster.py (right answers), load/sender_process.py (sends queries) -> audit/run.py.
+Path: cli/audit.py -> here -> load_cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
 Rule 1: the clusters are read again for each pass, so new names are queried.
 Rule 2: all servers of a cluster are queried at the same time, so differences between them exist at one moment.
 """
@@ -22,21 +22,21 @@ from hsdns.audit.run import AskAgain, Asking, carry_out
 from hsdns.cli.builtin import quoted
 from hsdns.cli.exchange import NoReply, over_tcp, over_udp
 from hsdns.cli.flags import runs_code
-from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import configure
 from hsdns.cli.output import Progress
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import Token
+from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
-from hsdns.load.in_flight import sockets_for
 from hsdns.load.plan import Plan
-from hsdns.load.probe import find_target, probe
 from hsdns.load.questions import Question, Questions
-from hsdns.load.schedule import EVEN, SECOND, Stage
-from hsdns.load.sender_process import SenderProcess
+from hsdns.load.schedule import EVEN, SECOND, Schedule, Stage
+from hsdns.load.send.probe import find_target, probe
+from hsdns.load.send.process import SenderProcess
+from hsdns.load.send.udp import sockets_for
 from hsdns.load.target import Target, place_to_text
-from hsdns.load.truth import Truth
-from hsdns.load.verifier import Verifier
+from hsdns.load.verify.truth import Truth
+from hsdns.load.verify.verifier import Verifier
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.message import TC
 
@@ -188,17 +188,13 @@ def _plan(
 ) -> Plan:
     stage = schedule_of(len(wires), settings)
     sockets = sockets_for(stage.first, TIMEOUT, SOCKETS)
-    stages = [(stage.seconds, stage.first, stage.last)]
     timeout = round(TIMEOUT * SECOND)
     return Plan(
         family,
         address,
         wires,
         [],
-        settings.seed,
-        stages,
-        EVEN,
-        1,
+        Schedule((stage,), EVEN, 1, settings.seed),
         timeout,
         sockets,
         replies=True,

@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Final, NamedTuple
 
-from hsdns.cli import SUBCOMMANDS
+from hsdns.cli import SUBCOMMANDS, command
 from hsdns.cli.flags import Flag
 from hsdns.sources import SOURCES
 
@@ -43,7 +42,7 @@ def commands() -> list[Command]:
     """All commands, the one without a subcommand first."""
     found = []
     for name, headline in {"": HEADLINE, **SUBCOMMANDS}.items():
-        module = import_module(f"hsdns.cli.{name or 'coredns'}")
+        module = command(name or "coredns")
         words = tuple(SUBCOMMANDS) if not name else getattr(module, "WORDS", ())
         found.append(Command(name, headline, _usage(module.run), module.FLAGS, words))
     return found

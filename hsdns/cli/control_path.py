@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from hsdns.cli.flags import Flag, FlagError
-from hsdns.corefile.arguments import HostPort, split_host_port
+from hsdns.corefile.keys import HostPort, split_host_port
 
 SYSTEM: Final = Path("/run/hsdns")  # for `control` in the Corefile of a service
 OFF: Final = "off"

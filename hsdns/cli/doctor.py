@@ -243,8 +243,8 @@ def with_mesh(dump: bytes, access: tuple[str, str], namespace: str, *, runs: boo
 
     `access` are FILE and CONTEXT of a kubeconfig.
     """
+    from hsdns.rules.judging import read_files
     from hsdns.rules.mesh import KIND, has_mesh
-    from hsdns.rules.reading import read_files
     from hsdns.sources.cluster_dump import MESH, with_object, with_reason
 
     if b"istio" not in dump or not has_mesh(read_files([("dump", dump)]).objects):

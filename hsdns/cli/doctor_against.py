@@ -12,13 +12,13 @@ import os
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from hsdns.apiserver.kubeconfig_file import KubeconfigError, read_context
+from hsdns.apiserver.kubeconfig import KubeconfigError, read_context
 from hsdns.cli import demo
 from hsdns.cli.drift_view import READ_TWICE, Compared, show
 from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain
 from hsdns.rules.drift import KINDS, SERVICE, SIDES, compare
-from hsdns.rules.reading import read_files
+from hsdns.rules.judging import read_files
 from hsdns.sources.cluster_dump import unread_kinds
 
 _PLURALS: Final = {"Service": "services", "StatefulSet": "statefulsets"}

@@ -1,7 +1,7 @@
 """Queries the DNS servers of a cluster one by one for the names of its objects; the answers are an object of the dump.
 
 Path: cli/doctor.py -> here -> load_cluster.py (right answers), exchange.py (sends queries) ->
-rules/checks/dns_answers.py.
+rules/checks/dns.py.
 Rule 1: the cluster is watched at the same time, as configured in the servers' Corefile.  The query of a wrong answer is
         repeated for a second, because a change takes a moment to reach a server.
 Rule 2: a silent pod counts only if another pod was reached: otherwise pods are unreachable from here, which is not
@@ -39,19 +39,18 @@ from hsdns.cli.doctor_pod import PodView
 from hsdns.cli.doctor_questions import doctor_questions
 from hsdns.cli.exchange import NoReply, Refused, ask_again
 from hsdns.cli.flags import FlagError
-from hsdns.cli.load_cluster import LoadCluster
 from hsdns.cli.offline import CannotTell, configure
 from hsdns.cluster.controllers.dns_service import KNOWN, PORT
-from hsdns.corefile.arguments import split_ip_port
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import split_ip_port, zones_from_args
 from hsdns.corefile.tree import CorefileError
+from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
-from hsdns.load.judge import Answer
 from hsdns.load.questions import Question, Questions
-from hsdns.load.said import answer_of
+from hsdns.load.verify.judge import Answer
+from hsdns.load.verify.verifier import answer_of
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import SHAPING
-from hsdns.rules.corefile import CorefileText, zones_of
+from hsdns.rules.objects import CorefileText, zones_of
 from hsdns.sources.cluster_dump import (
     OWN_ANSWERS,
     POD_VIEW,

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain, say
 from hsdns.rules.drift import Difference, Drift
-from hsdns.rules.output.document import lines_of
-from hsdns.rules.output.github import annotation
+from hsdns.rules.output import annotation, lines_of
 from hsdns.wire import printable
 
 FORMATS: Final = ("text", "json", "github")

@@ -29,7 +29,7 @@ from hsdns.cli.output import complain, say, say_json, say_text
 from hsdns.cli.running_server import NotRunning, ServerError, find_by
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
-from hsdns.explanation.asking import AskingError
+from hsdns.explanation.question import AskingError
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _compared(found: Explanation, qname: Name, qtype: int, address: str, port: i
     from msgspec import structs
 
     from hsdns.cli.explain_server import ask_server
-    from hsdns.explanation.elsewhere import compare
+    from hsdns.explanation.report import compare
 
     answer = ask_server(address, port, qname, qtype)
     return structs.replace(found, asked=compare(found, f"{address} port {port}", answer))
@@ -146,7 +146,7 @@ def _compared(found: Explanation, qname: Name, qtype: int, address: str, port: i
 
 def _question(plain: list[str]) -> tuple[Name, int]:
     """The name and the type of the words; raise FlagError."""
-    from hsdns.explanation.asked import read_question
+    from hsdns.explanation.question import read_question
 
     if len(plain) not in (1, 2):
         raise FlagError(

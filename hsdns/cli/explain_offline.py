@@ -12,7 +12,7 @@ from typing import Final
 from hsdns.assemble import Configuration
 from hsdns.cli.offline import Problems, configure, kubernetes_blocks, make_runtime, read_clusters
 from hsdns.corefile.tree import Token
-from hsdns.explanation.asking import Asking
+from hsdns.explanation.question import Asking
 from hsdns.explanation.report import Explanation
 from hsdns.server.explaining import explain_lookup, make_explainer
 from hsdns.wire.name import Name

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hsdns import allocator, collector
 from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.output import complain, say
-from hsdns.corefile.errors import Errors
-from hsdns.corefile.tree import Corefile, CorefileError, Token
+from hsdns.corefile.tree import Corefile, CorefileError, Errors, Token
 from hsdns.metrics import Registry
 from hsdns.server.corefile_files import CorefileFiles
 from hsdns.wire import printable

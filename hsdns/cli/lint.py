@@ -1,6 +1,6 @@
 """`hsdns lint PATH...|-`: finds DNS errors in manifests and Corefiles before they are applied.
 
-Path: argv -> lint_files.py (contents) -> rules/reading.py -> rules/judging.py -> rules/output/ -> standard output.
+Path: argv -> lint_files.py (contents) -> rules/judging.py -> rules/output.py -> standard output.
 Rule 1: the exit status is 0 without findings, 1 with findings at or over -level, 2 if something could not be read.
 Rule 2: standard output has only the report; what is not checked goes to standard error.
 """
@@ -22,10 +22,9 @@ from hsdns.corefile.tree import did_you_mean
 
 if TYPE_CHECKING:
     from hsdns.cli.lint_files import Listed
-    from hsdns.rules.judging import Judgement
+    from hsdns.rules.judging import Files, Judgement
     from hsdns.rules.mesh import MeshFinding
-    from hsdns.rules.reading import Files
-    from hsdns.rules.silence_file import SilencePattern
+    from hsdns.rules.silence import SilencePattern
 
     MeshOf = Callable[[Files, Mapping[str, bytes]], tuple[list[MeshFinding], str]]
 
@@ -110,7 +109,7 @@ def _judge(
     """A function that checks files with the entries of a file of silences."""
     from hsdns.rules.diagnosis import without_objects
     from hsdns.rules.judging import judge
-    from hsdns.rules.silence_file import SilenceFile
+    from hsdns.rules.silence import SilenceFile
 
     def judged(read: Files) -> Judgement:
         unchecked = without_objects(read.objects)
@@ -130,8 +129,8 @@ def _lint(
     *,
     is_fixing: bool,
 ) -> int:
+    from hsdns.rules.judging import read_files
     from hsdns.rules.output import Report, formatted
-    from hsdns.rules.reading import read_files
     from hsdns.rules.rule import level_at_least
 
     files = listed.files
@@ -162,8 +161,8 @@ def _repair(
     files: Sequence[tuple[str, bytes]], judged: Callable[[Files], Judgement]
 ) -> tuple[list[tuple[str, bytes]], list[str]]:
     """Repair findings, write changed files, and return all files, and why some were not written."""
-    from hsdns.rules.reading import read_files
-    from hsdns.rules.repair import repaired
+    from hsdns.rules.judging import read_files
+    from hsdns.rules.silence import repaired
 
     now = dict(files)
     changed: dict[str, int] = {}

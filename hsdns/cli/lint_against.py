@@ -15,8 +15,8 @@ from hsdns.cli.flags import FlagError
 from hsdns.cli.lint_files import NAME, read_paths
 from hsdns.cli.output import complain
 from hsdns.rules.drift import compare
+from hsdns.rules.judging import read_files
 from hsdns.rules.objects import Objects
-from hsdns.rules.reading import read_files
 from hsdns.sources.manifest_folder import STANDARD_INPUT
 
 UNREAD: Final = 2

@@ -38,8 +38,7 @@ from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerError
 from hsdns.corefile.properties import duration_to_text
 from hsdns.recording.anonymise import Anonymiser
 from hsdns.recording.entry import End
-from hsdns.recording.recorder import Recorder
-from hsdns.recording.writer import RecordingWriter
+from hsdns.recording.recorder import Recorder, RecordingWriter
 
 FLAGS: Final = {
     "control": control_path.CHOICE,

@@ -29,7 +29,7 @@ from hsdns.cli.flags import (
 from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
-from hsdns.explanation.asking import AskingError, overridden
+from hsdns.explanation.question import AskingError, overridden
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Model, Step, steps
 from hsdns.resolver.pod import pod_resolv_conf

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from hsdns.assemble import Configuration
 from hsdns.chain import Endpoint
 from hsdns.cli.offline import CannotTell, kubernetes_blocks, make_runtime, wait_for_clusters
-from hsdns.explanation.asking_pod import AskingPod, Tried, find_pod
+from hsdns.explanation.client import AskingPod, Tried, find_pod
 from hsdns.plugin import Plugin
 from hsdns.query import QueryProcessor
 from hsdns.resolver.message import answer_of, wire_of

@@ -1,6 +1,6 @@
 """`-config FILE` of `hsdns lint` and `hsdns doctor`: the file of silences.
 
-Path: cli/lint.py, cli/doctor.py -> here -> rules/silence_file.py.
+Path: cli/lint.py, cli/doctor.py -> here -> rules/silence.py.
 Rule: the default is .hsdns.yaml in the working directory, if it exists.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from hsdns.cli.flags import Flag, FlagError
 
 if TYPE_CHECKING:
-    from hsdns.rules.silence_file import SilencePattern
+    from hsdns.rules.silence import SilencePattern
 
 NAME: Final = ".hsdns.yaml"
 FLAG: Final = Flag(str, f"file of silences (default: {NAME} in the working folder)", "FILE")
@@ -21,7 +21,7 @@ FLAG: Final = Flag(str, f"file of silences (default: {NAME} in the working folde
 
 def read_silences(flags: Mapping[str, object]) -> tuple[str, list[SilencePattern]]:
     """The path of the file, empty if there is none, and its entries; raise FlagError."""
-    from hsdns.rules.silence_file import read_silence_file
+    from hsdns.rules.silence import read_silence_file
 
     path = str(flags.get("config", NAME))
     try:

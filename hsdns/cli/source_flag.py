@@ -74,7 +74,7 @@ def check_sources(configuration: Configuration) -> None:
 
 
 def _read_standard_input() -> None:
-    from hsdns.sources.standard_input import standard_input
+    from hsdns.sources.manifest_folder import standard_input
 
     if sys.stdin.isatty():
         complain("reading manifests from standard input; end them with Ctrl-D")

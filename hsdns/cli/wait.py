@@ -36,7 +36,7 @@ from hsdns.wire.message import Query, Reply
 from hsdns.wire.text import rdata_to_text
 
 if TYPE_CHECKING:
-    from hsdns.load.judge import Answer
+    from hsdns.load.verify.judge import Answer
     from hsdns.wire.name import Name
 
 PORT: Final = 53
@@ -190,7 +190,7 @@ def _look(
         return Seen(server, found)
     is_right = count is None or count.holds(len(_records(found, qtype)))
     if is_right and expected is not None:
-        from hsdns.load.said import answer_of
+        from hsdns.load.verify.verifier import answer_of
 
         right = expected()
         # If the objects do not determine the answer (an ExternalName's target, for example), only the number counts.
@@ -257,7 +257,7 @@ def _json(
 def _why(flags: Mapping[str, object], objects: Any, qname: Name, qtype: int) -> str:
     """The first line of an explanation, and its source; "" if there is none."""
     from hsdns.cli.running_server import ServerError, find_by
-    from hsdns.explanation.asking import AskingError
+    from hsdns.explanation.question import AskingError
 
     try:
         if flags.get("conf") is None and objects is None:
@@ -278,7 +278,7 @@ def _why(flags: Mapping[str, object], objects: Any, qname: Name, qtype: int) -> 
 
 
 def _question(plain: list[str]) -> tuple[Name, int]:
-    from hsdns.explanation.asked import read_question
+    from hsdns.explanation.question import read_question
 
     if len(plain) not in (1, 2):
         raise FlagError("hsdns wait needs a name, and may have a type: hsdns wait NAME [TYPE]")

@@ -1,6 +1,6 @@
 """Why an endpoint is not ready, according to its conditions and those of its pod.
 
-Path: explanation/ and rules/checks/readiness.py -> here.
+Path: explanation/ and rules/checks/endpoints.py -> here.
 """
 
 from __future__ import annotations

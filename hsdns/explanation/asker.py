@@ -1,6 +1,6 @@
 """Explains a program's whole lookup: the queries of its resolver, and the query that decides the result.
 
-Path: cli/explain.py, with flags for the client -> here -> lookups.py, asker_causes.py, explain.Explainer.
+Path: cli/explain.py, with flags for the client -> here -> client.py, explain.Explainer.
 Rule: if changing one setting of the client makes the lookup succeed, the client is the cause; else the decisive query
       is explained.
 """
@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from hsdns.chain import Endpoint
-from hsdns.explanation.asker_causes import Asker, asker_cause
+from hsdns.explanation.client import ASSUMED, NOT_SEEN, UNSEEN, Asker, Lookups, asker_cause
 from hsdns.explanation.explain import Explainer
-from hsdns.explanation.lookups import ASSUMED, NOT_SEEN, UNSEEN, Lookups
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
 from hsdns.resolver.report import LookupReport
 from hsdns.wire import printable

@@ -24,9 +24,8 @@ from hsdns.cluster.objects import (
     ServicePort,
 )
 from hsdns.cluster.question import ParsedName
-from hsdns.explanation.edits import text
 from hsdns.explanation.report import EndpointReport, Fate, ServiceReport, SliceReport
-from hsdns.explanation.scene import ClusterObjects, Replay, Scene, Trial
+from hsdns.explanation.scene import ClusterObjects, Replay, Scene, Trial, text
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name

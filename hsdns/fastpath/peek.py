@@ -1,6 +1,6 @@
 """Looks up a query in the answer table without answering it.
 
-Path: explanation/table.py -> table.py -> here.  Twin of Reading.peek() in native/src/table.rs.
+Path: explanation/records.py -> table.py -> here.  Twin of Reading.peek() in native/src/table.rs.
 Rule 1: the result is that of the next lookup of the query: a hit, or None for a miss.
 Rule 2: nothing is counted or changed: neither the use count of an entry, nor its place in a queue, nor prepared
         replies.

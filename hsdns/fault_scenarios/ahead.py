@@ -17,7 +17,7 @@ from hsdns.corefile.properties import Property
 from hsdns.corefile.tree import Directive
 from hsdns.fault_scenarios.scenario import ScenarioError
 from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.wire.decode_reply import decode_reply
+from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten

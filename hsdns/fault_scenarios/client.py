@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from hsdns.resolver.message import answer_of, wire_of
 from hsdns.resolver.model import Answer, Arrival, Model, Packet, Result
-from hsdns.wire.decode_reply import BadReply
+from hsdns.wire.decode import BadReply
 from hsdns.wire.iana import RRType
 
 Ask = Callable[[bytes, str, int, int], Awaitable[bytes | None]]  # as Stage.ask

@@ -4,7 +4,7 @@ Path: stage.py -> here -> assemble.py, query.py, server/faults.py.
 Rule 1: no socket is opened; the time is the event loop's.
 Rule 2: rules for listeners and the process (server/faulty_connection.py, server/restarts.py) are applied here to single
         queries: a connection ends without a reply, or its reply is late.  There is no API server: while a rule blocks a
-        watch (apiserver/obstacle.py), its events are held back.
+        watch (apiserver/transport.py), its events are held back.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.query import QueryProcessor
 from hsdns.server.faults import LIFETIME, StandingFaults
 from hsdns.server.runtime import ServerRuntime, Tasks, begin
-from hsdns.sources.handed import Handed
+from hsdns.sources.push import PushSource
 
 SEED: Final = 1  # of rules without one
 PLURALS: Final[dict[type[Object], str]] = {
@@ -61,7 +61,7 @@ class MemoryServer:
         loop = asyncio.get_running_loop()
         self._text, self._ahead, self._clock = text, ahead, loop.time
         self._metrics = Registry()
-        self.source = Handed()
+        self.source = PushSource()
         self._is_dead = False
         self._lives = 0
         self.pending = 0
@@ -133,7 +133,7 @@ class MemoryServer:
         seen: list[Event] = []
         for event in events:
             (self._hidden if self._hides(event) else seen).append(event)
-        self.source.hand(seen)
+        self.source.push(seen)
 
     def add(self, rule: str) -> None:
         """Activate a rule; raise ScenarioError."""

@@ -22,7 +22,7 @@ from hsdns.fault_scenarios.stage import SERVERS, Stage
 from hsdns.fault_scenarios.virtual_loop import VirtualLoop
 from hsdns.resolver import MODELS
 from hsdns.resolver.pod import PodDns, pod_resolv_conf
-from hsdns.wire.decode_reply import decode_reply
+from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Final
 
 from hsdns.chain import Endpoint
-from hsdns.corefile.arguments import split_host_port
+from hsdns.corefile.keys import split_host_port
 from hsdns.faults.asked import TRANSPORTS, UNKNOWN, Asked, transport_of
 from hsdns.faults.process import due_at
 from hsdns.faults.rule import Wanted

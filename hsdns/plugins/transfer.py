@@ -23,8 +23,7 @@ from hsdns.authority.outgoing import ZoneTransfer, batches, client_serial
 from hsdns.authority.secondary_zone import SecondaryZone
 from hsdns.authority.zone import Zone, serial_of
 from hsdns.chain import Endpoint, Handler, Next, Request
-from hsdns.corefile.arguments import HostPort
-from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.keys import HostPort, zones_from_args
 from hsdns.corefile.properties import Property, many, one, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime, catch_up

@@ -1,6 +1,6 @@
 """Compresses lines to frames, and reads them back; the intact part of a damaged file is read.
 
-Path: writer.py and reader.py.
+Path: recorder.py and reader.py.
 Rule 1: a frame has whole lines and a checksum; it ends after FRAME octets of text, and at each flush.
 Rule 2: the text of a frame is returned after its checksum was verified, so nothing is returned from a truncated frame.
         A frame of more than HELD octets, written by another program, is returned while it is read.
@@ -10,16 +10,37 @@ Source: RFC 8878.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-from hsdns.recording.zstd import (
-    CompressionParameter,
-    DecompressionParameter,
-    ZstdCompressor,
-    ZstdDecompressor,
-    ZstdError,
-)
+# Zstandard: the module of the standard library, or its backport before Python 3.14.
+
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import (
+        CompressionParameter,
+        DecompressionParameter,
+        ZstdCompressor,
+        ZstdDecompressor,
+        ZstdError,
+    )
+else:
+    from backports.zstd import (
+        CompressionParameter,
+        DecompressionParameter,
+        ZstdCompressor,
+        ZstdDecompressor,
+        ZstdError,
+    )
+
+__all__ = [
+    "CompressionParameter",
+    "DecompressionParameter",
+    "ZstdCompressor",
+    "ZstdDecompressor",
+    "ZstdError",
+]
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 FRAME: Final = 256 * 1024  # octets of text

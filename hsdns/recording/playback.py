@@ -20,13 +20,7 @@ from hsdns.cluster.objects import (
     Synced,
     Upserted,
 )
-from hsdns.recording.entry import (
-    ObjectEvent,
-    RecordedObject,
-    State,
-    read_object,
-    to_event,
-)
+from hsdns.recording.entry import ObjectEvent, RecordedObject, State, read_object, to_event
 from hsdns.recording.reader import Recording
 
 BATCH: Final = 512  # changes that are delivered together, if many are due

@@ -6,7 +6,7 @@ Path: cli/resolve_chain.py, cli/resolve_server.py -> here -> wire/.
 from __future__ import annotations
 
 from hsdns.resolver.model import Answer, Packet
-from hsdns.wire.decode_reply import decode_reply
+from hsdns.wire.decode import decode_reply
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import OptCode, RRType

@@ -14,10 +14,8 @@ from base64 import urlsafe_b64decode
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs, unquote
 
-from hsdns.wire.decode import BadQuery, decode
-from hsdns.wire.message import Query
-from hsdns.wire.outcome import Outcome, outcome
-from hsdns.wire.outline import outline
+from hsdns.wire.decode import BadQuery, decode, outline
+from hsdns.wire.message import Outcome, Query, outcome
 
 PATH: Final = "/dns-query"
 CONTENT_TYPE: Final = "application/dns-message"

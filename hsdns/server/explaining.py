@@ -12,11 +12,11 @@ from typing import Any, Final
 from hsdns.assemble import Configuration
 from hsdns.cluster.reading import Reading
 from hsdns.explanation.asker import Question, explain_asker
-from hsdns.explanation.asking import Asking, AskingError
-from hsdns.explanation.asking_pod import Tried, asker_of
-from hsdns.explanation.edges import Edges
+from hsdns.explanation.client import Tried, asker_of
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
+from hsdns.explanation.observed import Edges
+from hsdns.explanation.question import Asking, AskingError
 from hsdns.explanation.report import Explanation
 from hsdns.fastpath import Peeked
 from hsdns.plugins.kubernetes import Kubernetes

@@ -31,9 +31,9 @@ from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
 from hsdns.plugins.kubernetes.faults import cluster_zones, hold, why_never
+from hsdns.server.admission import ListenerFaults
 from hsdns.server.faulty_connection import FaultyConnection
 from hsdns.server.instance import Instance, State
-from hsdns.server.listener_faults import ListenerFaults
 from hsdns.server.restarts import Process, Restarts
 from hsdns.server.runtime import ServerRuntime
 from hsdns.server.tcp_listener import TcpListener

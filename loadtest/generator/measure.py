@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from hsdns.load.udp import BUFFER
+from hsdns.load.send.sockets import BUFFER
 from loadtest.answering.cluster import Cluster, Question
 from loadtest.answering.servers import RunSettings, Server
 from loadtest.bench import markdown

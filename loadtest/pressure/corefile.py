@@ -21,7 +21,7 @@ class Variation(NamedTuple):
     """
 
     log: bool = False
-    doh: bool = False
+    doh: bool = False  # and DNS over TLS
     zonal: bool = False
     debug: bool = False
     unlimited: bool = False  # `forward` without max_concurrent
@@ -36,7 +36,9 @@ def corefile(
     """Write the Corefile; each serial gives another configuration."""
     text = ports.corefile(access)
     if variation.doh:
-        text = _replaced(text, f".:{ports.dns} {{", f".:{ports.dns} https://.:{ports.doh} {{")
+        text = _replaced(
+            text, f".:{ports.dns} {{", f".:{ports.dns} https://.:{ports.doh} tls://.:{ports.dot} {{"
+        )
         text = _replaced(
             text, "    errors\n", f"    errors\n    tls {files.certificate} {files.key}\n"
         )

@@ -78,6 +78,10 @@ GOALS: Final = (
     *(Goal(f"doh-{kind}", "honest p99 / quiet p99", HIGHEST, 3.0) for kind in ATTACKS),
     *(Goal(f"doh-{kind}", "honest answered", LOWEST, 0.99) for kind in ATTACKS),
     *(Goal(f"doh-{kind}", "TCP answered", LOWEST, 0.99) for kind in ATTACKS),
+    # Others have the address of the attackers.
+    *(Goal(f"doh-{kind}", f"{over} answered", LOWEST, 0.95) for kind in ATTACKS for over in ("DoT", "DoH")),
+    *(Goal(f"doh-{kind}", "CPU, s", HIGHEST, 1.2, peers=True) for kind in ATTACKS),
+    Goal("doh-requests", "CPU µs an answer", HIGHEST, 1.2, peers=True),
     Goal("large", "answered", LOWEST, 0.99),
     Goal("large", "honest answered", LOWEST, 0.99),
     Goal("zonal", "answered", LOWEST, 0.99),

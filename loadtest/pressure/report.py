@@ -20,7 +20,7 @@ NAME: Final = "bench-pressure"  # in the marks of the page
 BUSY_US: Final = 5_000  # a p99 without pressure above this is not caused by the server
 _HEAD = [
     "server", "answered", "cluster p99 ms", "cached p99 ms", "other p99 ms", "waking p99 ms", "event p50 ms",
-    "event p99 ms", "worst", "/health", "TCP", "CPU s", "peak MB", "remarks",
+    "event p99 ms", "worst", "/health", "TCP", "DoT", "DoH", "CPU s", "peak MB", "remarks",
 ]  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def _row(it: Outcome) -> list[str]:
         _ms(events and events.p99),
         _ms(events and events.worst),
         _percent(it.figure("health answered")),
-        _percent(it.figure("TCP answered")),
+        *(_percent(it.figure(f"{each} answered")) for each in ("TCP", "DoT", "DoH")),
         f"{it.cpu:.1f}",
         f"{it.memory_peak / MB:.0f}",
         _remarks(it),

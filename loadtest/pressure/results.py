@@ -50,6 +50,8 @@ class Outcome(NamedTuple):
     log_lines: int = 0  # under pressure
     late: float = 0.0  # seconds that an otherwise idle process was late under pressure (p99)
     ended: str = ""
+    dot: Probed | None = None  # from the address of the attackers
+    doh: Probed | None = None
 
     @property
     def honest(self) -> list[Honest]:
@@ -92,6 +94,8 @@ _FIGURES: Any = {
     "honest worst, ms": _worst,
     "health answered": lambda it: _share(it.health),
     "TCP answered": lambda it: _share(it.tcp),
+    "DoT answered": lambda it: _share(it.dot),
+    "DoH answered": lambda it: _share(it.doh),
     "peak RSS, MB": lambda it: it.memory_peak / MB,
     "RSS growth, MB": lambda it: (it.memory_after - it.memory_before) / MB,
     "CPU µs an answer": lambda it: (

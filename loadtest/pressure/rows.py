@@ -59,6 +59,7 @@ _DOH_TITLES: Final = {
     "paths": "4 DoH clients, each 50 requests a second with a path of 60 KB",
     "empty": "4 DoH clients, each 10,000 empty DATA frames a second",
     "continuation": "4 DoH clients, each 10,000 CONTINUATION frames a second, without end",
+    "hpack": "4 DoH clients, each 50 requests a second whose header blocks of 15 KB expand to 60 MB",
 }
 ROWS: Final = (
     Row("existing", "20,000 random names a second below an existing Service", (BELOW_SERVICE,)),

@@ -19,10 +19,11 @@ from typing import Final, NamedTuple
 from loadtest.bench import Progress
 from loadtest.dns import ZONE, query_of, service_name
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
+from loadtest.pressure.corefile import Variation
 from loadtest.pressure.hostile_yaml import Reading, read
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.lateness import Control
-from loadtest.pressure.probes import Probed, Probes, health_probe, tcp_probe
+from loadtest.pressure.probes import Probed, Probes, doh_probe, dot_probe, health_probe, tcp_probe
 from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.rows import Row
 from loadtest.pressure.server import ServerUnderPressure, server_cores
@@ -114,12 +115,14 @@ class _Phase(NamedTuple):
     clients: dict[str, Counts]
     health: Probed
     tcp: Probed
+    dot: Probed | None
+    doh: Probed | None
     judge: Judge
 
 
 def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressure) -> Outcome:
     floods = {key: honest_flood(key) for key in HONEST_NAMES}
-    quiet = run_phase(bench, server, floods, bench.effort.quiet)
+    quiet = run_phase(bench, server, floods, bench.effort.quiet, row.variation)
     before, cpu, began = server.process.memory(), server.process.cpu(), time.monotonic()
     lines = server.process.log_lines()
     seconds = bench.effort.pressed + _LEAD
@@ -128,7 +131,7 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         pressing = [start(stack, bench.tools, server, each, seconds) for each in row.pressers]
         stack.enter_context(Rewriter(server, row.rewrite))
         time.sleep(_LEAD)
-        pressed = run_phase(bench, server, floods, bench.effort.pressed)
+        pressed = run_phase(bench, server, floods, bench.effort.pressed, row.variation)
         counts = [each.counts() for each in pressing]
         spent = server.process.cpu() - cpu
         late = control.result().p99
@@ -153,6 +156,8 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         after.peak,
         server.process.log_lines() - lines,
         late,
+        dot=pressed.dot,
+        doh=pressed.doh,
     )
 
 
@@ -184,13 +189,21 @@ def start(
 
 
 def run_phase(
-    bench: Bench, server: ServerUnderPressure, floods: dict[str, Flood], seconds: float
+    bench: Bench,
+    server: ServerUnderPressure,
+    floods: dict[str, Flood],
+    seconds: float,
+    variation: Variation,
 ) -> _Phase:
     """Run the honest clients and the judge for some seconds."""
     query = b"\0\7" + query_of(service_name("team-1", "web-151"), "A")[2:]
     with ExitStack() as stack:
         health = stack.enter_context(Probes(health_probe(server.ports.health)))
         tcp = stack.enter_context(Probes(tcp_probe(server.ports.dns, query)))
+        dot = doh = None
+        if variation.doh:
+            dot = stack.enter_context(Probes(dot_probe(server.ports.dot, query)))
+            doh = stack.enter_context(Probes(doh_probe(server.ports.doh, query)))
         clients = {
             key: start(stack, bench.tools, server, flood, seconds, is_honest=True)
             for key, flood in floods.items()
@@ -200,7 +213,8 @@ def run_phase(
         counts = {key: client.counts() for key, client in clients.items()}
         judge.join()
         judge.spread()
-        return _Phase(counts, health.result, tcp.result, judge)
+        dot_result, doh_result = dot.result if dot else None, doh.result if doh else None
+        return _Phase(counts, health.result, tcp.result, dot_result, doh_result, judge)
 
 
 class Rewriter:

@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Final
 
-from hsdns.load.judge import STALE, WRONG
+from hsdns.load.verify.judge import STALE, WRONG
 from loadtest.apiserver.objects import namespace_of
 from loadtest.dns import service_name
 from loadtest.pressure.applied import between, scrape

@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from hsdns.load.judge import STALE, WRONG
+from hsdns.load.verify.judge import STALE, WRONG
 from loadtest.pressure.applied import Applied, Bounds
 from loadtest.pressure.goals import EVENT_P99_MS, EVENT_WORST_MS, KUBEADM_MB, PROBES_ANSWERED
 from loadtest.pressure.history import FAILED

@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 import hsdns
-from hsdns.apiserver.access import Access
+from hsdns.apiserver.access import Access, Endpoint, InCluster
 from hsdns.apiserver.client import ApiClient, user_agent
 from hsdns.apiserver.connections import make_socket
-from hsdns.apiserver.endpoint import Endpoint
-from hsdns.apiserver.in_cluster import InCluster
 from hsdns.apiserver.transport import Away, Unreachable
 from hsdns.metrics import Registry
 from tests.support.apiserver.scripted_http import (

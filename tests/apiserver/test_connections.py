@@ -10,14 +10,16 @@ import pytest
 
 from hsdns.apiserver import connections
 from hsdns.apiserver.access import Access
-from hsdns.apiserver.connections import Connections, Route, head_of
-from hsdns.apiserver.http_connection import (
+from hsdns.apiserver.connections import (
     BUFFER_LEN,
+    Connections,
     ConnectTimeout,
     HttpConnection,
     NoResponse,
     ProxyRefused,
     ProxyUnreachable,
+    Route,
+    head_of,
 )
 from tests.support.apiserver.scripted_http import Said, ScriptedServer, said
 

@@ -4,10 +4,16 @@ from random import Random
 
 import pytest
 
-from hsdns.apiserver.contact import REPEAT, Contact, ScopeObserver, WatchMetrics, labels_of
 from hsdns.apiserver.reflector import Key, Observer, Reflector
 from hsdns.apiserver.resource import NAMESPACES, SERVICES, Scope
-from hsdns.apiserver.returning import Returning
+from hsdns.apiserver.watcher import (
+    REPEAT,
+    Contact,
+    Returning,
+    ScopeObserver,
+    WatchMetrics,
+    labels_of,
+)
 from hsdns.metrics import Registry
 
 SCOPE, OTHER = Scope(SERVICES), Scope(NAMESPACES, "shop")
@@ -124,7 +130,7 @@ def test_silence_is_that_of_the_oldest_scope() -> None:
 def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         harness = Harness()
-        monkeypatch.setattr("hsdns.apiserver.contact.FIRST_PAUSE", 0.0)
+        monkeypatch.setattr("hsdns.apiserver.watcher.FIRST_PAUSE", 0.0)
         harness.lose("connection refused")
         waiting = asyncio.create_task(harness.contact.wait(30.0))
         for _ in range(5):
@@ -148,8 +154,8 @@ def test_a_server_that_was_away_ends_a_pause(
 ) -> None:
     async def run() -> None:
         harness = Harness()
-        monkeypatch.setattr("hsdns.apiserver.contact.FIRST_PAUSE", 0.0)
-        monkeypatch.setattr("hsdns.apiserver.returning.LOOK_EVERY", 0.0)
+        monkeypatch.setattr("hsdns.apiserver.watcher.FIRST_PAUSE", 0.0)
+        monkeypatch.setattr("hsdns.apiserver.watcher.LOOK_EVERY", 0.0)
         harness.contact.returning = Returning(lambda: asyncio.sleep(0), Random(1))
         seconds = 30.0 if is_away else 0.001
         async with asyncio.timeout(30):

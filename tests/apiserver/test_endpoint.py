@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.apiserver.access import Access
-from hsdns.apiserver.endpoint import Endpoint
+from hsdns.apiserver.access import Access, Endpoint
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import ssl
 import pytest
 
 from hsdns.apiserver.access import Access
-from hsdns.apiserver.fault import describe, is_away, is_tls
-from hsdns.apiserver.http_connection import (
+from hsdns.apiserver.client import describe, is_away, is_tls
+from hsdns.apiserver.connections import (
     ConnectTimeout,
     HttpFault,
     Incomplete,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.apiserver.http_connection import (
+from hsdns.apiserver.connections import (
     BUFFER_LEN,
     MAX_HEAD_LEN,
     READ_LEN,

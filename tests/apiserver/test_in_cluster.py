@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.apiserver.access import Access
-from hsdns.apiserver.in_cluster import InCluster
+from hsdns.apiserver.access import Access, InCluster
 from hsdns.apiserver.transport import Unreachable
 from tests.support.apiserver.scripted_http import TLS_DATA
 
@@ -87,7 +86,7 @@ def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
     code = """
 import asyncio, sys, time
 from hsdns.apiserver.client import ApiClient
-from hsdns.apiserver.in_cluster import InCluster
+from hsdns.apiserver.access import InCluster
 from hsdns.apiserver.transport import Unreachable
 from hsdns.metrics import Registry
 

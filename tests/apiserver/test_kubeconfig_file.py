@@ -3,12 +3,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.apiserver.kubeconfig_file import (
-    Context,
-    KubeconfigError,
-    plain_access,
-    read_context,
-)
+from hsdns.apiserver.kubeconfig import Context, KubeconfigError, plain_access, read_context
 
 GOOD = """
 apiVersion: v1

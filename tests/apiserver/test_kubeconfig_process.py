@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.apiserver.kubeconfig import COMMAND
-from hsdns.apiserver.kubeconfig_file import plain_access, read_context
+from hsdns.apiserver.kubeconfig import COMMAND, plain_access, read_context
 from tests.support.apiserver.scripted_http import (
     TLS_DATA,
     Said,

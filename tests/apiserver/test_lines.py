@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.apiserver.lines import LineSplitter
+from hsdns.apiserver.watch_event import LineSplitter
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 import pytest
 
-from hsdns.apiserver.media_type import accepted, is_protobuf
-from hsdns.apiserver.resource import SERVICE_IMPORTS, SERVICES, Resource
+from hsdns.apiserver.resource import SERVICE_IMPORTS, SERVICES, Resource, accepted, is_protobuf
 
 
 @pytest.mark.parametrize(

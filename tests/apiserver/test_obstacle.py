@@ -11,11 +11,10 @@ import pytest
 
 from hsdns.apiserver.access import Access
 from hsdns.apiserver.client import ApiClient
-from hsdns.apiserver.obstacle import Obstacles, Refusal
-from hsdns.apiserver.transport import Unreachable
+from hsdns.apiserver.transport import Obstacles, Refusal, Unreachable
 from hsdns.apiserver.watch_event import decode_status
 from hsdns.metrics import Registry
-from hsdns.sources.watch_options import WatchOptions
+from hsdns.sources.api_access import WatchOptions
 from tests.apiserver.test_client import Given
 from tests.sources.test_api_server import service, small_cluster, watching
 from tests.support.apiserver.scripted_http import ScriptedServer, chunked
@@ -45,7 +44,7 @@ class Wall:
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hsdns.apiserver.contact.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("hsdns.apiserver.watcher.FIRST_PAUSE", 0.01)
     monkeypatch.setattr("hsdns.apiserver.backoff.FIRST_PAUSE", 0.01)
     monkeypatch.setattr("hsdns.apiserver.watcher.ESTABLISHED_AFTER", 0.01)
 

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from hsdns.apiserver import reflector, watch_event
-from hsdns.apiserver.lines import MAX_LINE_LEN, LineSplitter
-from hsdns.apiserver.media_type import JSON, PROTOBUF
 from hsdns.apiserver.reflector import (
     MAX_ERRORS,
     STATE_READ_TIMEOUT,
@@ -21,7 +19,8 @@ from hsdns.apiserver.reflector import (
     Reflector,
     Request,
 )
-from hsdns.apiserver.resource import SERVICES, Scope
+from hsdns.apiserver.resource import JSON, PROTOBUF, SERVICES, Scope
+from hsdns.apiserver.watch_event import MAX_LINE_LEN, LineSplitter
 from hsdns.cluster.objects import Deleted, Event, Upserted
 
 NAMES = ("type", "watch", "allowWatchBookmarks", "timeoutSeconds")
@@ -371,7 +370,7 @@ def test_a_malformed_object_keeps_the_previous_one() -> None:
 
 def test_a_line_above_the_limit_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness().synced("a", "b")
-    monkeypatch.setattr("hsdns.apiserver.lines.LineSplitter.__init__.__defaults__", (120,))
+    monkeypatch.setattr("hsdns.apiserver.watch_event.LineSplitter.__init__.__defaults__", (120,))
     harness.watch("10", error(410))
     chunks = line("ADDED", "a", 9) + line("ADDED", "b", 9, spec={"externalName": "x" * 200})
     assert harness.stream(chunks[:150], chunks[150:], end_of_state(20)) == ["+a"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver.access import Access
-from hsdns.apiserver.tls import TlsContexts
+from hsdns.apiserver.client import TlsContexts
 from hsdns.apiserver.transport import Unreachable
 from tests.support.apiserver.scripted_http import TLS_DATA, server_context
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.apiserver.token_file import TokenFile, read_token
+from hsdns.apiserver.access import TokenFile, read_token
 from hsdns.apiserver.transport import Unreachable
 
 

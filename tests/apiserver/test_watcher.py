@@ -6,10 +6,9 @@ from random import Random
 
 import pytest
 
-from hsdns.apiserver.contact import Contact, WatchMetrics
 from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import SERVICES, Scope
-from hsdns.apiserver.watcher import Watcher
+from hsdns.apiserver.watcher import Contact, Watcher, WatchMetrics
 from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.source import Report
 from hsdns.metrics import Registry

@@ -14,7 +14,8 @@ import pytest
 from hsdns import cli
 from hsdns.audit.replicas import replicas
 from hsdns.cli import audit, audit_servers
-from hsdns.load import probe, truth
+from hsdns.load.send import probe
+from hsdns.load.verify import truth
 from hsdns.testing import Cluster
 from loadtest.ports import free_port
 

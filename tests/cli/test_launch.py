@@ -369,7 +369,7 @@ def test_a_stock_corefile_imports_nothing_that_it_does_not_need() -> None:
         "from hsdns.cli.corefile_source import CorefileSource\n"
         "from hsdns.cli.validate import validate\n"
         "assert validate(CorefileSource.from_flag(sys.argv[1], ''), 53) == 0\n"
-        "unneeded = {'dns', 'h2', 'kubernetes_asyncio', 're2', 'watchfiles', 'yaml'}\n"
+        "unneeded = {'dns', 'hpack', 'kubernetes_asyncio', 're2', 'watchfiles', 'yaml'}\n"
         "print(sorted(unneeded & set(sys.modules)), file=sys.stderr)"
     )
     root = Path(__file__).parents[2]

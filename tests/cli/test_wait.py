@@ -12,7 +12,7 @@ import pytest
 from hsdns import cli
 from hsdns.cli import wait
 from hsdns.cli.wait import Count, Seen, wait_until_right
-from hsdns.load.judge import Answer
+from hsdns.load.verify.judge import Answer
 from hsdns.testing import Cluster
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.corefile.arguments import (
+from hsdns.corefile.keys import (
     HostPort,
     listen_address,
     optional_argument,

@@ -1,7 +1,6 @@
 import pytest
 
-from hsdns.corefile.environment import substitute
-from hsdns.corefile.lexer import Lexeme
+from hsdns.corefile.lexer import Lexeme, substitute
 from hsdns.corefile.tree import CorefileError, Position
 
 ENVIRON = {

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.assemble import assemble
-from hsdns.corefile.errors import Errors, each_error
 from hsdns.corefile.parser import parse
-from hsdns.corefile.tree import CorefileError, Position
+from hsdns.corefile.tree import CorefileError, Errors, Position, each_error
 from hsdns.plugins import NOT_YET, ORDER
 
 

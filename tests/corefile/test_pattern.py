@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies
 
-from hsdns.corefile.pattern import MAX_PATTERN_LEN, compile_pattern, read_pattern
+from hsdns.corefile.properties import MAX_PATTERN_LEN, compile_pattern, read_pattern
 from hsdns.corefile.tree import CorefileError, Position, Token
 
 

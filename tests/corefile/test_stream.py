@@ -2,8 +2,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from hsdns.corefile.lexer import MAX_FILE_IMPORTS, MAX_SNIPPET_IMPORTS, MAX_WORDS
 from hsdns.corefile.parser import parse
-from hsdns.corefile.stream import MAX_FILE_IMPORTS, MAX_SNIPPET_IMPORTS, MAX_WORDS
 from hsdns.corefile.tree import Corefile, CorefileError
 
 KNOWN = ("errors", "hosts", "log", "whoami")

@@ -15,7 +15,7 @@ import pytest
 
 from deploy.image.assemble import copy_packages
 from hsdns import __version__
-from hsdns.apiserver.kubeconfig_file import INSTALL
+from hsdns.apiserver.kubeconfig import INSTALL
 from hsdns.plugins import ORDER
 from tests.support.namespaces import container
 from tests.support.namespaces.container import USER, Outcome

@@ -17,10 +17,11 @@ from hsdns import __version__
 from hsdns.assemble import assemble
 from hsdns.audit.gauges import Gauges
 from hsdns.audit.report import WORDS
-from hsdns.cli import audit, control_path, coredns, interface, load_flags
+from hsdns.cli import audit, control_path, coredns, interface
 from hsdns.cli.flags import parse_flags
 from hsdns.corefile.parser import parse
-from hsdns.load.job import LABEL
+from hsdns.load.cli import settings as load_settings
+from hsdns.load.cluster.job import LABEL
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.server.lifecycle import Server
 from loadtest.apiserver.fake_api import FakeApi
@@ -52,7 +53,7 @@ FILES = sorted(
 )
 CONTROL = ["-control", "/run/hsdns/control.sock"]
 IMAGE = f"hsdns/hsdns:{__version__}"
-FLAGS = {"audit": audit.FLAGS, "interface": interface.FLAGS, "load": load_flags.FLAGS}
+FLAGS = {"audit": audit.FLAGS, "interface": interface.FLAGS, "load": load_settings.FLAGS}
 # What kubeadm's ClusterRole system:coredns allows.
 STOCK_RIGHTS = {
     ("", resource, verb)
@@ -181,7 +182,7 @@ def test_arguments_are_flags_and_files_are_mounted(path: Path) -> None:
                 assert flags["metrics"] == f":{port['containerPort']}"
                 assert container["readinessProbe"]["httpGet"]["port"] == port["containerPort"]
             if command == "load":
-                settings = load_flags.read_settings(flags)
+                settings = load_settings.read_settings(flags)
                 assert (settings.job, settings.verifies) == (document["metadata"]["name"], True)
                 page = (ROOT / "docs/load.md").read_text()
                 assert f"kubectl get configmaps -n hsdns-load -l {LABEL}={settings.job} " in page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.explanation.asked import read_question
+from hsdns.explanation.question import read_question
 from hsdns.wire.iana import RRType
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from hsdns.cluster.objects import Object
 from hsdns.explanation.asker import Question, explain_asker
-from hsdns.explanation.asker_causes import Asker
-from hsdns.explanation.edges import Edges
+from hsdns.explanation.client import Asker
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
+from hsdns.explanation.observed import Edges
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.text import lines
 from hsdns.resolver.pod import PodDns, pod_resolv_conf

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hsdns.explanation.asker_causes import Asker, asker_cause
-from hsdns.explanation.lookups import Lookups, Setting
+from hsdns.explanation.client import Asker, Lookups, Setting, asker_cause
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hsdns.explanation.asking import TYPES, Asking, from_parameters, overridden, read_name
+from hsdns.explanation.question import TYPES, Asking, from_parameters, overridden, read_name
 from hsdns.resolver import USUAL
 from hsdns.wire.iana import RRType
 

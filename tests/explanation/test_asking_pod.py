@@ -10,8 +10,8 @@ from hsdns.assemble import Configuration
 from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.launch import build
 from hsdns.cli.resolve_chain import Chain
-from hsdns.explanation.asking import AskingError
-from hsdns.explanation.asking_pod import UNREAD_POLICIES, AskingPod
+from hsdns.explanation.client import UNREAD_POLICIES, AskingPod
+from hsdns.explanation.question import AskingError
 from hsdns.resolver.pod import PodDns
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 

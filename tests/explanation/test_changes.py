@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from hsdns.explanation.changes import Change, made, smallest
-from hsdns.explanation.scene import Scene
+from hsdns.explanation.scene import Change, Scene, made, smallest
 from tests.support.cluster.explained import explained, go_on
 from tests.support.cluster.objects import namespace, service
 from tests.support.coroutines.eager import turns

@@ -6,13 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hsdns.explanation.changes import Change
-from hsdns.explanation.corefile_changes import (
-    without_ignore,
-    without_labels,
-    without_namespace_labels,
-)
-from hsdns.explanation.scene import Scene
+from hsdns.explanation.candidates import without_ignore, without_labels, without_namespace_labels
+from hsdns.explanation.scene import Change, Scene
 
 
 @pytest.mark.parametrize(

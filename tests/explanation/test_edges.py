@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hsdns.explanation.edges import Edges
+from hsdns.explanation.observed import Edges
 from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hsdns.cluster.question import SVC, ParsedName
-from hsdns.explanation import edits
+from hsdns.explanation import candidates as edits
 from hsdns.explanation.scene import Scene
 from tests.support.cluster.objects import endpoint_slice, service
 

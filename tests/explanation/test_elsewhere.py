@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from hsdns.cluster.objects import Object
-from hsdns.explanation.elsewhere import Record, ServerAnswer, compare
+from hsdns.explanation.report import Record, ServerAnswer, compare
 from tests.support.cluster.explained import explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 

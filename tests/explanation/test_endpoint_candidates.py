@@ -6,8 +6,7 @@ import pytest
 from msgspec import structs
 
 from hsdns.cluster.objects import Object, Service
-from hsdns.explanation.endpoint_candidates import PIECE, of_address, of_endpoints
-from hsdns.explanation.owner import Owner
+from hsdns.explanation.candidates import PIECE, Owner, of_address, of_endpoints
 from hsdns.explanation.scene import ClusterObjects, Scene
 from tests.support.cluster.explained import explain, explained, named_pod
 from tests.support.cluster.objects import endpoint_slice, meta, namespace, service

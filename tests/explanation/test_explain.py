@@ -6,9 +6,9 @@ import pytest
 
 from hsdns.chain import Endpoint
 from hsdns.cluster.objects import Object
-from hsdns.explanation.edges import Edges
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
+from hsdns.explanation.observed import Edges
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RD, Query

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.explanation.lookups import ASSUMED, NOT_SEEN, UNSEEN, Lookups, Setting
+from hsdns.explanation.client import ASSUMED, NOT_SEEN, UNSEEN, Lookups, Setting
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType

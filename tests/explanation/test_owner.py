@@ -5,7 +5,7 @@ from __future__ import annotations
 from hsdns.cluster.objects import ObjectMeta, ServiceImport
 from hsdns.cluster.question import SVC, ParsedName
 from hsdns.cluster.selector import Selector
-from hsdns.explanation.owner import Owner, selected
+from hsdns.explanation.candidates import Owner, selected
 from hsdns.explanation.scene import Scene
 from tests.support.cluster.objects import service
 

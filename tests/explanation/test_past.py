@@ -5,7 +5,7 @@ from __future__ import annotations
 from hsdns.cluster.history import History, Noted
 from hsdns.cluster.reading import Lead
 from hsdns.cluster.value import PackedSlice, Port
-from hsdns.explanation.past import MOST, MOST_FACTS, past
+from hsdns.explanation.records import MOST, MOST_FACTS, past
 
 DB = (b"shop", b"db")
 LEAD = Lead((b"shop",), (DB,))

@@ -18,9 +18,9 @@ from msgspec import structs
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import Namespace, Object, Service
-from hsdns.explanation.edges import Edges
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
+from hsdns.explanation.observed import Edges
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.scene import Scene
 from hsdns.wire import printable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.explanation.spelling import MOST, PIECE, close_words
+from hsdns.explanation.nearest import COMPARED, MOST_COMPARED, close_words
 
-MANY = dict.fromkeys(f"svc-{number:05}" for number in range(3 * MOST))
+MANY = dict.fromkeys(f"svc-{number:05}" for number in range(3 * MOST_COMPARED))
 
 
 def close(word: str, words: dict[str, None], most: int = 3) -> list[str]:
@@ -24,13 +24,13 @@ def test_more_than_one_letter_away() -> None:
 
 
 def test_one_letter_is_found_among_any_number() -> None:
-    last = f"svc-{3 * MOST - 1:05}"
+    last = f"svc-{3 * MOST_COMPARED - 1:05}"
     assert close(f"x{last}", MANY, 1) == [last]
 
 
 def test_others_run_meanwhile() -> None:
     found = list(close_words("s-other", MANY, 3))
-    assert found.count(None) >= MOST // PIECE
+    assert found.count(None) >= MOST_COMPARED // COMPARED
 
 
 def test_only_words_that_begin_or_end_alike_are_compared() -> None:

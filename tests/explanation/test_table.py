@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.explanation.asked import read_question
-from hsdns.explanation.edges import Edges
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
+from hsdns.explanation.observed import Edges
+from hsdns.explanation.question import read_question
+from hsdns.explanation.records import table_state, table_text
 from hsdns.explanation.report import TableState
-from hsdns.explanation.table import table_state, table_text
 from hsdns.fastpath import Peeked, _python
 from hsdns.wire.decode import decode
 from hsdns.wire.message import Query

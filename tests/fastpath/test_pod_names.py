@@ -6,9 +6,9 @@ import pytest
 
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
+from hsdns.wire.encode import reply_size
 from hsdns.wire.message import RR, Reply, nodata
 from hsdns.wire.name import Name
-from hsdns.wire.size import reply_size
 from tests.fastpath.twins import TableUnderTest, ask, soa, to_wire
 
 FIRST = "10-0-0-9.default.pod.cluster.local."

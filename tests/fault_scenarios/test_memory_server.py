@@ -13,7 +13,7 @@ from hsdns.fault_scenarios.memory_server import MemoryServer
 from hsdns.fault_scenarios.scenario import ScenarioError
 from hsdns.fault_scenarios.stage import COREFILE as STAGE
 from hsdns.fault_scenarios.virtual_loop import VirtualLoop
-from hsdns.wire.decode_reply import decode_reply
+from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name

@@ -1,13 +1,13 @@
 import pytest
 
-from hsdns.load.abort import AbortWatch
-from hsdns.load.judge import STALE, Verdict
+from hsdns.load.limits import read_limits
 from hsdns.load.outcome import LOST
 from hsdns.load.questions import Question
 from hsdns.load.results import Results
+from hsdns.load.run import AbortWatch
 from hsdns.load.schedule import SECOND
-from hsdns.load.thresholds import read_limits
-from hsdns.load.verifier import Judged
+from hsdns.load.verify.judge import STALE, Verdict
+from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.capture_file import Captured, Damaged, is_capture, read_capture
+from hsdns.load.replay import Captured, Damaged, is_capture, read_capture
 from tests.load.captures import SECOND, block, enhanced, interface, pcap, pcapng, section
 
 TIME = st.integers(0, (1 << 32) * SECOND - 1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.datagram import CUT, FRAGMENTS, OTHER, TCP, Datagram, find_datagram
+from hsdns.load.replay import CUT, FRAGMENTS, OTHER, TCP, Datagram, find_datagram
 from tests.load.captures import ethernet, ipv4, ipv6, udp
 
 FOUND = Datagram(bytes((10, 0, 0, 1)), 53, b"payload")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.figures import LATE, LOST, NOTHING, PERCENTS, Figure
+from hsdns.load.histogram import LATE, LOST, NOTHING, PERCENTS, Percentile, name_of
 from hsdns.load.knee import (
     BROKEN,
     GENERATOR,
@@ -20,7 +20,7 @@ from hsdns.load.knee import (
     outcome_of,
     queries_for,
 )
-from hsdns.load.thresholds import KNEE_LIMITS, Measured, read_knee_limits
+from hsdns.load.limits import KNEE_LIMITS, Measured, read_knee_limits
 
 Server = Callable[[Step], str]
 
@@ -184,12 +184,14 @@ def test_with_a_noisy_server_it_is_within_two_percent(capacity: float) -> None:
     assert within >= 97
 
 
-def measured(latency: list[Figure], late: int = 0, lost: int = 0) -> Measured:
-    return Measured({"loss": (lost, 10_000)}, latency, [Figure(each, late) for each in PERCENTS])
+def measured(latency: list[Percentile], late: int = 0, lost: int = 0) -> Measured:
+    return Measured(
+        {"loss": (lost, 10_000)}, latency, [Percentile(name_of(each), late) for each in PERCENTS]
+    )
 
 
-def figures(us: int | None, why: str = "") -> list[Figure]:
-    return [Figure(percent, us, why) for percent in PERCENTS]
+def figures(us: int | None, why: str = "") -> list[Percentile]:
+    return [Percentile(name_of(percent), us, why) for percent in PERCENTS]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,7 @@ def figures(us: int | None, why: str = "") -> list[Figure]:
     ],
 )
 def test_outcome(
-    latency: list[Figure], late: int, lost: int, answered: int, kept: bool, outcome: str
+    latency: list[Percentile], late: int, lost: int, answered: int, kept: bool, outcome: str
 ) -> None:
     limits = read_knee_limits(KNEE_LIMITS, verifies=False)
     found = outcome_of(limits, measured(latency, late, lost), answered=answered, kept=kept)

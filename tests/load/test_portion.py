@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.load.errors import LoadError
-from hsdns.load.portion import Portion, read_portion
 from hsdns.load.questions import order
-from hsdns.load.schedule import BURST, EVEN, POISSON, Schedule, Stage
+from hsdns.load.schedule import BURST, EVEN, POISSON, Portion, Schedule, Stage, read_portion
 
 RATES = st.floats(0, 300)
 STAGES = st.lists(st.builds(Stage, st.floats(0.1, 2), RATES, RATES), min_size=1, max_size=3)

@@ -1,8 +1,7 @@
 import pytest
 
 from hsdns.load.errors import LoadError
-from hsdns.load.query_file import read_queries
-from hsdns.load.questions import Question
+from hsdns.load.questions import Question, read_queries
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 

@@ -1,8 +1,8 @@
 import pytest
 
 from hsdns.load.errors import LoadError
-from hsdns.load.safety import FAILING_AFTER, FailureWatch, check_schedule, check_target
 from hsdns.load.schedule import Schedule, Stage
+from hsdns.load.target import FAILING_AFTER, FailureWatch, check_schedule, check_target
 
 
 @pytest.mark.parametrize(

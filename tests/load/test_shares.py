@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.load.errors import LoadError
-from hsdns.load.shares import read_shares
+from hsdns.load.questions import read_shares
 
 KNOWN = ("glibc", "musl", "go")
 

@@ -1,7 +1,7 @@
 import pytest
 
 from hsdns.load.errors import LoadError
-from hsdns.load.start_time import read_start
+from hsdns.load.schedule import read_start
 
 NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z
 

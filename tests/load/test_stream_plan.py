@@ -1,6 +1,6 @@
 import pytest
 
-from hsdns.load.stream_plan import DOH, DOT, TCP, StreamPlan, authority, transport_words
+from hsdns.load.plan import DOH, DOT, TCP, StreamPlan, authority, transport_words
 
 
 @pytest.mark.parametrize(

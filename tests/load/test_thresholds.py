@@ -1,8 +1,9 @@
 import pytest
+from msgspec import structs
 
 from hsdns.load.errors import LoadError
-from hsdns.load.figures import LATE, LOST, PERCENTS, Figure
-from hsdns.load.thresholds import (
+from hsdns.load.histogram import LATE, LOST, PERCENTS, Percentile, name_of
+from hsdns.load.limits import (
     KNEE_LIMITS,
     METRICS,
     Limit,
@@ -18,10 +19,10 @@ from hsdns.load.thresholds import (
 
 WORDS = ", ".join(METRICS)
 # p50 100 us, p90 200 us ...; p99.99 is lost, the highest is refused.
-LATENCY = [Figure(percent, 100 * at) for at, percent in enumerate(PERCENTS, 1)]
-LATENCY[-2] = Figure(99.99, None, LOST)
-LATENCY[-1] = Figure(100.0, None, LATE)
-LATENESS = [Figure(percent, 10) for percent in PERCENTS]
+LATENCY = [Percentile(name_of(percent), 100 * at) for at, percent in enumerate(PERCENTS, 1)]
+LATENCY[-2] = Percentile("p99.99", None, LOST)
+LATENCY[-1] = Percentile("max", None, LATE)
+LATENESS = [Percentile(name_of(percent), 10) for percent in PERCENTS]
 MEASURED = Measured(
     {
         "loss": (1, 1000), "stale": (0, 500), "right": (490, 500), "servfail": (0, 0), "lookup.failed": (3, 300),
@@ -29,7 +30,7 @@ MEASURED = Measured(
     },
     LATENCY,
     LATENESS,
-    [figure._replace(us=figure.us and figure.us * 1000) for figure in LATENCY],
+    [structs.replace(figure, us=figure.us and figure.us * 1000) for figure in LATENCY],
     (5000, 5000),
 )  # fmt: skip
 UNFOUND = MEASURED._replace(knee=(4000, 8000))  # it is between these

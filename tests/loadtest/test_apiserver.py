@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from hsdns.apiserver.media_type import PROTOBUF
+from hsdns.apiserver.resource import PROTOBUF
 from hsdns.cluster.programming import CHANGE_TIME, read_time
 from loadtest.apiserver import faults
 from loadtest.apiserver.control import LoadedCluster

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.load.judge import RIGHT, STALE, WRONG
+from hsdns.load.verify.judge import RIGHT, STALE, WRONG
 from loadtest.pressure.history import FAILED, MARGIN, Answer, History
 
 OLD, NEW, NEWEST = frozenset("ab"), frozenset("bc"), frozenset("cd")

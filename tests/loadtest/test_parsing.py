@@ -13,7 +13,7 @@ import pytest
 from hsdns.cluster.objects import EndpointSlice, Namespace, Service
 from hsdns.cluster.programming import programming_in
 from hsdns.metrics import Registry
-from hsdns.sources.synthetic_cluster import SyntheticCluster
+from hsdns.sources.synthetic import SyntheticCluster
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Query, Reply

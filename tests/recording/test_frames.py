@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.recording import frames
-from hsdns.recording.frames import FRAME, MAGIC, Damaged, FrameWriter, read_lines
-from hsdns.recording.zstd import ZstdCompressor
+from hsdns.recording.frames import FRAME, MAGIC, Damaged, FrameWriter, ZstdCompressor, read_lines
 
 # What is done with a writer: a line of a length, or a flush.
 steps = st.lists(st.integers(0, 90) | st.none(), max_size=30)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hsdns.cluster.address import dashed, pack_address, read_address
 from hsdns.cluster.reverse import address_of
-from hsdns.recording.pseudonym import Pseudonyms
+from hsdns.recording.anonymise import Pseudonyms
 from hsdns.wire.name import Name
 from tests import strategies
 

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from hsdns.cluster.objects import Namespace, Object, ObjectMeta, Pod, PodStatus
 from hsdns.cluster.programming import CHANGE_TIME
-from hsdns.recording.reduced import reduced
+from hsdns.recording.entry import reduced
 from tests.support.cluster.objects import endpoint_slice, service
 
 LABELS = {"app": "web", "kubernetes.io/service-name": "web", "multicluster.kubernetes.io/service-name": "w"}  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hsdns.recording.entry import Entry, Gap, State
-from hsdns.recording.summary import Summary, summarise
+from hsdns.recording.reader import Summary, summarise
 from tests.recording.recorded import HEADER, query, recorded, to_octets
 from tests.support.cluster.objects import deletes, service, upserts
 

@@ -6,7 +6,7 @@ import io
 
 from hsdns.recording.entry import Entry
 from hsdns.recording.frames import MAGIC
-from hsdns.recording.writer import RecordingWriter
+from hsdns.recording.recorder import RecordingWriter
 from tests.recording.recorded import END, HEADER, opened, query
 
 

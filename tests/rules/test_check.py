@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hsdns.rules.check import CHECKS, check
-from hsdns.rules.finding import Remark
-from hsdns.rules.objects import Objects
+from hsdns.rules.objects import CHECKS, Objects, check
+from hsdns.rules.rule import Remark
 
 
 def nothing(objects: Objects) -> Iterator[Remark]:

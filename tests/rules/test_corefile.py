@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.corefile import (
+from hsdns.rules.objects import (
     CorefileText,
     directive_of,
     is_of_root,

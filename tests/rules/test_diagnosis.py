@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.rules.check import CHECKS
-from hsdns.rules.diagnosis import NEEDS, OF_FILES, diagnose
+from hsdns.rules.diagnosis import OF_FILES, diagnose
+from hsdns.rules.objects import CHECKS, NEEDS
 from hsdns.rules.rule import rules
 
 DUMP = b"""
@@ -146,7 +146,7 @@ def test_a_dump_that_cannot_be_read_is_blind() -> None:
 
 
 def test_rules_that_need_objects_exist() -> None:
-    codes = {code for words in NEEDS.values() for code in words.split()}
+    codes = {code for words in NEEDS.values() for code in words}
     assert codes <= set(CHECKS)
     assert set(rules()) == codes | OF_FILES
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hsdns.rules.drift import compare
+from hsdns.rules.judging import read_files
 from hsdns.rules.objects import Objects
-from hsdns.rules.reading import read_files
 
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {{name: db, namespace: shop}}\nspec: {}\n"
 SET = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: db, namespace: shop}}\nspec: {}\n"

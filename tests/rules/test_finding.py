@@ -1,8 +1,7 @@
 """A finding in words."""
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.finding import Finding, Remark
-from hsdns.rules.rule import Rule
+from hsdns.rules.rule import Finding, Remark, Rule
 
 RULE = Rule("HS900", "wrong-thing", "A thing is wrong", "note", "")
 AT = Position("a.yaml", 3, 7)

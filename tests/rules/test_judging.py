@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.judging import judge
-from hsdns.rules.reading import read_files
-from hsdns.rules.silence_file import SilenceFile, SilencePattern
+from hsdns.rules.judging import judge, read_files
+from hsdns.rules.silence import SilenceFile, SilencePattern
 
 TARGET = """apiVersion: v1
 kind: Service

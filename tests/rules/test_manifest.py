@@ -7,9 +7,9 @@ import json
 import pytest
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.finding import Edit
-from hsdns.rules.manifest import Manifest
-from hsdns.rules.repair import repaired
+from hsdns.rules.objects import Manifest
+from hsdns.rules.rule import Edit
+from hsdns.rules.silence import repaired
 from hsdns.sources.manifest_file import read_objects
 
 YAML = b"""# a comment

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hsdns.rules.judging import read_files
 from hsdns.rules.mesh import has_mesh, read_analysis
-from hsdns.rules.reading import read_files
 
 OBJECT = "apiVersion: %s\nkind: %s\nmetadata: {name: %s, labels: {%s}}\n"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hsdns.rules.judging import read_files
 from hsdns.rules.objects import Objects, is_headless, is_near
-from hsdns.rules.reading import read_files
 
 FILE = b"""
 {apiVersion: v1, kind: Service, metadata: {name: db, namespace: a}, spec: {clusterIP: None, selector: {app: db}}}

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 
 from hsdns.cluster.likeness import likeness
-from hsdns.rules.checks.selector import _is_meant
-from hsdns.rules.pod_index import PodIndex, is_misspelt
-from hsdns.rules.reading import read_files
+from hsdns.rules.checks.services import PodIndex, _is_meant, is_misspelt
+from hsdns.rules.judging import read_files
 
 KEYS = ("app", "tier", "name", "app.kubernetes.io/instance", "pod-template-hash")
 VALUES = ("checkout", "chekout", "shop-checkout", "shop-chekout", "a", "b", "true", "cache-1", "cache-2", "db")  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.reading import is_corefile, read_files
+from hsdns.rules.judging import is_corefile, read_files
 
 CONFIG_MAP = b"""apiVersion: v1
 kind: ConfigMap

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.finding import Edit
-from hsdns.rules.repair import repaired
+from hsdns.rules.rule import Edit
+from hsdns.rules.silence import repaired
 
 TEXT = "one\ntwo three\n"
 

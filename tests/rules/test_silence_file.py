@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hsdns.corefile.tree import Position
-from hsdns.rules.finding import Remark
-from hsdns.rules.reading import read_files
-from hsdns.rules.silence_file import SilenceFile, SilencePattern, read_silence_file
+from hsdns.rules.judging import read_files
+from hsdns.rules.rule import Remark
+from hsdns.rules.silence import SilenceFile, SilencePattern, read_silence_file
 
 AT = Position("s.yaml", 1, 1)
 SERVICE = b"apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: shop}\n"

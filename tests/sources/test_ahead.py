@@ -10,17 +10,15 @@ from collections.abc import Callable
 import pytest
 
 from hsdns.apiserver.client import ApiClient
-from hsdns.apiserver.media_type import accepted
-from hsdns.apiserver.protobuf import IS_READ
 from hsdns.apiserver.reflector import Observer, Reflector
-from hsdns.apiserver.resource import SERVICES, Scope
+from hsdns.apiserver.resource import SERVICES, Scope, accepted
 from hsdns.apiserver.transport import Unreachable
+from hsdns.apiserver.watch_event import IS_READ
 from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.sources.ahead import STREAM, WATCH_SECONDS, Ahead, is_compiled, wanted_of
-from hsdns.sources.api_access import ApiAccess, ConnectionOptions
-from hsdns.sources.watch_options import WatchOptions
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions, WatchOptions
 from tests.support.apiserver.scripted_http import Said, ScriptedServer, chunked, said
 from tests.support.coroutines.event_loops import until
 from tests.support.plugins.runtime import FakeRuntime

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hsdns.cluster.controllers.kinds import KINDS, WorkloadSpec
-from hsdns.sources.api_fields import FIELDS, VERSION, unknown_fields
+from hsdns.sources.manifest_check import FIELDS, VERSION, unknown_fields
 from tests.support.apiserver.real_api import RealApi, missing_assets
 
 Definitions = dict[str, dict[str, Any]]

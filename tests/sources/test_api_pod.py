@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hsdns.apiserver.obstacle import Refusal
+from hsdns.apiserver.transport import Refusal
 from hsdns.cluster.pod_reading import PodReading, PodUnreadable
-from hsdns.sources.api_pod import read_pod
+from hsdns.sources.api_server import read_pod
 from tests.sources.test_api_reading import cluster, manifest
 from tests.support.apiserver.memory_api import SERVER, MemoryAnswer, MemoryApi
 

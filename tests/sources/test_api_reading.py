@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hsdns.apiserver.obstacle import Refusal
+from hsdns.apiserver.transport import Refusal
 from hsdns.cluster.reading import Fault, Lead, Reading
-from hsdns.sources import api_reading
-from hsdns.sources.api_reading import read_objects
+from hsdns.sources import api_server
+from hsdns.sources.api_server import read_objects
 from loadtest.apiserver.fake_cluster import FakeCluster
 from tests.support.apiserver.memory_api import SERVER, MemoryAnswer, MemoryApi
 
@@ -103,7 +103,7 @@ def test_a_server_that_is_not_there() -> None:
 
 
 def test_more_than_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_reading, "PAGE", 1)
+    monkeypatch.setattr(api_server, "SLICES_PAGE", 1)
     api = MemoryApi(cluster())
     api.cluster.apply(
         manifest("EndpointSlice", "shop/db-2", addressType="IPv4", endpoints=[],

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hsdns.apiserver.obstacle import Obstacles
-from hsdns.apiserver.transport import Unreachable
+from hsdns.apiserver.transport import Obstacles, Unreachable
 from hsdns.sources.cluster_dump import (
     DNS_PODS,
     KINDS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hsdns.sources import manifest_yaml
-from hsdns.sources.duplicate_keys import decode_json
 from hsdns.sources.manifest_file import read_manifest_file
+from hsdns.sources.manifest_yaml import decode_json
 
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
 SET = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\n"

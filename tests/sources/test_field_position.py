@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from hsdns.sources.field_position import field_line, json_node, key_line
+from hsdns.sources.manifest_yaml import field_line, json_node, key_line
 
 TEXT = """\
 kind: Service

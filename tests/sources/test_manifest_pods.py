@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hsdns.cluster.pod_reading import PodReading, PodUnreadable
-from hsdns.sources import manifest_pods
-from hsdns.sources.manifest_pods import read_pod
+from hsdns.sources import manifests
+from hsdns.sources.manifests import read_pod
 
 PODS = """
 apiVersion: v1
@@ -64,7 +64,7 @@ def test_a_pod_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has been removed since the folder was listed."""
-    monkeypatch.setattr(manifest_pods, "manifest_paths", lambda paths: [f"{tmp_path}/gone.yaml"])
+    monkeypatch.setattr(manifests, "manifest_paths", lambda paths: [f"{tmp_path}/gone.yaml"])
     with pytest.raises(PodUnreadable) as raised:
         read_pod([str(tmp_path)], "shop", "web")
     assert str(raised.value) == f"{tmp_path}/gone.yaml: cannot be read: No such file or directory"

@@ -16,8 +16,8 @@ import watchfiles
 import hsdns
 from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
 from hsdns.corefile.tree import CorefileError, Position, Token
+from hsdns.sources.manifest_folder import standard_input
 from hsdns.sources.manifests import Manifests
-from hsdns.sources.standard_input import standard_input
 from tests.support.cluster.object_lines import object_lines
 from tests.support.plugins.runtime import FakeRuntime
 

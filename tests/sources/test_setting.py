@@ -6,7 +6,7 @@ import pytest
 
 from hsdns.corefile.properties import integer
 from hsdns.corefile.tree import CorefileError, Position, Token
-from hsdns.sources.setting import read_settings
+from hsdns.sources import read_settings
 
 SETTINGS = {"size": integer(0, 9), "seed": integer(0)}
 NAME = Token("lab", Position("Corefile", 3, 9))

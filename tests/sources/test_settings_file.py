@@ -2,7 +2,7 @@
 
 import pytest
 
-from hsdns.sources.settings_file import settings_remark
+from hsdns.sources.manifest_folder import settings_remark
 
 LEFT_OUT = (
     "app/a.json: it is neither JSON nor a manifest, which says its apiVersion; it is left out"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hsdns.sources import standard_input as module
-from hsdns.sources.standard_input import standard_input, was_read
+from hsdns.sources import manifest_folder as module
+from hsdns.sources.manifest_folder import standard_input, was_read
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,7 @@ import pytest
 
 from hsdns.cluster.objects import EndpointSlice, Event, Service, Synced, Upserted
 from hsdns.corefile.tree import CorefileError, Position, Token
-from hsdns.sources.synthetic import Pace, Synthetic
-from hsdns.sources.synthetic_cluster import Shape
+from hsdns.sources.synthetic import Pace, Shape, Synthetic
 from tests.support.plugins.runtime import FakeRuntime
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Service
-from hsdns.sources.synthetic_cluster import Shape, SyntheticCluster
+from hsdns.sources.synthetic import Shape, SyntheticCluster
 from tests.support.cluster.object_lines import object_lines
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hsdns.sources.watch_options import WatchOptions
+from hsdns.sources.api_access import WatchOptions
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.sources.wrong_type import wrong_type
+from hsdns.sources.manifest_file import wrong_type
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 
-from hsdns.explanation.asked import read_question
-from hsdns.explanation.asking import PARAMETERS as ASKING
-from hsdns.explanation.asking import AskingError, from_parameters
-from hsdns.explanation.edges import Pause
+from hsdns.explanation.observed import Pause
+from hsdns.explanation.question import PARAMETERS as ASKING
+from hsdns.explanation.question import AskingError, from_parameters, read_question
 from hsdns.explanation.report import Explanation, PluginStep
 from hsdns.http_page import Asked, HttpRefusal
 from hsdns.server.control.door import Door, to_line

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsdns.apiserver.obstacle import Obstacle
+from hsdns.apiserver.transport import Obstacle
 from hsdns.chain import Request
 from hsdns.cluster.objects import Event
 from hsdns.faults.handler import FaultHandler
@@ -21,8 +21,8 @@ from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.k8s_external import K8sExternal
 from hsdns.plugins.kubernetes.faults import behind, cluster_zones, hold, release, why_never
+from hsdns.sources.api_access import WatchOptions
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.watch_options import WatchOptions
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 from loadtest.apiserver.fake_cluster import FakeCluster

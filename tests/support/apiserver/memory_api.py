@@ -11,11 +11,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 
-from hsdns.apiserver.media_type import JSON, is_protobuf
-from hsdns.apiserver.obstacle import Obstacles, Refusal, away
-from hsdns.apiserver.protobuf import status_text
 from hsdns.apiserver.redaction import Redaction
-from hsdns.apiserver.transport import Away, Unreachable
+from hsdns.apiserver.resource import JSON, is_protobuf
+from hsdns.apiserver.transport import Away, Obstacles, Refusal, Unreachable, away
+from hsdns.apiserver.watch_event import status_text
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import FaultInjector
 from loadtest.apiserver.watch_stream import Watch

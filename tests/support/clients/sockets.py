@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Self
 
+from tests.support.clients.messages import query
 from tests.support.coroutines.event_loops import DEADLINE, until
 
 AGAIN: Final = 5.0  # seconds; on loopback only a full buffer loses a datagram
@@ -72,6 +73,14 @@ class TcpClient:
     def send(self, *messages: bytes) -> None:
         """Send messages in one write."""
         self.writer.write(b"".join(len(wire).to_bytes(2, "big") + wire for wire in messages))
+
+    def ask(self, *numbers: int) -> None:
+        """Send queries with these IDs in one write."""
+        self.send(*(query(number=number).to_wire() for number in numbers))
+
+    async def numbers(self, count: int) -> list[int]:
+        """The IDs of the next messages."""
+        return [int.from_bytes((await self.receive())[:2], "big") for _ in range(count)]
 
     async def receive(self) -> bytes:
         """The next message; raise TimeoutError, or IncompleteReadError at the end."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hsdns.rules.objects import CHECKS, Objects, check
 from hsdns.rules.rule import (
     RETIRED,
     Example,
+    Remark,
     Rule,
     find_rule,
     level_at_least,
@@ -111,3 +114,17 @@ def test_no_rule_is_found(word: str, message: str) -> None:
 )
 def test_levels(level: str, lowest: str, is_over: bool) -> None:
     assert level_at_least(level, lowest) is is_over
+
+
+# The table of checks.
+
+
+def nothing(objects: Objects) -> Iterator[Remark]:
+    yield from ()
+
+
+def test_a_check_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CHECKS, "HS901", nothing)
+    monkeypatch.delitem(CHECKS, "HS901")
+    assert check("HS901")(nothing) is nothing
+    assert CHECKS.pop("HS901") is nothing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.apiserver.access import Access, Endpoint, InCluster, TokenFile, read_token, server_url
+from hsdns.apiserver.access import Access, Endpoint, InCluster, TokenFile, server_url
 from hsdns.apiserver.transport import Unreachable
 
 
@@ -103,23 +103,6 @@ def test_a_file_that_is_gone_is_a_warning_once(tmp_path: Path) -> None:
 def test_never_a_token(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="cannot read the token file"):
         Setting(tmp_path).token.authorization()
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        pytest.param(b" \n", "is empty", id="empty"),
-        pytest.param(b"hunter2 hunter2", "does not contain a token", id="two-words"),
-        pytest.param("hünter2".encode(), "does not contain a token", id="not-ascii"),
-        pytest.param(b"\xff\xfe", "does not contain a token", id="not-text"),
-    ],
-)
-def test_no_token(tmp_path: Path, content: bytes, sentence: str) -> None:
-    path = tmp_path / "token"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=sentence) as caught:
-        read_token(str(path))
-    assert "nter2" not in str(caught.value)
 
 
 def environment(host: str = "10.96.0.1", port: str = "443") -> dict[str, str]:

@@ -259,29 +259,8 @@ class TestFaults:
 
         run(scenario)
 
-    def test_a_server_without_tls(self) -> None:
-        async def main() -> None:
-            greeting = b"HTTP/1.1 400 Bad Request\r\n\r\n"
-            async with ScriptedServer(lambda head: said(), greeting=greeting) as server:
-                url = server.url.replace("http:", "https:")
-                setting = Setting(Given(Access(url)))
-                assert await setting.fails() == f"{url} does not speak TLS; is its scheme http://?"
-                await setting.client.close()
-
-        asyncio.run(main())
-
 
 class TestReach:
-    def test_the_connection_serves_the_next_request(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)))
-            await setting.client.reach()
-            assert (await setting.ask())[0] == 200
-            assert server.connections == 1
-            await setting.client.close()
-
-        run(scenario)
-
     @pytest.mark.parametrize("proxy", [False, True])
     def test_not_there(self, proxy: bool) -> None:
         async def scenario(server: ScriptedServer) -> None:
@@ -357,29 +336,6 @@ class TestCredentials:
 
         run(scenario, lambda head: said("401 Unauthorized"))
 
-    def test_a_rotated_token(self, tmp_path: Path) -> None:
-        """Only the new token is valid: one 401, then the requests succeed."""
-
-        def answer(head: str) -> Said:
-            return said() if "Bearer new" in head else said("401 Unauthorized")
-
-        async def scenario(server: ScriptedServer) -> None:
-            shutil.copy(TLS_DATA / "ca.pem", tmp_path / "ca.crt")
-            (tmp_path / "token").write_text("old")
-            host, port = "127.0.0.1", str(server.port)
-            variables = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-            setting = Setting(InCluster(variables, lambda: 0, print, str(tmp_path)))
-            assert (await setting.ask())[0] == 401
-            (tmp_path / "token").write_text("new")
-            assert (await setting.ask())[0] == 200
-            assert setting.requests == {
-                ("401", "GET", f"{host}:{port}"): 1,
-                ("200", "GET", f"{host}:{port}"): 1,
-            }
-            await setting.client.close()
-
-        run(scenario, answer, tls="server")
-
 
 class TestProxy:
     def test_tunnel(self) -> None:
@@ -431,24 +387,6 @@ class TestProxy:
             await setting.client.close()
 
         run(scenario)
-
-
-def test_durations_of_all_but_watches() -> None:
-    async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(Given(Access(server.url)))
-        async with setting.client.get("/", {}):
-            setting.now += 0.3
-        async with setting.client.get("/", {"watch": "true"}):
-            setting.now += 300
-        await setting.client.close()
-        text = setting.registry.to_text().decode()
-        name = "coredns_kubernetes_rest_client_request_duration_seconds"
-        labels = f'host="127.0.0.1:{server.port}"'
-        assert f'{name}_bucket{{{labels},le="0.25",verb="GET"}} 0.0' in text
-        assert f'{name}_bucket{{{labels},le="0.5",verb="GET"}} 1.0' in text
-        assert f'{name}_count{{{labels},verb="GET"}} 1.0' in text
-
-    run(scenario)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "GZIP", "identity, gzip"])
@@ -673,14 +611,3 @@ class TestRotation:
         path.unlink()
         contexts.context_for(access(str(path)))
         assert len(warnings) == 2
-
-    @pytest.mark.parametrize(
-        "after",
-        [access("missing"), access(b"nothing"), access(str(CA), str(CERT))],
-        ids=["other-file", "other-pem", "with-a-client-certificate"],
-    )
-    def test_another_access_gets_no_old_context(self, after: Access) -> None:
-        contexts = TlsContexts(lambda sentence: None)
-        contexts.context_for(access(str(CA), insecure=True))
-        with pytest.raises(Unreachable):
-            contexts.context_for(after)

@@ -144,16 +144,6 @@ def test_the_rest_of_a_body_is_not_passed_on() -> None:
     run(scenario)
 
 
-def test_a_body_without_a_length_ends_with_the_connection() -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        await asked(connection, b"HTTP/1.1 200 OK\r\n\r\nabc")
-        connection.connection_lost(None)
-        assert await body(connection) == b"abc"
-        assert not connection.is_reusable
-
-    run(scenario)
-
-
 @pytest.mark.parametrize(("exc", "fault"), [(None, NoResponse), (ConnectionResetError(), Lost)])
 def test_no_response(exc: Exception | None, fault: type[Exception]) -> None:
     async def scenario(connection: HttpConnection, wire: Wire) -> None:

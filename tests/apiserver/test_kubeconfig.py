@@ -203,37 +203,6 @@ class TestWhenItRuns:
         run(tmp_path, scenario)
 
 
-class TestPlain:
-    """Users who need no plugin: nothing is started."""
-
-    def test_current(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers()
-            assert await setting.source.current() == Access(
-                "https://host", authorization="Bearer abc"
-            )
-            setting.path.write_text(KUBECONFIG.replace("abc", "longer"))
-            assert await setting.authorization() == "Bearer longer"
-            setting.path.write_text("contexts: 5")
-            assert await setting.authorization() == "Bearer longer"
-            assert setting.warnings == [
-                f'"contexts" of kubeconfig {setting.path} is malformed; still using the previous credentials'
-            ]
-            assert setting.runs == []
-
-        run(tmp_path, scenario, "plain")
-
-    def test_no_token(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.path.write_text(KUBECONFIG.replace("abc", '"a b\\nc"'))
-            assert (
-                await setting.fault()
-                == f"the token of kubeconfig {setting.path} is not one word of ASCII"
-            )
-
-        run(tmp_path, scenario, "plain")
-
-
 class TestFailure:
     def test_valid_credentials_stay_in_use(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:

@@ -228,24 +228,6 @@ def test_a_long_outage_is_logged_once_a_minute_and_a_new_cause_at_once() -> None
     assert all("since 2023-11-14T22:15:00Z" in message for _, message in harness.log)
 
 
-def test_what_an_outage_tells() -> None:
-    """The beginning of the oldest outage, whenever the scopes that are away change, and their end."""
-    harness = Harness()
-    told: list[str] = []
-    harness.contact.on_lost = told.append
-    harness.lose("connection refused")
-    harness.now += 5
-    harness.lose("no route to host")
-    harness.contact.add(OTHER)
-    reflector = Reflector(OTHER, lambda events: None, Observer(), Random(1))
-    harness.contact.lost(OTHER, reflector, 1.0)
-    harness.contact.established(SCOPE)
-    harness.contact.established(SCOPE)
-    harness.contact.remove(OTHER)
-    first, second = "2023-11-14T22:15:00Z", "2023-11-14T22:15:05Z"
-    assert told == [first, first, second, ""]
-
-
 def test_silence_is_that_of_the_oldest_scope() -> None:
     harness = Harness()
     assert harness.contact.silence(harness.now) == float("inf")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies
 
 from hsdns.corefile.parser import parse
 from hsdns.corefile.properties import (
@@ -25,11 +24,10 @@ from hsdns.corefile.properties import (
     only_once,
     optional,
     parse_duration,
-    read_pattern,
     read_properties,
     text,
 )
-from hsdns.corefile.tree import CorefileError, Directive, Position, Token
+from hsdns.corefile.tree import CorefileError, Directive
 
 
 def directives(body: str) -> tuple[Directive, ...]:
@@ -253,19 +251,3 @@ def test_refused(pattern: str, reason: str) -> None:
     with pytest.raises(ValueError, match=r"pattern|expression") as caught:
         compile_pattern(pattern)
     assert str(caught.value) == reason
-
-
-def test_a_word_is_refused_with_its_position() -> None:
-    with pytest.raises(CorefileError) as caught:
-        read_pattern(Token("[", Position("Corefile", 3, 7)))
-    assert str(caught.value) == ('Corefile:3:7: "[" is not a regular expression: missing ]: [')
-
-
-@given(strategies.text(max_size=30), strategies.text(max_size=30))
-def test_any_text_compiles_or_is_refused(pattern: str, text: str) -> None:
-    try:
-        compiled = compile_pattern(pattern)
-    except ValueError:
-        return
-    found = compiled.search(text)
-    assert found is None or (found.group(0) or "") in text

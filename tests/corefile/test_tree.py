@@ -11,17 +11,10 @@ from hypothesis import strategies as st
 
 from hsdns.assemble import assemble
 from hsdns.corefile.parser import parse
-from hsdns.corefile.tree import CorefileError, Directive, Errors, Line, Position, Token, each_error
+from hsdns.corefile.tree import CorefileError, Errors, Position, Token, each_error
 from hsdns.plugins import NOT_YET, ORDER
 
 PLACE = Position("conf/Corefile", 12, 5)
-
-
-def test_errors_about_what_is_written() -> None:
-    word, other = Token("x", PLACE), PLACE._replace(line=1)
-    line, directive = Line(word, (Token("y", other),)), Directive(word, (), None)
-    for found in (PLACE, word, line, directive):
-        assert str(found.error("no such thing")) == "conf/Corefile:12:5: no such thing"
 
 
 def test_parse() -> None:

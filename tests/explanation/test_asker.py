@@ -183,13 +183,3 @@ def test_what_a_result_rests_on() -> None:
         "resolves",
         ["192.0.2.8 is asked too, and its answers are not seen"],
     )
-
-
-def test_the_tree_shows_what_would_be_found() -> None:
-    found = explain("web", FRONT, "go")
-    assert [(each.place, each.needed) for each in found.needed] == [
-        ("Pod front/p", "web.shop.svc.cluster.local is asked")
-    ]
-    text = list(lines(found))
-    assert "web.shop.svc.cluster.local. A, which is not asked" in text
-    assert "└─ for the program to find it" in text

@@ -14,7 +14,7 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.message import RD, Query
 from hsdns.wire.name import Name
 from tests.support.cluster.explained import explain
-from tests.support.cluster.objects import endpoint_slice, meta, namespace, pod, service
+from tests.support.cluster.objects import endpoint_slice, meta, namespace, service
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer
 
@@ -122,8 +122,3 @@ def test_first_line_of_causes(question: str, objects: list[Object], cause: str) 
     assert (
         explain(question, namespace("shop"), *objects, pods="insecure").cause == f"NOERROR: {cause}"
     )
-
-
-def test_a_verified_pod() -> None:
-    found = explain("10-0-0-1.shop.pod.cluster.local.", namespace("shop"), pod("shop/x", "10.0.0.1"), pods="verified")  # fmt: skip
-    assert found.cause == "NOERROR: a pod of the namespace has the address (`pods verified`)"

@@ -11,7 +11,6 @@ from hsdns.explanation.question import (
     Asking,
     from_parameters,
     overridden,
-    read_name,
     read_question,
 )
 from hsdns.resolver import USUAL
@@ -53,13 +52,6 @@ WHOLE = Asking(
 )
 
 
-def test_the_parameters_of_a_page() -> None:
-    assert WHOLE.parameters() == {
-        "name": "db", "type": "AAAA", "from": "shop/web-0", "resolver": "musl", "search": "a,b", "ndots": "2",
-        "resolv-conf": "nameserver 10.0.0.1\n", "cluster-dns": "10.0.0.2",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("asking", [WHOLE, Asking("db.", TYPES, USUAL), Asking("db", TYPES, USUAL, ndots="0")])  # fmt: skip
 def test_there_and_back(asking: Asking) -> None:
     assert from_parameters(asking.parameters()) == asking
@@ -86,8 +78,3 @@ def test_lines_that_stand_in_place_of_others() -> None:
     assert overridden("", "a,b", "2") == "search a b\noptions ndots:2\n"
     assert overridden("x", "", "") == "x\n"
     assert WHOLE.added == "search a b\noptions ndots:2\n"
-
-
-def test_the_types_of_a_program() -> None:
-    assert read_name("db") == ("db", TYPES)
-    assert read_name("db", "a") == ("db", (RRType.A,))

@@ -5,34 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec import structs
 
 from hsdns.cluster.objects import Object
-from hsdns.explanation.report import VERSION, Explanation, Record, ServerAnswer, compare, schema
+from hsdns.explanation.report import Record, ServerAnswer, compare, schema
 from tests.support.cluster.explained import explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "explain.schema.json"
-OBJECTS: list[Object] = [
-    namespace("shop"),
-    service("shop/db"),
-    endpoint_slice("shop/db-1", "db", "10.0.0.1"),
-]
 
 
 def test_the_schema_is_that_of_the_documentation() -> None:
     assert json.loads(SCHEMA.read_text()) == schema()
-
-
-def test_an_explanation_can_be_read_back() -> None:
-    for asked in ("db.shop.svc.cluster.local.", "x.shop.svc.cluster.local.", "a.test."):
-        found = explain(asked, *OBJECTS)
-        text = msgspec.json.encode(found)
-        assert found.version == VERSION
-        assert msgspec.json.decode(text, type=Explanation) == found
-        assert set(json.loads(text)) == set(schema()["$defs"]["Explanation"]["properties"])
 
 
 # What a server answers, held against what the objects say.
@@ -74,11 +59,6 @@ SRV = Record(DB, 3, "SRV", f"0 50 80 10-0-0-1.{DB}")
 def test_differences(question: str, answer: ServerAnswer, differences: list[str]) -> None:
     found = compare(explain(question, *OBJECTS_ELSEWHERE), "192.0.2.1", answer)
     assert (found.address, found.rcode, found.differences) == ("192.0.2.1", answer.rcode, differences)  # fmt: skip
-
-
-def test_its_records() -> None:
-    found = compare(explain(DB, *OBJECTS_ELSEWHERE), "192.0.2.1", ServerAnswer("NOERROR", OWN))
-    assert found.records == [f"{DB} 3 A 10.0.0.2", f"{DB} 3 A 10.0.0.1"]
 
 
 def test_nothing_differs_from_what_is_not_known() -> None:

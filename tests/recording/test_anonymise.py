@@ -234,14 +234,6 @@ def test_the_form_of_a_name_stays(text: str, form: str) -> None:
     assert LABEL.sub("x", of(text)) == form
 
 
-def test_the_same_becomes_the_same() -> None:
-    found = make()
-    assert of("Web.shop.svc.cluster.local.", found) == of("web.SHOP.svc.cluster.local.", found)
-    assert of("web.shop.svc.cluster.local.", found).split(".")[0] == found.text("web")
-    assert of("_web.test.", found).split(".")[0] == f"_{found.text('web')}"
-    assert of("web.", make(b"other")) != of("web.", found)
-
-
 @given(strategies.related_names(), strategies.related_names())
 def test_other_names_become_other_names(one: Name, other: Name) -> None:
     found = make()
@@ -333,7 +325,3 @@ def test_a_target_is_a_label_too() -> None:
 def test_a_name_of_an_object_with_many_labels() -> None:
     assert len(make().text("a." * 100 + "b")) < 254
     assert LABEL.fullmatch(make().text("a." * 100 + "b").rstrip("."))
-
-
-def test_text_that_is_no_name() -> None:
-    assert LABEL.fullmatch(make().opaque("app.kubernetes.io/name"))

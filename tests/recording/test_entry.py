@@ -13,8 +13,6 @@ from hsdns.cluster.objects import (
     Object,
     ObjectMeta,
     Pod,
-    PodCondition,
-    PodNames,
     PodStatus,
     Synced,
     Upserted,
@@ -77,13 +75,6 @@ def test_an_event_has_no_more_than_the_fields_that_are_set() -> None:
         b'{"kind":"Service","metadata":{"name":"web","namespace":"shop","resourceVersion":"1"},'
         b'"spec":{"type":"ClusterIP","clusterIPs":["10.96.7.7"],"ports":[{"port":80,"name":"http","protocol":"TCP"}]}}}\n'
     )
-
-
-def test_text_that_looks_like_a_member_stays() -> None:
-    meta = ObjectMeta('a":null,"b', 'x,"uid":""', "1", labels={"a": "", "b": "", "uid": ""})
-    found = Pod(meta, PodStatus("10.0.0.1", None, [PodCondition("a", "")]), PodNames(None, "null"))
-    assert read_object(to_raw(found)) == found
-    assert bytes(to_raw(Namespace(ObjectMeta("a")))) == b'{"kind":"Namespace","metadata":{"name":"a","namespace":"","resourceVersion":""}}'  # fmt: skip
 
 
 def test_events_are_those_of_a_source() -> None:
@@ -158,9 +149,3 @@ def test_metadata(
     given = structs.replace(found, metadata=META)
     expected = ObjectMeta("web", "shop", "7", "", labels, annotations, "now")
     assert reduced(given) == structs.replace(found, metadata=expected)
-
-
-def test_a_slice_without_an_owner() -> None:
-    found = endpoint_slice("shop/web-1", "web", "10.0.0.1")
-    bare = structs.replace(found, metadata=ObjectMeta("web-1", "shop", "1"))
-    assert reduced(bare) == bare

@@ -27,24 +27,6 @@ def lines(*more: bytes) -> bytes:
     return b"".join([to_line(HEADER), *map(to_line, ENTRIES[:-1]), *more])
 
 
-def test_a_whole_recording() -> None:
-    recording = opened(to_octets(ENTRIES))
-    assert recording.header == HEADER
-    assert list(map(to_line, recording)) == list(map(to_line, ENTRIES))
-    assert recording.problem == ""
-
-
-def test_without_queries() -> None:
-    found = list(opened(to_octets(ENTRIES)).without_queries())
-    assert [type(each).__name__ for each in found] == ["RecordedObject", "State", "ObjectEvent", "End"]  # fmt: skip
-
-
-def test_a_file_without_compression() -> None:
-    recording = opened(lines(to_line(END)))
-    assert [type(each).__name__ for each in recording][-2:] == ["RecordedQuery", "End"]
-    assert recording.problem == ""
-
-
 def test_cut_at_any_octet_the_entries_before_are_read() -> None:
     octets = to_octets(ENTRIES, flushes=True)
     counts: list[int] = []

@@ -89,13 +89,6 @@ def test_no_such_part(target: str, sentence: str) -> None:
     assert str(caught.value) == sentence
 
 
-def test_rules_about_templates_need_no_pods_that_run() -> None:
-    diagnosis = diagnose("dump", DUMP, {"pods that run": "there are none in the file"})
-    assert diagnosis.unchecked == {"pods that run": ("HS143", "HS212", "HS213")}
-    assert {"HS105", "HS171", "HS174"} <= set(diagnosis.passed)
-    assert diagnosis.is_blind
-
-
 @pytest.mark.parametrize(
     ("reasons", "sentence"),
     [

@@ -199,9 +199,3 @@ def test_what_is_not_read(content: bytes, unread: list[str], left_out: int) -> N
     assert read.unread == unread
     assert len(read.left_out) == left_out
     assert "Pod a" in map(str, read.objects.manifests)
-
-
-def test_annotations_silence() -> None:
-    content = b"{apiVersion: v1, kind: Pod, metadata: {name: a, annotations: {hsdns.io/ignore-HS131: why, b: c}}}"
-    (silence,) = read_files([("a.yaml", content)]).silences
-    assert (silence.code, silence.reason, silence.place) == ("HS131", "why", "Pod a")

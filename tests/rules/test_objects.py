@@ -99,12 +99,6 @@ def test_places_in_json() -> None:
     assert web.content["spec"] == {"ports": [{"port": 80}]}
 
 
-def test_places_in_the_first_line_of_an_object() -> None:
-    (web,) = manifests(JSON.replace(b"\n", b""), "a.json")
-    at = web.at("metadata.name")
-    assert JSON.replace(b"\n", b"")[at.column - 1 :].startswith(b'"web"')
-
-
 def test_an_edit_replaces_a_word_with_its_quotes() -> None:
     db, _ = manifests(YAML)
     start, end = Position("a.yaml", 10, 17), Position("a.yaml", 10, 33)

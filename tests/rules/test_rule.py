@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hsdns.rules.objects import CHECKS, Objects, check
 from hsdns.rules.rule import (
     RETIRED,
     Example,
-    Remark,
     Rule,
     find_rule,
     level_at_least,
-    read_page,
     rules,
     sections,
 )
@@ -60,15 +56,6 @@ def test_parts_of_a_page() -> None:
         Example("yaml", "a: 1\n", "example.yaml:1:1: note HS900 wrong\n"),
         Example("yaml", "a: 2\n", ""),
     ]
-
-
-def test_the_state_of_a_page() -> None:
-    text = PAGE.replace(
-        "Level: note\n", "Level: note\n\nState: preview, found with `-preview` only\n"
-    )
-    rule = read_page("HS900-wrong-thing.md", text)
-    assert (rule.is_preview, rule.what) == (True, "What it is\nabout.")
-    assert read_page("HS900-wrong-thing.md", PAGE) == RULE
 
 
 def test_a_code_is_given_once() -> None:
@@ -117,14 +104,3 @@ def test_levels(level: str, lowest: str, is_over: bool) -> None:
 
 
 # The table of checks.
-
-
-def nothing(objects: Objects) -> Iterator[Remark]:
-    yield from ()
-
-
-def test_a_check_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CHECKS, "HS901", nothing)
-    monkeypatch.delitem(CHECKS, "HS901")
-    assert check("HS901")(nothing) is nothing
-    assert CHECKS.pop("HS901") is nothing

@@ -63,17 +63,3 @@ def test_check_tells_what_a_pod_misses(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_scopes(options: WatchOptions, scopes: list[str]) -> None:
     assert [str(scope) for scope in options.scopes] == scopes
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "both"),
-    [
-        pytest.param(WatchOptions(("a",)), WatchOptions(("b", "a")), WatchOptions(("a", "b")), id="namespaces"),
-        pytest.param(WatchOptions(("a",)), WatchOptions(), WatchOptions(), id="all"),
-        pytest.param(WatchOptions(labels="x=y"), WatchOptions(labels="x=y"), WatchOptions(labels="x=y"), id="labels"),
-        pytest.param(WatchOptions(labels="x=y"), WatchOptions(labels="z"), WatchOptions(), id="other-labels"),
-        pytest.param(WatchOptions(endpoints=False), WatchOptions(pods=True), WatchOptions(pods=True), id="more"),
-    ],
-)  # fmt: skip
-def test_union(one: WatchOptions, other: WatchOptions, both: WatchOptions) -> None:
-    assert one.union(other) == other.union(one) == both

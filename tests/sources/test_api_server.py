@@ -240,21 +240,6 @@ def test_rights_over_namespaces_by_name_are_used() -> None:
     asyncio.run(run())
 
 
-def test_without_namespaces_a_forbidden_scope_is_retried() -> None:
-    async def run() -> None:
-        cluster = small_cluster()
-        cluster.revoke("services")
-        async with watching(cluster, WatchOptions()) as harness:
-            await harness.until(lambda: bool(harness.log))
-            assert "the server denies access (403)" in harness.log[0]
-            assert "grant this account list and watch on it" in harness.log[0]
-            assert "synced" not in harness.events
-            cluster.grant("services")
-            await harness.until(lambda: "synced" in harness.events)
-
-    asyncio.run(run())
-
-
 def test_an_event_that_cannot_be_handled_is_dropped_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -296,20 +296,6 @@ def test_what_a_pod_keeps() -> None:
     }
 
 
-def test_what_a_workload_keeps() -> None:
-    template = {
-        "metadata": {"labels": {"app": "web"}, "annotations": {"a": SECRET}},
-        "spec": POD["spec"],
-    }
-    found = pruned(
-        KIND["StatefulSet"],
-        named("web", spec={"serviceName": "web", "replicas": 3, "template": template}),
-    )
-    assert SECRET not in json.dumps(found)
-    assert found["spec"]["serviceName"] == "web"
-    assert found["spec"]["template"]["metadata"] == {"labels": {"app": "web"}}
-
-
 @pytest.mark.parametrize(
     ("metadata", "args", "kept"),
     [
@@ -359,19 +345,6 @@ def test_the_memory_of_the_dns_is_read_where_it_is_served(
     unread = unread_kinds(json.dumps(dump_of(Server(lists))).encode())
     assert unread.get("memory of the cluster's DNS") == reason
     assert "pods" not in unread
-
-
-def test_of_resources_the_limit_and_the_use_of_memory_are_kept() -> None:
-    amounts = {"memory": "170Mi", "cpu": "1"}
-    container = {"name": "a", "resources": {"limits": amounts, "requests": amounts}}
-    pod = pruned(KIND["Pod"], {"metadata": {}, "spec": {"containers": [container, {"name": "b"}]}})
-    assert pod["spec"]["containers"] == [
-        {"name": "a", "resources": {"limits": {"memory": "170Mi"}}},
-        {"name": "b"},
-    ]
-    kind = KIND["Pod"]._replace(kind="PodMetrics", group_version="metrics.k8s.io/v1beta1")
-    found = pruned(kind, {"metadata": {}, "containers": [{"name": "a", "usage": amounts}]})
-    assert found["containers"] == [{"name": "a", "usage": {"memory": "170Mi"}}]
 
 
 def test_what_a_config_map_keeps() -> None:

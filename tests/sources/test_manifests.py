@@ -394,22 +394,6 @@ def test_a_config_map_is_swapped_by_one_link(tmp_path: Path, notifications: bool
     assert listener.batches[0] == ["+ Service default/a ClusterIP 10.96.0.2"]
 
 
-def test_files_come_and_go(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(service("a"))
-    (tmp_path / ".later").mkdir()
-    (tmp_path / ".later" / "b.yaml").write_text(service("b", "10.96.0.8"))
-
-    def change() -> None:
-        (tmp_path / ".later").rename(tmp_path / "b")
-        (tmp_path / "a.yaml").unlink()
-
-    listener = watched(tmp_path, change, lambda listener: sum(map(len, listener.batches)) == 2)
-    assert sorted(line for batch in listener.batches for line in batch) == [
-        "+ Service default/b ClusterIP 10.96.0.8",
-        "- Service default/a",
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -20,14 +20,6 @@ def token(text: str, column: int = 9) -> Token:
     return Token(text, Position("Corefile", 3, column))
 
 
-def test_every_source_is_named_after_its_class() -> None:
-    assert {name: found.__name__ for name, found in SOURCES.items()} == {
-        "manifests": "Manifests",
-        "replay": "Replay",
-        "synthetic": "Synthetic",
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [

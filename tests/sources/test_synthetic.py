@@ -219,15 +219,6 @@ def test_no_address_is_used_twice() -> None:
     assert len(found) == len(set(found)) > 6000
 
 
-def test_a_dual_stack_service_has_two_cluster_ips() -> None:
-    [service] = [
-        each
-        for each in objects(services=1, headless=0.0, dual_stack=1.0)
-        if isinstance(each, Service)
-    ]
-    assert service.spec.cluster_ips == ["172.16.0.0", "fd00:10:96::"]
-
-
 def test_the_same_seed_gives_the_same_cluster_and_the_same_changes() -> None:
     def history(seed: int) -> list[Object]:
         cluster = SyntheticCluster(Shape(services=20, endpoints=5, seed=seed))

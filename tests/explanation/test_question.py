@@ -8,7 +8,7 @@ import pytest
 
 from hsdns.explanation.question import (
     TYPES,
-    Asking,
+    LookupQuestion,
     from_parameters,
     overridden,
     read_question,
@@ -47,13 +47,13 @@ def test_what_is_no_question(name: str, rrtype: str, sentence: str) -> None:
 # Who asks, from words and back.
 
 
-WHOLE = Asking(
+WHOLE = LookupQuestion(
     "db", (RRType.AAAA,), ("musl",), "shop/web-0", "nameserver 10.0.0.1\n", "a,b", "2", "10.0.0.2"
 )
 
 
-@pytest.mark.parametrize("asking", [WHOLE, Asking("db.", TYPES, USUAL), Asking("db", TYPES, USUAL, ndots="0")])  # fmt: skip
-def test_there_and_back(asking: Asking) -> None:
+@pytest.mark.parametrize("asking", [WHOLE, LookupQuestion("db.", TYPES, USUAL), LookupQuestion("db", TYPES, USUAL, ndots="0")])  # fmt: skip
+def test_there_and_back(asking: LookupQuestion) -> None:
     assert from_parameters(asking.parameters()) == asking
 
 

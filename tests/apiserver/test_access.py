@@ -1,4 +1,4 @@
-"""X."""
+"""Addresses, tokens and endpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X."""
+"""The client over sockets: requests, faults, TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X."""
+"""Kubeconfigs, and when their process runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X."""
+"""Events, pages and statuses in JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X."""
+"""Keys of server blocks, zones and addresses in arguments."""
 
 from __future__ import annotations
 

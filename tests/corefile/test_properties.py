@@ -1,4 +1,4 @@
-"""X."""
+"""Readers of properties, and patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X."""
+"""Words, environment variables and imports."""
 
 from __future__ import annotations
 

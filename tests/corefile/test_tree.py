@@ -1,4 +1,4 @@
-"""X."""
+"""The tree, its errors, and how they are collected."""
 
 from __future__ import annotations
 

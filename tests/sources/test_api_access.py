@@ -1,4 +1,4 @@
-"""X."""
+"""Which API server a block uses, and what it watches there."""
 
 from __future__ import annotations
 

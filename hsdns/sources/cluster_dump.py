@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from hsdns.apiserver.transport import Transport, Unreachable
+from hsdns.apiserver.transport import Transport, Unreachable, read_body
 from hsdns.cluster.controllers.dns_service import KNOWN
 from hsdns.cluster.objects import TOLERATE, labels_text
 from hsdns.sources.manifest_yaml import ManifestLoader
@@ -259,11 +259,9 @@ async def _page(
         if answer.status != 200:
             said = transport.redact((await answer.text(MAX_ERROR_LEN)).strip())
             raise Unreachable(_reason(kind, answer.status, said))
-        body = bytearray()
-        async for chunk in answer.chunks(lambda: READ_TIMEOUT):
-            body += chunk
-            if len(body) > MAX_PAGE_LEN:
-                raise Unreachable(f"a page of {kind.plural} is longer than {MAX_PAGE_LEN} octets")
+        body = await read_body(answer, MAX_PAGE_LEN, READ_TIMEOUT)
+    if len(body) > MAX_PAGE_LEN:
+        raise Unreachable(f"a page of {kind.plural} is longer than {MAX_PAGE_LEN} octets")
     try:
         page = json.loads(body)
     except ValueError:

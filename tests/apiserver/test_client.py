@@ -85,7 +85,14 @@ class Setting:
 
     async def read(self, read_timeout: Callable[[], float], **query: str) -> list[bytes]:
         async with self.client.get("/api/v1/services", query) as answer:
-            return [chunk async for chunk in answer.chunks(read_timeout)]
+            found = list[bytes]()
+
+            def take(chunk: bytes) -> bool:
+                found.append(chunk)
+                return True
+
+            await answer.feed(take, read_timeout)
+            return found
 
     async def fails(self, read_timeout: float = 5.0, **query: str) -> str:
         """Return the message of a failing request."""

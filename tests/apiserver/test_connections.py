@@ -85,10 +85,14 @@ async def asked(connection: HttpConnection, *parts: bytes) -> None:
 
 
 async def body(connection: HttpConnection) -> bytes:
-    found = b""
-    while piece := await connection.read():
-        found += piece
-    return found
+    found = bytearray()
+
+    def take(piece: bytes) -> bool:
+        found.extend(piece)
+        return True
+
+    await connection.feed(take)
+    return bytes(found)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +122,7 @@ def test_a_server_that_is_not_read_is_stopped() -> None:
         for _ in range(2):
             connection.data_received(half)
             reads.append(wire.reads)
-        assert len(await connection.read()) == READ_LEN
+        await connection.feed(lambda piece: len(piece) < READ_LEN)
         assert [*reads, wire.reads] == [True, False, True]
 
     run(scenario)
@@ -241,8 +245,7 @@ def run_of_connections(
 async def ask(found: Connections, route: Route) -> HttpConnection:
     """A response that is read to its end, and whose connection is kept."""
     connection = await found.ask(route, GET, BUFFER_LEN)
-    while await connection.read():
-        pass
+    await body(connection)
     found.release(route, connection)
     return connection
 

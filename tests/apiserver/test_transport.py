@@ -11,7 +11,7 @@ import pytest
 
 from hsdns.apiserver.access import Access
 from hsdns.apiserver.client import ApiClient
-from hsdns.apiserver.transport import Obstacles, Refusal, Unreachable
+from hsdns.apiserver.transport import Obstacles, Refusal, Unreachable, read_body
 from hsdns.apiserver.watch_event import decode_status
 from hsdns.metrics import Registry
 from hsdns.sources.api_access import WatchOptions
@@ -77,8 +77,7 @@ def test_refusal() -> None:
     refusal = Refusal("/apis/discovery.k8s.io/v1/endpointslices", Wall(status=403))
 
     async def test() -> tuple[str, bytes]:
-        chunks = [each async for each in refusal.chunks(lambda: 1.0)]
-        return await refusal.text(4096), b"".join(chunks)
+        return await refusal.text(4096), await read_body(refusal, 1 << 20, 1.0)
 
     text, body = run(test())
     assert json.loads(body) == json.loads(text)
@@ -126,11 +125,15 @@ def test_the_client() -> None:
 
             async def read() -> None:
                 async with client.get("/api/v1/services", {}) as answer:
-                    async for chunk in answer.chunks(lambda: 5.0):
+
+                    def take(chunk: bytes) -> bool:
                         found.append(chunk)
                         client.cut(lambda path: path.endswith("/pods"), OSError())
                         error = ConnectionResetError(104, "lost")
                         client.cut(lambda path: path.endswith("/services"), error)
+                        return True
+
+                    await answer.feed(take, lambda: 5.0)
 
             with pytest.raises(Unreachable) as caught:
                 await read()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import functools
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -749,10 +748,3 @@ def test_it_draws_many_octets_at_a_time_and_uses_each_once() -> None:
     numbers = [entropy.number() for _ in range(3000)]
     assert numbers == [*range(10_000, 12_048), *range(20_000, 20_952)]
     assert drawn == [4096, 4096]
-
-
-def test_the_numbers_of_the_kernel_are_spread_over_16_bits() -> None:
-    entropy = Entropy()
-    counts = Counter(entropy.number() >> 12 for _ in range(65_536))
-    # 4,096 each; ten standard deviations.
-    assert all(abs(counts[k] - 4096) < 620 for k in range(16))

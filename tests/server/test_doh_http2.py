@@ -43,7 +43,9 @@ from tests.support.clients.http2_frames import (
 )
 
 PRIORITY_FLAG = 32
-OK = HttpReply(200, (("content-type", "text/plain"), ("content-length", "5")), b"hello")
+OK = HttpReply(
+    200, (("content-type", "text/plain"), ("content-length", "5"), ("x-other", "y")), b"hello"
+)
 
 
 def received(server: Http2, data: bytes, now: float = 0.0) -> list[HttpRequest]:
@@ -118,7 +120,12 @@ def test_request_and_reply() -> None:
     assert isinstance(response, ResponseReceived)
     headers = {str(name): str(value) for name, value in response.headers}
     assert headers.pop("date").endswith(" GMT")
-    assert headers == {":status": "200", "content-type": "text/plain", "content-length": "5"}
+    assert headers == {
+        ":status": "200",
+        "content-type": "text/plain",
+        "content-length": "5",
+        "x-other": "y",
+    }
     assert client.body(stream) == b"hello"
     assert len(client.of(StreamEnded)) == 1
     assert client.server.unsent_since is None
@@ -162,6 +169,27 @@ def test_long_reply_waits_for_the_window() -> None:
     client.exchange()
     assert len(client.body(stream)) == 2500
     assert client.server.unsent_since is None
+
+
+def test_replies_wait_for_the_window_of_the_connection_in_order() -> None:
+    client = Client()
+    streams = [client.ask() for _ in range(3)]
+    for at, stream in enumerate(streams):
+        client.server.reply(stream, OK._replace(body=bytes(40_000), headers=()), float(at))
+    client.exchange()
+    assert [len(client.body(each)) for each in streams] == [40_000, 25_535, 0]
+    assert (client.server.unsent_since, client.server.octets) == (1.0, 54_465)
+    client.h2.increment_flow_control_window(20_000)
+    client.exchange()
+    assert [len(client.body(each)) for each in streams] == [40_000, 40_000, 5_535]
+    client.h2.increment_flow_control_window(100_000)
+    client.exchange()
+    assert [len(client.body(each)) for each in streams] == [40_000] * 3
+    assert (client.server.unsent_since, client.server.octets, client.server.streams) == (
+        None,
+        0,
+        {},
+    )
 
 
 def test_request_that_is_taken_back() -> None:
@@ -330,6 +358,40 @@ def test_violation(data: bytes, code: ErrorCode | None) -> None:
         [] if code is None else [code.to_bytes(4, "big")]
     )
     assert len(found) <= 1 or code is None
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        pytest.param(frame(PING, 0, 0, b"whatever"), frame(PING, 1, 0, b"whatever"), id="ping"),
+        pytest.param(frame(PING, 1, 0, b"whatever"), b"", id="pong"),
+        pytest.param(frame(SETTINGS, 0, 0), frame(SETTINGS, 1, 0), id="settings"),
+        pytest.param(frame(SETTINGS, 1, 0), b"", id="acknowledgement"),
+        pytest.param(ENDED + frame(DATA, 0, 1, b"x"), frame(RST_STREAM, 0, 1, b"\0\0\0\5"), id="data-after-the-end"),
+        pytest.param(OPEN + frame(DATA, 0, 1, bytes(16_384)) * 2 + frame(DATA, 0, 1, b"x"),
+                     frame(WINDOW_UPDATE, 0, 0, (32_769).to_bytes(4)) + frame(WINDOW_UPDATE, 0, 1, (32_769).to_bytes(4)),
+                     id="half-of-the-windows"),
+        pytest.param(OPEN + frame(DATA, 0, 1, bytes(16_384)) + frame(DATA, END_STREAM, 1, bytes(16_383)), b"",
+                     id="less-than-half"),
+    ],
+)  # fmt: skip
+def test_what_is_said_to_frames(data: bytes, answer: bytes) -> None:
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0))
+    server.to_send()
+    received(server, data)
+    assert server.to_send() == answer
+
+
+def test_few_header_blocks_are_remembered() -> None:
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0))
+    for number in range(100):
+        block = get_headers(f"/{number}")
+        (request,) = received(server, frame(HEADERS, WHOLE, 2 * number + 1, block))
+        assert request.target == f"/{number}"
+        server.reply(request.stream, OK, 0.0)
+        assert len(server._known) <= 32
 
 
 @pytest.mark.parametrize(

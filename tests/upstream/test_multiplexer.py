@@ -310,6 +310,21 @@ def test_a_query_without_a_turn_has_not_been_lost_by_the_upstream() -> None:
 
 
 @in_loop
+def test_a_query_that_has_had_its_turn_is_lost_with_its_last_asker() -> None:
+    setup, other = Setup(most=1), WWW.replace(edns=Edns(1232))
+    setup.ask()
+    hasty, patient = setup.ask(other, seconds=1.0), setup.ask(other, seconds=3.0)
+    setup.pass_time(0.5)
+    setup.sockets[0].receive(reply(setup.sent[0]))
+    setup.pass_time(0.6)
+    assert isinstance(setup.results[hasty], TimeoutError)
+    assert (setup.results[patient], len(setup.sent)) == (None, 2)
+    setup.sockets[0].receive(reply(setup.sent[1]))
+    assert setup.results[patient] == reply(setup.sent[1])
+    setup.under_test.close()
+
+
+@in_loop
 def test_a_lost_query_goes_to_the_end_of_those_that_wait() -> None:
     """Whoever asks again and again, for what the upstream does not answer, does not keep others waiting."""
     setup = Setup(most=1)

@@ -12,7 +12,7 @@ import io
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from hsdns.cli import SUBCOMMANDS, command
+from hsdns.cli import SUBCOMMANDS, find_command
 from hsdns.cli.flags import Flag
 from hsdns.sources import SOURCES
 
@@ -42,9 +42,12 @@ def commands() -> list[Command]:
     """All commands, the one without a subcommand first."""
     found = []
     for name, headline in {"": HEADLINE, **SUBCOMMANDS}.items():
-        module = command(name or "coredns")
-        words = tuple(SUBCOMMANDS) if not name else getattr(module, "WORDS", ())
-        found.append(Command(name, headline, _usage(module.run), module.FLAGS, words))
+        of = find_command(name or "coredns")
+        if isinstance(of, type):
+            found.append(Command(name, headline, _usage(of.main), of.flags(), tuple(of.suggested)))
+            continue
+        words = tuple(SUBCOMMANDS) if not name else getattr(of, "WORDS", ())
+        found.append(Command(name, headline, _usage(of.run), of.FLAGS, words))
     return found
 
 

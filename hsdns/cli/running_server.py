@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns import __version__
 from hsdns.cli.control_path import TOKEN, address_of, sockets
+from hsdns.errors import OperatorError
 from hsdns.server.unix_socket import listens
 
 API: Final = "v1"
@@ -25,7 +26,7 @@ STATUS: Final = 2  # of a command without a result
 TIMEOUT: Final = 10.0  # seconds for the server to answer, or to continue
 
 
-class ServerError(Exception):
+class ServerError(OperatorError):
     """A request to a running server failed; the message is a sentence."""
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from hsdns.cluster.reverse import reverse_name
 from hsdns.corefile.tree import did_you_mean
+from hsdns.errors import OperatorError
 from hsdns.resolver import MODELS, USUAL
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
@@ -56,7 +57,7 @@ PARAMETERS: Final = {
 MOST_NDOTS: Final = 15  # resolv.conf(5)
 
 
-class AskingError(ValueError):
+class AskingError(OperatorError, ValueError):
     """Why a lookup cannot be explained, as a sentence for the operator."""
 
 

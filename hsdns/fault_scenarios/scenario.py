@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from hsdns.corefile.tree import did_you_mean
+from hsdns.errors import OperatorError
 from hsdns.faults.rule import RuleError
 from hsdns.faults.state import StateAction, WatchAction
 from hsdns.faults.words import read_rule
@@ -32,7 +33,7 @@ _OBJECT: Final = re.compile(r"[A-Z]\w+ [a-z0-9-]+/[a-z0-9.-]+")
 T = TypeVar("T")
 
 
-class ScenarioError(ValueError):
+class ScenarioError(OperatorError, ValueError):
     """An unknown scenario or an error in its file, as a sentence."""
 
 

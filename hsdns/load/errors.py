@@ -3,8 +3,10 @@
 Path: every module of load/ raises it; cli/load.py prints it.
 """
 
+from hsdns.errors import OperatorError
 
-class LoadError(Exception):
+
+class LoadError(OperatorError):
     """A sentence for the operator: where, what, what to do."""
 
 

@@ -12,7 +12,6 @@ from hsdns.apiserver.watcher import (
     Returning,
     ScopeObserver,
     WatchMetrics,
-    labels_of,
 )
 from hsdns.metrics import Registry
 
@@ -41,10 +40,6 @@ class Harness:
         reflector = Reflector(SCOPE, lambda events: None, Observer(), Random(1))
         reflector.synced, reflector.failure = synced, cause
         self.contact.lost(SCOPE, reflector, 1.25)
-
-
-def test_labels() -> None:
-    assert (labels_of(SCOPE), labels_of(OTHER)) == (LABELS, ("namespaces", "shop"))
 
 
 @pytest.mark.parametrize(
@@ -142,10 +137,6 @@ def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> No
             await waiting
 
     asyncio.run(run())
-
-
-def test_waiting_ends_by_itself() -> None:
-    assert asyncio.run(Harness().contact.wait(0.001)) is False
 
 
 @pytest.mark.parametrize("is_away", [True, False])

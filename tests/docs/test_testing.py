@@ -17,6 +17,7 @@ import yaml
 from hsdns.testing import Cluster
 from loadtest.ports import free_port
 from tests.docs.test_examples import Fence, as_pattern, fences
+from tests.support.clients.command import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "testing.md"
@@ -80,16 +81,9 @@ def served(folder: Path) -> Iterator[Served]:
     text = (folder / "Corefile").read_text()
     (folder / "Corefile").write_text(text.replace(":53", f":{port}").replace("/lab", str(folder)))
     changed = {"/lab/Corefile": str(folder / "Corefile"), "0.0.0.0:9160": control}
-    words = [sys.executable, "-m", "hsdns", *(changed.get(word, word) for word in compose["command"])]  # fmt: skip
-    environ = {**os.environ, **compose["environment"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}  # fmt: skip
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ) as server:
-        assert server.stdout is not None
-        try:
-            while not server.stdout.readline().startswith("Several records"):
-                assert server.poll() is None
-            yield Served({"HSDNS": f"127.0.0.1:{port}", "HSDNS_CONTROL": control}, control)
-        finally:
-            server.terminate()
+    words = [changed.get(word, word) for word in compose["command"]]
+    with serving(*words, environ=compose["environment"]):
+        yield Served({"HSDNS": f"127.0.0.1:{port}", "HSDNS_CONTROL": control}, control)
 
 
 def run(command: list[str | Path], folder: Path, **environ: str) -> str:

@@ -20,11 +20,21 @@ from typing import Any
 import pytest
 
 from hsdns import cli
+from hsdns.cli.flags import FlagError
 from hsdns.load.cli import generator as load_part
 from hsdns.load.cli import load
 from hsdns.load.cli import load as load_descriptors
+from hsdns.load.cli.load import (
+    SPARE,
+    Termination,
+    allow_connections,
+    allow_sockets,
+    descriptors_needed,
+)
 from hsdns.load.cluster.job import reports_of
+from hsdns.load.plan import StreamPlan
 from hsdns.load.report import FORMAT, read_report
+from hsdns.load.schedule import SECOND
 from hsdns.load.send import probe
 from loadtest.ports import free_port
 from tests.load import servers
@@ -302,3 +312,72 @@ def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixtur
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert load.run(["-h"]) == 0
     assert capsys.readouterr().out.startswith("Usage: hsdns load -queries FILE [FLAG...]\n")
+
+
+def test_before_a_load_it_is_ctrl_c() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), Termination():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_in_a_load_it_is_noted_until_it_is_asked_for() -> None:
+    with Termination() as termination:
+        assert not termination.take()
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert [termination.take(), termination.take()] == [True, False]
+
+
+@pytest.fixture(autouse=True)
+def raised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where a process may have 256 descriptors; how often that was asked for."""
+    found: list[int] = []
+    monkeypatch.setattr(load_descriptors, "raise_limit", lambda: found.append(1))
+    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 256)
+    return found
+
+
+def test_as_many_as_a_process_may_have(raised: list[int]) -> None:
+    allow_sockets(256 - SPARE)
+    allow_sockets(100, 124)
+    assert raised == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("sockets", "connections", "sentence"),
+    [
+        (225, 0, "-sockets: 225 sockets may be open at once, and a process here may have 256 descriptors (ulimit -Hn); raise the limit, or ask from fewer"),
+        (200, 25, "-sockets: 200 sockets and 25 connections may be open at once, and a process here may have 256 descriptors (ulimit -Hn); raise the limit, or ask from fewer"),
+    ],
+)  # fmt: skip
+def test_more_than_that(sockets: int, connections: int, sentence: str) -> None:
+    with pytest.raises(FlagError) as error:
+        allow_sockets(sockets, connections)
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("plan", "needed"),
+    [
+        (StreamPlan(connections=7), 7),
+        (StreamPlan(connections=7, idle=SECOND), 7),
+        (StreamPlan(connections=7, queries=1), 7),
+        (StreamPlan(connections=7, queries=10, idle=3 * SECOND), 7 + 100 // 10 * 5 + 1),
+    ],
+)
+def test_descriptors(plan: StreamPlan, needed: int) -> None:
+    assert descriptors_needed(plan, 100.0, 2.0) == needed
+
+
+def test_too_few_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = (
+        "1000 connections may be open at once, and a process here may have 1024 descriptors (ulimit -Hn); "
+        "raise the limit, or lower -connections, -idle or -rate"
+    )
+    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 132)
+    allow_connections(StreamPlan(connections=100), 1.0, 1.0)
+    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 1024)
+    with pytest.raises(FlagError) as error:
+        allow_connections(StreamPlan(connections=1000), 1.0, 1.0)
+    assert str(error.value) == sentence

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import io
+import sys
 from random import Random
 
 import pytest
 from rich.console import Console
 
+from hsdns.cli.flags import FlagError
+from hsdns.load.cli.progress import NONE, SCREEN, check_live, line, lines, live
 from hsdns.load.cli.screen import Shown, view
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
@@ -15,11 +18,105 @@ from hsdns.load.verify.judge import RIGHT, STALE, UNDECIDED, Verdict
 from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
+from tests.load.test_report import results
+
+
+def test_line() -> None:
+    found = results(lost=2, stale=True)
+    assert line(found, 1.2, 2.0) == (
+        "1/2 s, 98 answers/s, p50 1.00 ms p99 1.00 ms (late 0 us), NOERROR 198, lost 2, stale 10, 189 right"
+    )
+    assert RIGHT in line(found, 1.2, 2.0)
+    assert STALE in line(found, 1.2, 2.0)
+
+
+def test_line_of_the_first_second() -> None:
+    assert line(Results([], 0), 0.3, 10.0) == "0/10 s"
+    assert line(Results([], 0), -29.7, 10.0) == "begins in 30 s"
+
+
+def test_a_line_for_each_server() -> None:
+    servers = {"a": Results([], 0), "b": Results([], 0)}
+    assert lines(servers, 0.3, 10.0) == ["a: 0/10 s", "b: 0/10 s"]
+
+
+def test_without_a_terminal_there_is_a_line_every_five_seconds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with live(12.0) as show:
+        for tenth in range(130):
+            show({"a": Results([], 0)}, tenth / 10)
+    assert capsys.readouterr().err == "5/12 s\n10/12 s\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("has_rich", [True, False])
+def test_on_a_terminal_the_line_is_written_over(
+    has_rich: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    if not has_rich:
+        monkeypatch.setattr("hsdns.load.cli.progress.LIBRARY", "no_such_library")
+    with live(12.0) as show:
+        show({"a": Results([], 0)}, 1.0)
+        show({"a": Results([], 0)}, 2.0)
+    written = terminal.getvalue()
+    assert written.index("1/12 s") < written.index("2/12 s")
+    assert "\n1/12" not in written
+    assert written.rstrip().endswith(("\x1b[J", "\x1b[K", "\x1b[2K", "\x1b[?25h"))
+
+
+def test_nothing_is_shown_if_nothing_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    with live(12.0, NONE) as show:
+        show({"a": Results([], 0)}, 6.0)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_screen_is_drawn_again_now_and_then_and_left_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    assert check_live(SCREEN) == SCREEN
+    with live(12.0, SCREEN) as show:
+        for hundredth in range(0, 310, 10):
+            show({"a": results()}, hundredth / 100)
+    written = terminal.getvalue()
+    assert "3/12 s" in written
+    assert written.index("\x1b[?1049h") < written.index("\x1b[?1049l")
+    assert 10 <= written.count("Ctrl-C ends it") <= 18
+
+
+@pytest.mark.parametrize(
+    ("how", "has_rich", "sentence"),
+    [
+        ("all", True, '-live needs line, screen or none, found "all"'),
+        (SCREEN, False, '-live screen draws with the library rich, which is not installed: run pip install "hsdns-server[top]", or leave it out'),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shown(
+    how: str, has_rich: bool, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    if not has_rich:
+        monkeypatch.setattr("hsdns.load.cli.progress.LIBRARY", "no_such_library")
+    with pytest.raises(FlagError) as error:
+        check_live(how)
+    assert str(error.value) == sentence
+
 
 MS = SECOND // 1000
 
 
-def results(*, judged: bool = True) -> Results:
+def busy(*, judged: bool = True) -> Results:
     """100 queries in each of 20 seconds, the first ten answered after 1 ms and the others after 30; then some are lost."""
     found = Results([Question(Name.from_text("www.a.test."), RRType.A, "file")], 0)
     for second in range(20):
@@ -46,7 +143,7 @@ def drawn(shown: Shown, width: int, height: int) -> list[str]:
 
 
 def test_what_is_shown() -> None:
-    assert drawn(Shown({"hsdns": results()}, 20.1, 60.0), 80, 24) == [
+    assert drawn(Shown({"hsdns": busy()}, 20.1, 60.0), 80, 24) == [
         "━━━━━━━━━━━━━━━━━━───────────────────────────────────── 20/60 s  Ctrl-C ends it",
         "hsdns ──────────────────────────────────────────────────────────────────────────",
         "98 answers/s  ████████████████████",
@@ -64,7 +161,7 @@ def test_what_is_shown() -> None:
 
 def test_where_there_is_little_room() -> None:
     """The most important percentiles, the slowest bands, the last seconds, and the servers that fit."""
-    found = drawn(Shown({"a": results(judged=False), "b": results()}, 20.0, 20.0), 30, 12)
+    found = drawn(Shown({"a": busy(judged=False), "b": busy()}, 20.0, 20.0), 30, 12)
     assert found == [
         "━━━━━ 20/20 s  Ctrl-C ends it",
         "a ────────────────────────────",
@@ -107,5 +204,5 @@ def test_before_the_first_second_is_over(seconds: float) -> None:
 @pytest.mark.parametrize("width", [20, 40, 79, 200])
 @pytest.mark.parametrize("height", [5, 16, 40])
 def test_no_line_is_wider_than_the_terminal(width: int, height: int) -> None:
-    lines = drawn(Shown({"a": results(), "b": results()}, 20.0, 60.0), width, height)
+    lines = drawn(Shown({"a": busy(), "b": busy()}, 20.0, 60.0), width, height)
     assert max(map(len, lines)) <= width

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
@@ -17,11 +19,131 @@ from hsdns.load.verify.follow import (
     SERIES,
     TIMEOUT,
     Command,
+    Event,
+    Follower,
+    Probe,
     Prober,
     pack_command,
     unpack_commands,
     unpack_probes,
 )
+from hsdns.load.verify.judge import Answer
+from hsdns.load.verify.prober_process import ProberProcess
+from hsdns.wire.iana import RRType
+from tests.load.send.test_process import QUERY
+from tests.load.servers import answer, server
+
+WEB, DB = (b"shop", b"web"), (b"shop", b"db")
+COST = len(SERIES)
+
+
+def addresses(*last: int) -> Answer:
+    return Answer(0, frozenset((RRType.A, bytes((10, 0, 0, each))) for each in last))
+
+
+class Said:
+    """What each question has as its answer in state 0, 1, 2 ..."""
+
+    def __init__(self, *answers: list[Answer | None]) -> None:
+        self.answers = answers
+
+    def expected(self, question: int, state: int) -> Answer | None:
+        return self.answers[question][state]
+
+
+class Cluster:
+    """A follower of questions about a Service, with a clock and a prober that can be out of order."""
+
+    def __init__(self, *answers: list[Answer | None], rate: float = 1.0) -> None:
+        self.now = 0.0
+        self.asked: list[Event] = []
+        self.works = True
+        questions = {WEB: range(len(answers))}
+        self.follower = Follower(Said(*answers), questions, rate, self.ask, lambda: self.now)
+
+    def ask(self, event: Event) -> bool:
+        if self.works:
+            self.asked.append(event)
+        return self.works
+
+
+def test_the_question_whose_answer_changes_is_asked() -> None:
+    same = addresses(1)
+    cluster = Cluster([same, same], [None, same], [same, addresses(1, 2)])
+    cluster.follower.changed(WEB, 1, 5.0, "7")
+    (event,) = cluster.asked
+    assert (event.number, event.key, event.question, event.state, event.seen, event.written) == (0, WEB, 2, 1, 5.0, None)  # fmt: skip
+    assert cluster.follower.events == [event]
+
+
+def test_what_no_question_shows_is_not_followed() -> None:
+    same = addresses(1)
+    cluster = Cluster([same, same])
+    cluster.follower.changed(WEB, 1, 5.0, "7")
+    cluster.follower.changed(DB, 1, 5.0, "8")
+    assert cluster.asked == cluster.follower.events == []
+
+
+def test_what_a_change_adds_and_removes() -> None:
+    gone = Answer(3)
+    states: list[Answer | None] = [addresses(1), addresses(1, 2), addresses(2), addresses(3), gone, addresses(1)]  # fmt: skip
+    cluster = Cluster(states, rate=1000.0)
+    for state in range(1, len(states)):
+        cluster.now += 1
+        cluster.follower.changed(WEB, state, 5.0, str(state))
+    assert [(each.adds, each.removes) for each in cluster.asked] == [
+        (True, False),
+        (False, True),
+        (True, True),
+        (False, True),
+        (True, False),
+    ]
+
+
+def test_the_rate_is_never_exceeded() -> None:
+    states: list[Answer | None] = [addresses(each) for each in range(200)]
+    cluster = Cluster(states, rate=COST / 2)
+    for state in range(1, 101):
+        cluster.now = state / 10
+        cluster.follower.changed(WEB, state, cluster.now, str(state))
+    assert [each.seen for each in cluster.asked] == [0.1, 2.1, 4.1, 6.1, 8.1]
+
+
+def test_probes_that_are_given_back_follow_another_change() -> None:
+    states: list[Answer | None] = [addresses(each) for each in range(9)]
+    cluster = Cluster(states, rate=0.001)
+    cluster.follower.changed(WEB, 1, 1.0, "1")
+    cluster.follower.changed(WEB, 2, 1.0, "2")
+    assert len(cluster.asked) == 1
+    cluster.follower.done(COST - 5)
+    cluster.follower.changed(WEB, 3, 1.0, "3")
+    assert len(cluster.asked) == 1
+    cluster.follower.done(5)
+    cluster.follower.changed(WEB, 4, 1.0, "4")
+    assert [each.state for each in cluster.asked] == [1, 4]
+
+
+def test_a_prober_that_takes_nothing() -> None:
+    cluster = Cluster([addresses(1), addresses(2), addresses(3)])
+    cluster.works = False
+    cluster.follower.changed(WEB, 1, 1.0, "1")
+    assert cluster.follower.events == []
+    cluster.works = True
+    cluster.follower.changed(WEB, 2, 1.0, "2")
+    assert [each.number for each in cluster.follower.events] == [0]
+
+
+def test_when_it_was_written_is_told_before_or_after() -> None:
+    states: list[Answer | None] = [addresses(each) for each in range(4)]
+    cluster = Cluster(states, rate=1000.0)
+    follower = cluster.follower
+    follower.changed(WEB, 1, 5.0, "1")
+    follower.written("1", 4.5)
+    follower.written("2", 5.5)
+    follower.changed(WEB, 2, 6.0, "2")
+    follower.changed(WEB, 3, 7.0, "3")
+    assert [each.written for each in follower.events] == [4.5, 5.5, None]
+
 
 MS = 1_000_000
 QUERIES = [b"\1\0\0\1\0\0\0\0\0\0\1a\4test\0\0\1\0\1", b"\1\0\0\1\0\0\0\0\0\0\1b\4test\0\0\1\0\1"]
@@ -157,3 +279,32 @@ def test_the_series() -> None:
 def test_commands_are_read_as_they_were_written() -> None:
     found = [Command(1, 2, 3, 1 << 60), Command(0, 5)]
     assert unpack_commands(b"".join(map(pack_command, found))) == found
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_change_is_followed_at_two_servers() -> None:
+    with server() as port, server() as other:
+        places = [(socket.AF_INET, ("127.0.0.1", each)) for each in (port, other)]
+        with ProberProcess(places, [QUERY]) as process:
+            event = Event(3, (b"ns", b"svc"), 0, 1, time.monotonic(), Answer(0), Answer(3))
+            assert process.follow(event)
+            probes: list[Probe] = []
+            replies = []
+            while {each.server for each in probes} != {0, 1}:
+                for kind, content in process.messages(10.0):
+                    if kind == PROBES:
+                        probes += unpack_probes(content)
+                    elif kind == REPLY:
+                        replies.append(content)
+            process.done(3)
+    assert {(each.event, each.flags, each.reply) for each in probes} == {(3, 0x8400, 0)}
+    assert all(each.sent < each.received for each in probes)
+    assert replies == [b"\0\0\0\0" + b"\0\0\0\3" + answer(b"\0\0" + QUERY)[2:]]
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_without_changes_nothing_is_asked() -> None:
+    with ProberProcess([], []) as process:
+        assert list(process.messages(0)) == []

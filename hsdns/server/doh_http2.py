@@ -369,10 +369,6 @@ class Http2(Connection[_Head]):
             self.is_over = True
             self.go_away(reason, self.last)
 
-    def to_send(self) -> bytes:
-        """Return and clear the octets to send."""
-        return self.take_out()
-
     @property
     def frames(self) -> int:
         """The number of frames that have arrived."""

@@ -74,7 +74,7 @@ class Client:
     def exchange(self) -> None:
         """Hand octets over until nobody has any left."""
         while True:
-            out, back = self.h2.data_to_send(), self.server.to_send()
+            out, back = self.h2.data_to_send(), self.server.take_out()
             if out:
                 self.requests += received(self.server, out, self.now)
             if back:
@@ -220,7 +220,7 @@ def test_streams_that_have_ended_are_forgotten() -> None:
     assert client.server.streams == {}
     late = frame(DATA, 0, 1, b"x")
     assert received(client.server, late, client.now) == []
-    assert client.server.to_send() == frame(
+    assert client.server.take_out() == frame(
         RST_STREAM, 0, 1, ErrorCode.STREAM_CLOSED.to_bytes(4, "big")
     )
     assert client.ask() == 7
@@ -351,10 +351,10 @@ def test_violation(data: bytes, code: ErrorCode | None) -> None:
     """RFC 9113 sections 5 to 8; a connection that is none goes on."""
     server = Http2(0.0)
     received(server, PREFACE + frame(SETTINGS, 0, 0))
-    server.to_send()
+    server.take_out()
     found = received(server, data)
     assert (server.has_fault, server.excess) == (code is not None, "")
-    assert [octets[13:17] for octets in split(server.to_send()) if octets[3] == GOAWAY] == (
+    assert [octets[13:17] for octets in split(server.take_out()) if octets[3] == GOAWAY] == (
         [] if code is None else [code.to_bytes(4, "big")]
     )
     assert len(found) <= 1 or code is None
@@ -378,9 +378,9 @@ def test_violation(data: bytes, code: ErrorCode | None) -> None:
 def test_what_is_said_to_frames(data: bytes, answer: bytes) -> None:
     server = Http2(0.0)
     received(server, PREFACE + frame(SETTINGS, 0, 0))
-    server.to_send()
+    server.take_out()
     received(server, data)
-    assert server.to_send() == answer
+    assert server.take_out() == answer
 
 
 def test_few_header_blocks_are_remembered() -> None:
@@ -410,7 +410,7 @@ def test_a_window_that_is_exceeded() -> None:
     received(server, PREFACE + frame(SETTINGS, 0, 0) + OPEN)
     server.streams[1].room = 5
     received(server, frame(DATA, END_STREAM, 1, bytes(6)))
-    assert split(server.to_send())[-1][13:17] == FLOW.to_bytes(4, "big")
+    assert split(server.take_out())[-1][13:17] == FLOW.to_bytes(4, "big")
 
 
 def test_a_header_block_has_the_meaning_that_the_table_gives_it() -> None:
@@ -434,7 +434,7 @@ def test_any_octets_are_survived(parts: list[bytes]) -> None:
     for part in parts:
         if not server.is_over:
             received(server, part)
-    server.to_send()
+    server.take_out()
 
 
 def test_end_is_said_once() -> None:

@@ -13,12 +13,11 @@ import yaml
 
 from hsdns import __version__
 from hsdns.assemble import assemble
-from hsdns.cli.flags import parse_flags
 from hsdns.corefile.parser import parse
-from hsdns.load.cli.settings import FLAGS, read_settings
 from hsdns.load.cluster.job import LABEL
 from hsdns.plugins import NOT_YET, ORDER
 from tests.deploy.test_manifests import STOCK_RIGHTS, collection, needs_kubectl, one
+from tests.load.cli.test_settings import settings
 from tests.support.apiserver.real_api import RealApi, missing_assets
 
 FOLDER = Path(__file__).resolve().parents[2] / "loadtest" / "kubernetes"
@@ -61,9 +60,9 @@ def test_its_arguments_are_flags_of_the_command() -> None:
     (container,) = one(objects(), "Job")["spec"]["template"]["spec"]["containers"]
     command, *words = container["args"]
     assert command == "load"
-    settings = read_settings(parse_flags(words, FLAGS, command="hsdns load"))
-    assert settings.job == one(objects(), "Job")["metadata"]["name"]
-    assert settings.verifies
+    found = settings(words)
+    assert found.flags.job == one(objects(), "Job")["metadata"]["name"]
+    assert found.flags.verify
     (mount,) = container["volumeMounts"]
     (volume,) = one(objects(), "Job")["spec"]["template"]["spec"]["volumes"]
     (config_map,) = (each for each in objects() if each["kind"] == "ConfigMap")

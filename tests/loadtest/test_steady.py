@@ -3,11 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hsdns.cli.flags import parse_flags
-from hsdns.load.cli.settings import FLAGS, read_settings
 from loadtest.pressure.clients import Counts, OverTcp, Tools, read_counts
 from loadtest.pressure.corefile import Ports
 from loadtest.steady import counts_of, load_words, write_names
+from tests.load.cli.test_settings import settings
 
 REPORT: dict[str, Any] = {
     "servers": [
@@ -31,9 +30,9 @@ def test_the_words_are_those_of_the_command(tmp_path: Path) -> None:
     names = write_names(tmp_path / "names", ["a.example", "b.example"])
     assert names.read_text() == "a.example A\nb.example A\n"
     words = load_words(5300, names, 2.5, 7200)
-    settings = read_settings(parse_flags(words[words.index("load") + 1 :], FLAGS))
-    assert (settings.schedule.seconds, settings.schedule.fastest) == (7200.0, 2.5)
-    assert settings.keeps_going
+    found = settings(words[words.index("load") + 1 :])
+    assert (found.schedule.seconds, found.schedule.fastest) == (7200.0, 2.5)
+    assert found.flags.keep_going
 
 
 def test_over_tcp_no_name_is_asked_for_twice(tmp_path: Path) -> None:
@@ -42,9 +41,9 @@ def test_over_tcp_no_name_is_asked_for_twice(tmp_path: Path) -> None:
     found = []
     for _ in range(2):
         words = presser.words(tools, Ports(1, 2, 3, 4, 5, 6, 7), 1.5)
-        settings = read_settings(parse_flags(words[words.index("load") + 1 :], FLAGS))
-        assert settings.streams is not None
-        assert settings.streams.connections == 1
+        load = settings(words[words.index("load") + 1 :])
+        assert load.streams is not None
+        assert load.streams.connections == 1
         found += (tmp_path / "over-tcp.names").read_text().splitlines()
     assert len(set(found)) == 60
     assert all(line.endswith(".large.example A") for line in found)

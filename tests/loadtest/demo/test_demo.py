@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from hsdns.cli.flags import parse_flags
 from hsdns.corefile.parser import parse
-from hsdns.load.cli.settings import FLAGS, read_settings
 from hsdns.load.target import Target
 from hsdns.plugins import ORDER
 from loadtest.demo.demo import BAD, Subject, corefile, judged, load_words, subjects
+from tests.load.cli.test_settings import settings
 
 HSDNS, FROZEN = subjects(None)
 CACHE = subjects("coredns")[-1]
@@ -61,9 +60,9 @@ def test_corefiles(subject: Subject) -> None:
 def test_the_load_is_one(tmp_path: Path) -> None:
     options = argparse.Namespace(rate="10", time="1s", churn=5)
     words = load_words({"hsdns": 5300, "hsdns with fault freeze": 5301}, 8001, tmp_path, options)
-    settings = read_settings(parse_flags(words[words.index("load") + 1 :], FLAGS))
-    assert settings.targets == [
+    found = settings(words[words.index("load") + 1 :])
+    assert found.targets == [
         Target("hsdns", "127.0.0.1", 5300),
         Target("hsdns with fault freeze", "127.0.0.1", 5301),
     ]
-    assert (settings.api, settings.churn, settings.verifies) == (("127.0.0.1", 8001), 5.0, True)
+    assert (found.api, found.churn, found.flags.verify) == (("127.0.0.1", 8001), 5.0, True)

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from hsdns.cli.flags import parse_flags
-from hsdns.load.cli.settings import FLAGS, read_settings
 from loadtest.verdicts.measure import BAD, MEMORY, Ran, Told, judge, judge_freeze, load_words
+from tests.load.cli.test_settings import settings
 
 STARTED = 1_767_268_800.0  # 2026-01-01T12:00:00Z
 
@@ -69,5 +68,5 @@ def test_a_freeze_that_was_not_found(since: float | None, frozen: Told | None) -
 
 def test_the_load_is_one() -> None:
     words = load_words(5300, 8001, Path("r.json"), 10, 5.0, 7, "2026-01-01T12:00:00+00:00")
-    settings = read_settings(parse_flags(words[words.index("load") + 1 :], FLAGS))
-    assert (settings.api, settings.churn, settings.verifies) == (("127.0.0.1", 8001), 7.0, True)
+    found = settings(words[words.index("load") + 1 :])
+    assert (found.api, found.churn, found.flags.verify) == (("127.0.0.1", 8001), 7.0, True)

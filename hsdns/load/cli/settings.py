@@ -8,7 +8,7 @@ Rule 2: an incomplete recording is refused, unless -replay-broken uses its intac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from hsdns.cli import builtin
 from hsdns.cli.command import Command, flag
@@ -57,9 +57,11 @@ from hsdns.load.target import (
     read_targets,
 )
 from hsdns.load.verify.verifier import SLACK
-from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS
 from hsdns.wire.name import Name
+
+if TYPE_CHECKING:
+    from hsdns.plugins.kubernetes import Kubernetes
 
 PORT: Final = 53
 RATE: Final = "1000"

@@ -26,7 +26,7 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -319,9 +319,21 @@ def _as_file(content: bytes) -> Iterator[str]:
 # Seconds; a server that is starting may delay a list for most of a minute.
 HEADERS_TIMEOUT: Final = 60.0
 ERROR_READ_TIMEOUT: Final = 10.0  # seconds; the bodies of errors are short
+MAX_WRITTEN_LEN: Final = 1 << 20  # octets of the response to a request that writes
 AHEAD_LEN: Final = 1 << 23  # octets of a response to buffer before get() is called
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 _FAULTS: Final = (HttpFault, OSError, TimeoutError)
+
+
+class _Wanted(NamedTuple):
+    """A request."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    accept: str
+    body: bytes = b""
+    content_type: str = ""
 
 
 class _Asked(NamedTuple):
@@ -373,27 +385,38 @@ class ApiClient:
             ("verb", "host"),
         )
 
-    @asynccontextmanager
-    async def get(
+    def get(
         self, path: str, query: Mapping[str, str], accept: str = JSON
-    ) -> AsyncIterator[Response]:
+    ) -> AbstractAsyncContextManager[Response]:
         """Send a GET; the response is valid within the context."""
+        return self._response(_Wanted("GET", path, query, accept))
+
+    async def send(
+        self, method: str, path: str, body: bytes = b"", content_type: str = JSON
+    ) -> tuple[int, str]:
+        """Send a request that writes; return the status and the beginning of the body; raise Unreachable."""
+        async with self._response(_Wanted(method, path, {}, JSON, body, content_type)) as response:
+            return response.status, await response.text(MAX_WRITTEN_LEN)
+
+    @asynccontextmanager
+    async def _response(self, wanted: _Wanted) -> AsyncIterator[Response]:
+        path, query, method = wanted.path, wanted.query, wanted.method
         access = await self._current()
         host = urlsplit(access.server).netloc
         began = self._now()
         obstacle = self.obstacles.find(path, query)
         if obstacle is not None and obstacle.status:
-            self._requests.inc((str(obstacle.status), "GET", host))
+            self._requests.inc((str(obstacle.status), method, host))
             yield Refusal(path, obstacle)
             return
         try:
-            asked = await self._sent_ahead(path, query, accept, obstacle)
-            asked = asked or await self._send(access, path, query, accept, obstacle)
+            asked = await self._sent_ahead(wanted, obstacle)
+            asked = asked or await self._send(access, wanted, obstacle)
         except Unreachable:
-            self._requests.inc(("<error>", "GET", host))
+            self._requests.inc(("<error>", method, host))
             raise
         connection, route, access = asked
-        self._requests.inc((str(connection.status), "GET", host))
+        self._requests.inc((str(connection.status), method, host))
         if connection.status == 401:
             self._source.invalidate(access)
         self._bodies[connection] = path
@@ -413,7 +436,7 @@ class ApiClient:
                 connection.close()
             # As in client-go, watches are not measured: their duration is that of the connection.
             if query.get("watch") not in ("true", "1"):
-                self._durations.observe(self._now() - began, ("GET", host))
+                self._durations.observe(self._now() - began, (method, host))
 
     async def reach(self) -> None:
         """Open a connection, for the next request; raise Unreachable."""
@@ -432,7 +455,8 @@ class ApiClient:
         """
 
         async def send() -> _Asked:
-            return await self._send(await self._current(), path, query, accept, None, AHEAD_LEN)
+            wanted = _Wanted("GET", path, query, accept)
+            return await self._send(await self._current(), wanted, None, AHEAD_LEN)
 
         task = asyncio.get_running_loop().create_task(send())
         self._ahead[path] = _Ahead(_essence(query, accept), task)
@@ -459,14 +483,13 @@ class ApiClient:
             self.redact.remember(value)
         return access
 
-    async def _sent_ahead(
-        self, path: str, query: Mapping[str, str], accept: str, obstacle: Obstacle | None
-    ) -> _Asked | None:
+    async def _sent_ahead(self, wanted: _Wanted, obstacle: Obstacle | None) -> _Asked | None:
         """The response to this request if it was sent ahead, else None."""
+        path = wanted.path
         ahead = self._ahead.get(path)
         if ahead is None:
             return None
-        if obstacle is not None or ahead.essence != _essence(query, accept):
+        if obstacle is not None or ahead.essence != _essence(wanted.query, wanted.accept):
             await self._forget(path)
             return None
         del self._ahead[path]
@@ -487,19 +510,18 @@ class ApiClient:
     async def _send(
         self,
         access: Access,
-        path: str,
-        query: Mapping[str, str],
-        accept: str,
+        wanted: _Wanted,
         obstacle: Obstacle | None,
         buffer_len: int = BUFFER_LEN,
     ) -> _Asked:
         """Send the request and wait for the response headers; raise Unreachable."""
         route = self._route(access)
         server = urlsplit(access.server)
-        target = f"{route.target}{server.path}{path}{'?' if query else ''}{urlencode(query)}"
+        question = f"?{urlencode(wanted.query)}" if wanted.query else ""
+        target = f"{route.target}{server.path}{wanted.path}{question}"
         headers = [
             ("Host", server.netloc),
-            ("Accept", accept),
+            ("Accept", wanted.accept),
             ("Accept-Encoding", "identity"),
             ("User-Agent", user_agent()),
             *access.headers,
@@ -507,15 +529,23 @@ class ApiClient:
         ]
         if access.authorization:
             headers.append(("Authorization", access.authorization))
+        if wanted.body:
+            headers += [
+                ("Content-Type", wanted.content_type),
+                ("Content-Length", str(len(wanted.body))),
+            ]
+        is_read = wanted.method == "GET"
         try:
-            request = head_of(f"GET {target}", headers)
+            request = head_of(f"{wanted.method} {target}", headers) + wanted.body
         except ValueError as error:
             raise Unreachable(f"cannot ask {access.server}: {error}") from None
         try:
             if obstacle is not None:
                 raise away(obstacle)
             async with asyncio.timeout(self._headers_timeout):
-                connection = await self._connections.ask(route, request, buffer_len)
+                connection = await self._connections.ask(
+                    route, request, buffer_len, repeats=is_read
+                )
         except _FAULTS as error:
             raise self._unreachable(access, error) from None
         return _Asked(connection, route, access)

@@ -398,10 +398,13 @@ class Connections:
     def __init__(self) -> None:
         self._idle: dict[Route, list[tuple[HttpConnection, asyncio.TimerHandle]]] = {}
 
-    async def ask(self, route: Route, request: bytes, buffer_len: int) -> HttpConnection:
+    async def ask(
+        self, route: Route, request: bytes, buffer_len: int, *, repeats: bool = True
+    ) -> HttpConnection:
         """Send a request; return the connection once the head of the response has arrived.
 
-        At most `buffer_len` octets of the body are buffered before they are read.  Raises HttpFault or OSError.
+        At most `buffer_len` octets of the body are buffered before they are read.  With `repeats`, it is sent again if
+        the server has closed an idle connection.  Raises HttpFault or OSError.
         """
         while True:
             connection = self._take(route) or await self._open(route)
@@ -412,7 +415,7 @@ class Connections:
                 return connection
             except (Lost, NoResponse):
                 connection.close()
-                if not was_used:
+                if not was_used or not repeats:
                     raise
             except BaseException:
                 connection.close()

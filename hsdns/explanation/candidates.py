@@ -14,7 +14,7 @@ from msgspec import structs
 
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.likeness import likeness
-from hsdns.cluster.not_ready import why_not_ready
+from hsdns.cluster.not_ready import is_ready, why_not_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
@@ -33,6 +33,7 @@ from hsdns.cluster.objects import (
     ServiceImportSpec,
     ServicePort,
     ServiceSpec,
+    labels_text,
 )
 from hsdns.cluster.pack import pack_slice, pack_target, source_cluster
 from hsdns.cluster.pods import address_in
@@ -47,11 +48,6 @@ from hsdns.explanation.scene import Change, ClusterObjects, Replay, Scene, text
 
 
 MADE_ADDRESS: Final = "192.0.2.1"  # of an endpoint that is added (RFC 5737)
-
-
-def is_ready(endpoint: Endpoint) -> bool:
-    """Whether an endpoint is ready; one without the condition is."""
-    return endpoint.conditions is None or endpoint.conditions.ready is not False
 
 
 def headless_spec(parsed: ParsedName) -> ServiceSpec:
@@ -438,7 +434,7 @@ def _why_none(owner: Owner, kept: ClusterObjects, scene: Scene) -> str:
         if not owner.selector:
             return ": its EndpointSlices are empty"
     selector = owner.selector
-    shown = ",".join(f"{key}={value}" for key, value in selector.items())
+    shown = labels_text(selector)
     if not selector:
         return ": it has no selector and no EndpointSlice"
     pods = kept.pods(owner.metadata.namespace.encode().lower())
@@ -448,7 +444,7 @@ def _why_none(owner: Owner, kept: ClusterObjects, scene: Scene) -> str:
     if matched:
         return f": pod {matched[0].metadata.name}, which its selector matches, has no address"
     near = max(pods, key=lambda each: likeness(selector, each.metadata.labels or {}))
-    labels = ",".join(f"{key}={value}" for key, value in sorted((near.metadata.labels or {}).items())[:2])  # fmt: skip
+    labels = labels_text(dict(sorted((near.metadata.labels or {}).items())[:2]))
     return f": its selector {shown} matches no pod; pod {near.metadata.name} has {labels or 'no labels'}"
 
 

@@ -29,6 +29,7 @@ from hsdns.resolver.pod import POLICIES, PodDns, pod_resolv_conf, search_list
 from hsdns.resolver.report import LookupReport, report_of
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.manifests import USUAL_DNS, Manifests
+from hsdns.wire import counted
 from hsdns.wire.iana import Rcode
 from hsdns.wire.rdata import address_to_text
 
@@ -233,7 +234,7 @@ def _causes(
             )
     if failed.ndots <= dots and not name.endswith("."):
         yield AskerCause(
-            f"{name} has {_counted(dots, 'dot')} and ndots is {failed.ndots}, so {resolver} tries no search domain",
+            f"{name} has {counted(dots, 'dot')} and ndots is {failed.ndots}, so {resolver} tries no search domain",
             f"ndots is {dots + 1} or more, or the whole name is asked",
             setting._replace(text=f"{setting.text}options ndots:{dots + 1}\n"),
         )
@@ -358,10 +359,6 @@ def _short(name: str) -> str:
 
 def _shown(search: Sequence[str]) -> str:
     return " ".join(search[:3]) + (" …" if len(search) > 3 else "") or "none"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 # The client's Pod: its DNS settings, its address, and the address of the cluster's DNS as its kubelet writes it.

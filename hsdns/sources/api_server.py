@@ -50,6 +50,7 @@ from hsdns.cluster.objects import (
     Service,
     Synced,
     Upserted,
+    labels_text,
 )
 from hsdns.cluster.pod_reading import PodReading, PodUnreadable
 from hsdns.cluster.reading import MAX_PODS, OTHER_PODS, Fault, Lead, Reading
@@ -175,7 +176,7 @@ class _Reader:
     async def _pods(
         self, namespace: str, selector: dict[str, str], parts: Sequence[Object]
     ) -> None:
-        words = ",".join(f"{key}={value}" for key, value in selector.items())
+        words = labels_text(selector)
         found = await self._list(Scope(PODS, namespace, words), limit=MAX_PODS)
         has_endpoints = any(isinstance(each, EndpointSlice) and each.endpoints for each in parts)
         if not found and not has_endpoints:

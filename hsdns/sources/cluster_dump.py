@@ -19,7 +19,7 @@ import yaml
 
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.cluster.controllers.dns_service import KNOWN
-from hsdns.cluster.objects import TOLERATE
+from hsdns.cluster.objects import TOLERATE, labels_text
 from hsdns.sources.manifest_yaml import ManifestLoader
 
 NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of reasons by plural
@@ -104,7 +104,7 @@ def _dns_kinds(namespace: str) -> list[Listed]:
     found = []
     for kind in KNOWN if namespace else ():
         if kind.namespace != namespace:
-            labels = ",".join(f"{key}={value}" for key, value in kind.labels.items())
+            labels = labels_text(kind.labels)
             found += [
                 Listed("services", "Service", "v1", (kind.name,), kind.namespace),
                 Listed("pods", "Pod", "v1", namespace=kind.namespace, labels=labels),
@@ -122,7 +122,7 @@ _METRICS: Final = tuple(
         _METRICS_OF,
         "metrics.k8s.io/v1beta1",
         namespace=kind.namespace,
-        labels=",".join(f"{key}={value}" for key, value in kind.labels.items()),
+        labels=labels_text(kind.labels),
     )
     for kind in KNOWN
 )

@@ -21,8 +21,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from loadtest.answering.cluster import Question
-from loadtest.answering.packets import query_of
+from loadtest.dns import query_of
 from loadtest.pressure.http2 import ATTACKS, GOAWAY, HEADERS, FrameScanner, dns_path, opening
 
 TURN: Final = 0.01  # seconds between two writes
@@ -43,7 +42,7 @@ class Attacker(threading.Thread):
         self._at_once = AT_ONCE if kind == "requests" else 1
         self._port = port
         self._until = until
-        self._path = dns_path(query_of(Question(name, "A"), edns=False))
+        self._path = dns_path(query_of(name, "A"))
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context.check_hostname = False
         self._context.verify_mode = ssl.CERT_NONE

@@ -32,8 +32,9 @@ class Probed(NamedTuple):
 class Probes:
     """Probes of one kind, one after the other; a context manager that ends them."""
 
-    def __init__(self, probe: Callable[[], bool]) -> None:
+    def __init__(self, probe: Callable[[], bool], every: float = EVERY) -> None:
         self._probe = probe
+        self._every = every
         self._sent = self._answered = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -53,7 +54,7 @@ class Probes:
 
     def _run(self) -> None:
         raise_priority()
-        while not self._over.wait(EVERY):
+        while not self._over.wait(self._every):
             try:
                 answered = self._probe()
             except OSError:

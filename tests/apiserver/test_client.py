@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import hsdns
 from hsdns.apiserver.access import Access, Endpoint, InCluster
 from hsdns.apiserver.client import ApiClient, user_agent
 from hsdns.apiserver.connections import make_socket
@@ -131,10 +130,6 @@ def test_what_is_asked() -> None:
     run(scenario)
 
 
-def test_user_agent() -> None:
-    assert re.fullmatch(rf"hsdns/{re.escape(hsdns.__version__)} \(\w+/\w+\)", user_agent())
-
-
 @pytest.mark.parametrize(
     ("answer", "status", "text"),
     [
@@ -157,16 +152,6 @@ def test_status_and_body_are_passed_on(answer: Said, status: int, text: str) -> 
     run(scenario, lambda head: answer)
 
 
-def test_headers_are_found_in_any_case() -> None:
-    async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(Given(Access(server.url)))
-        async with setting.client.get("/", {}) as answer:
-            assert answer.headers["Retry-After"] == "7"
-        await setting.client.close()
-
-    run(scenario, lambda head: said("429 Too Many Requests", b"", "keep", "rETRY-aFTER: 7"))
-
-
 def test_no_cookies() -> None:
     # Of a server without a name aiohttp keeps no cookies in any case.
     async def scenario(server: ScriptedServer) -> None:
@@ -180,60 +165,11 @@ def test_no_cookies() -> None:
 
 
 class TestConnections:
-    def test_a_body_read_to_its_end_keeps_the_connection(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)))
-            for _ in range(3):
-                await setting.ask()
-            assert server.connections == 1
-            await setting.client.close()
-
-        run(scenario)
-
-    def test_a_body_read_in_part_closes_the_connection(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)))
-            async with setting.client.get("/", {"watch": "1"}) as answer:
-                async for chunk in answer.chunks(lambda: 5.0):
-                    assert chunk == b"one"
-                    break
-                assert not server.ended.is_set()
-            await asyncio.wait_for(server.ended.wait(), 5)
-            await setting.client.close()
-
-        run(scenario, lambda head: chunked(b"one", then="hang"))
-
-    def test_a_watch_does_not_delay_other_requests(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)))
-            async with setting.client.get("/", {"watch": "1"}):
-                assert (await setting.ask("/list"))[0] == 200
-            await setting.client.close()
-
-        run(scenario, lambda head: said() if "/list" in head else chunked(b"one", then="hang"))
-
     def test_a_dead_peer_is_noticed_by_the_kernel(self) -> None:
         with make_socket((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))) as made:
             assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             if hasattr(socket, "TCP_USER_TIMEOUT"):
                 assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
-
-    def test_the_socket_is_that_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        made: list[object] = []
-
-        def watched(address: tuple[object, ...]) -> socket.socket:
-            made.append(address)
-            return make_socket(address)
-
-        monkeypatch.setattr("hsdns.apiserver.connections.make_socket", watched)
-
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)))
-            await setting.ask()
-            await setting.client.close()
-            assert len(made) == 1
-
-        run(scenario)
 
     def test_the_environment_s_proxy_is_not_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
@@ -268,19 +204,11 @@ class TestFaults:
 
         run(scenario, lambda head: answer)
 
-    def test_abort(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)))
-            assert server.url in await setting.fails()
-            await setting.client.close()
-
-        run(scenario, lambda head: chunked(b"one", then="abort"))
-
     def test_read_timeout_of_the_body(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
             setting = Setting(Given(Access(server.url)))
             assert await setting.fails(0.05) == f"{server.url} has sent no data for 0.05 s"
-            await asyncio.wait_for(server.ended.wait(), 5)
+            await asyncio.wait_for(server.ended.wait(), 30)
             await setting.client.close()
 
         run(scenario, lambda head: chunked(b"one", then="hang"))
@@ -325,15 +253,6 @@ class TestFaults:
                 await setting.client.close()
 
         asyncio.run(main())
-
-    def test_an_unavailable_token(self, tmp_path: Path) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            variables = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
-            setting = Setting(InCluster(variables, lambda: 0, print, str(tmp_path)))
-            assert "cannot read the token file" in await setting.fails()
-            await setting.client.close()
-
-        run(scenario)
 
 
 class TestReach:
@@ -381,17 +300,6 @@ class TestTls:
 
         run(scenario, tls="server")
 
-    def test_tls_server_name(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            access = Access(
-                server.url, str(TLS_DATA / "ca.pem"), tls_server_name="kubernetes.default"
-            )
-            setting = Setting(Given(access))
-            assert (await setting.ask())[0] == 200
-            await setting.client.close()
-
-        run(scenario, tls="server")
-
     def test_a_new_ca_is_used_for_new_connections(self, tmp_path: Path) -> None:
         async def scenario(server: ScriptedServer) -> None:
             path = tmp_path / "ca.crt"
@@ -432,17 +340,6 @@ class TestCredentials:
             await setting.client.close()
 
         run(scenario, lambda head: said("401 Unauthorized"))
-
-    @pytest.mark.parametrize("status", ["200 OK", "403 Forbidden", "503 Unavailable"])
-    def test_others_are_kept(self, status: str) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            source = Given(Access(server.url))
-            setting = Setting(source)
-            await setting.ask()
-            assert source.forgotten == []
-            await setting.client.close()
-
-        run(scenario, lambda head: said(status))
 
     def test_a_rotated_token(self, tmp_path: Path) -> None:
         """Only the new token is valid: one 401, then the requests succeed."""
@@ -552,12 +449,3 @@ def test_compressed_response_is_refused(encoding: str) -> None:
 
     body = gzip.compress(bytes(1_000_000))
     run(scenario, lambda head: said("200 OK", body, "keep", f"Content-Encoding: {encoding}"))
-
-
-def test_identity_is_no_compression() -> None:
-    async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(Given(Access(server.url)))
-        assert await setting.ask() == (200, "{}")
-        await setting.client.close()
-
-    run(scenario, lambda head: said("200 OK", b"{}", "keep", "Content-Encoding: Identity"))

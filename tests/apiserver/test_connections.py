@@ -15,7 +15,6 @@ from hsdns.apiserver.connections import (
     Connections,
     ConnectTimeout,
     HttpConnection,
-    NoResponse,
     ProxyRefused,
     ProxyUnreachable,
     Route,
@@ -50,65 +49,17 @@ async def ask(found: Connections, route: Route) -> HttpConnection:
     return connection
 
 
-def test_idle_connections_serve_again() -> None:
-    async def scenario(server: ScriptedServer, found: Connections) -> None:
-        route = Route.of(Access(server.url), None)
-        assert await ask(found, route) is await ask(found, route)
-        assert server.connections == 1
-
-    run(scenario)
-
-
-def test_reach_opens_one_for_the_next_request() -> None:
-    async def scenario(server: ScriptedServer, found: Connections) -> None:
-        route = Route.of(Access(server.url + "/k8s"), None)
-        await found.reach(route)
-        await ask(found, Route.of(Access(server.url), None))
-        assert server.connections == 1
-        assert len(server.requests) == 1
-
-    run(scenario)
-
-
 def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "IDLE_TIMEOUT", 0.01)
 
     async def scenario(server: ScriptedServer, found: Connections) -> None:
         route = Route.of(Access(server.url), None)
         await ask(found, route)
-        await asyncio.wait_for(server.ended.wait(), 5)
+        await asyncio.wait_for(server.ended.wait(), 30)
         await ask(found, route)
         assert server.connections == 2
 
     run(scenario)
-
-
-def test_a_connection_that_the_server_has_closed_is_no_failure() -> None:
-    async def scenario(server: ScriptedServer, found: Connections) -> None:
-        route = Route.of(Access(server.url), None)
-        connection = await ask(found, route)
-        assert await ask(found, route) is not connection
-        assert len(server.requests) == 2
-
-    run(scenario, lambda head: said("200 OK", b"{}", "close"))
-
-
-def test_no_response_on_a_new_connection_is_one() -> None:
-    async def scenario(server: ScriptedServer, found: Connections) -> None:
-        with pytest.raises(NoResponse):
-            await found.ask(Route.of(Access(server.url), None), GET, BUFFER_LEN)
-        assert server.connections == 1
-
-    run(scenario, lambda head: Said(b"", "close"))
-
-
-def test_another_context_is_another_route() -> None:
-    context, url = ssl.create_default_context(), "https://host"
-    one = Route.of(Access(url), context)
-    assert one == Route.of(Access(f"{url}/path", authorization="Bearer a"), context)
-    assert one != Route.of(Access(url), ssl.create_default_context())
-    assert one != Route.of(Access(url, tls_server_name="other"), context)
-    assert one != Route.of(Access(url, proxy="http://proxy"), context)
 
 
 @pytest.mark.parametrize(

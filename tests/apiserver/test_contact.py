@@ -12,7 +12,6 @@ from hsdns.apiserver.watcher import (
     Returning,
     ScopeObserver,
     WatchMetrics,
-    labels_of,
 )
 from hsdns.metrics import Registry
 
@@ -41,10 +40,6 @@ class Harness:
         reflector = Reflector(SCOPE, lambda events: None, Observer(), Random(1))
         reflector.synced, reflector.failure = synced, cause
         self.contact.lost(SCOPE, reflector, 1.25)
-
-
-def test_labels() -> None:
-    assert (labels_of(SCOPE), labels_of(OTHER)) == (LABELS, ("namespaces", "shop"))
 
 
 @pytest.mark.parametrize(
@@ -138,14 +133,10 @@ def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> No
         harness.contact.opened(SCOPE)
         assert not waiting.done()
         harness.contact.established(SCOPE)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await waiting
 
     asyncio.run(run())
-
-
-def test_waiting_ends_by_itself() -> None:
-    assert asyncio.run(Harness().contact.wait(0.001)) is False
 
 
 @pytest.mark.parametrize("is_away", [True, False])
@@ -158,7 +149,7 @@ def test_a_server_that_was_away_ends_a_pause(
         monkeypatch.setattr("hsdns.apiserver.watcher.LOOK_EVERY", 0.0)
         harness.contact.returning = Returning(lambda: asyncio.sleep(0), Random(1))
         seconds = 30.0 if is_away else 0.001
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             assert await harness.contact.wait(seconds, is_away=is_away) is is_away
 
     asyncio.run(run())

@@ -23,11 +23,6 @@ def test_access(urls: list[str], files: tuple[str, ...], access: Access) -> None
     assert asyncio.run(endpoint.current()) == access
 
 
-def test_no_address() -> None:
-    with pytest.raises(ValueError, match="is not the address of an API server"):
-        Endpoint(["ftp://host"])
-
-
 def test_check(tmp_path: Path) -> None:
     good = tmp_path / "pem"
     good.write_text("a PEM")

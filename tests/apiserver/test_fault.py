@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from hsdns.apiserver.access import Access
-from hsdns.apiserver.client import describe, is_away, is_tls
+from hsdns.apiserver.client import describe, is_away
 from hsdns.apiserver.connections import (
     ConnectTimeout,
     HttpFault,
@@ -57,20 +57,6 @@ def of_tls(reason: str) -> ssl.SSLError:
 )  # fmt: skip
 def test_describe(error: BaseException, sentence: str) -> None:
     assert describe(ACCESS, error, 7.0) == f"https://host:443 {sentence}"
-
-
-@pytest.mark.parametrize(
-    ("error", "found"),
-    [
-        pytest.param(of_tls("X"), True, id="handshake"),
-        pytest.param(unverified(20, "x"), True, id="certificate"),
-        pytest.param(Lost(ssl.SSLError(1, ALERT)), True, id="alert"),
-        pytest.param(OSError(1, "x"), False, id="connection"),
-        pytest.param(TimeoutError(), False, id="time"),
-    ],
-)
-def test_is_tls(error: BaseException, found: bool) -> None:
-    assert is_tls(error) is found
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from hsdns.apiserver.connections import (
     MAX_HEAD_LEN,
     READ_LEN,
     HttpConnection,
-    Incomplete,
     Lost,
     NoResponse,
     NotHttp,
@@ -71,16 +70,6 @@ async def asked(connection: HttpConnection, *parts: bytes) -> None:
     await asking
 
 
-def into(found: list[bytes]) -> Callable[[bytes], bool]:
-    """A function that takes all pieces."""
-
-    def take(piece: bytes) -> bool:
-        found.append(piece)
-        return True
-
-    return take
-
-
 async def body(connection: HttpConnection) -> bytes:
     found = b""
     while piece := await connection.read():
@@ -108,32 +97,6 @@ def test_a_response_is_the_same_however_it_is_cut(response: bytes, cuts: list[in
     run(scenario)
 
 
-@pytest.mark.parametrize(
-    ("head", "rest", "reuses"),
-    [
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"", True, id="empty"),
-        pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", b"", True, id="no-content"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", b"x", False, id="close"),
-        pytest.param(b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", b"x", False, id="1.0"),
-    ],
-)  # fmt: skip
-def test_whether_another_request_may_follow(head: bytes, rest: bytes, reuses: bool) -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        await asked(connection, head)
-        assert await body(connection) == rest
-        assert connection.is_reusable is reuses
-
-    run(scenario)
-
-
-def test_a_body_that_was_not_read_leaves_no_connection() -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        await asked(connection, LENGTH)
-        assert not connection.is_reusable
-
-    run(scenario)
-
-
 def test_a_server_that_is_not_read_is_stopped() -> None:
     async def scenario(connection: HttpConnection, wire: Wire) -> None:
         await asked(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n")
@@ -143,27 +106,6 @@ def test_a_server_that_is_not_read_is_stopped() -> None:
             reads.append(wire.reads)
         assert len(await connection.read()) == READ_LEN
         assert [*reads, wire.reads] == [True, False, True]
-
-    run(scenario)
-
-
-@given(cuts=st.lists(st.integers(0, 140), max_size=6), early=st.integers(0, 6))
-def test_a_body_is_passed_on_as_it_arrives(cuts: list[int], early: int) -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        head, _, rest = CHUNKED.partition(b"\r\n\r\n")
-        places = [0, *sorted(min(cut, len(rest)) for cut in cuts), len(rest)]
-        parts = [rest[a:b] for a, b in pairwise(places) if a < b]
-        await asked(connection, head + b"\r\n\r\n", *parts[:early])
-        found = list[bytes]()
-        feeding = asyncio.ensure_future(connection.feed(into(found)))
-        await asyncio.sleep(0)
-        for number, part in enumerate(parts[early:]):
-            before = len(found)
-            connection.data_received(part)
-            assert len(found) <= before + 1 or number == 0, "in the same call"
-        assert b"".join(found) == b"abcdef"
-        await feeding
-        assert connection.is_reusable
 
     run(scenario)
 
@@ -184,59 +126,6 @@ def test_the_rest_of_a_body_is_not_passed_on() -> None:
         await feeding
         assert found == [b"abc", b"def"]
         assert not connection.is_reusable
-
-    run(scenario)
-
-
-@pytest.mark.parametrize("is_early", [True, False])
-def test_what_ends_a_body_that_is_passed_on(is_early: bool) -> None:
-    """The error of the connection after what arrived before it, or that of who takes it."""
-
-    def refuse(piece: bytes) -> bool:
-        raise ValueError("made so")
-
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        await asked(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
-        found = list[bytes]()
-        feeding = asyncio.ensure_future(connection.feed(into(found)))
-        steps: list[Callable[[], object]] = [
-            lambda: connection.data_received(b"abc"),
-            lambda: connection.connection_lost(None),
-        ]
-        if is_early:
-            steps.insert(0, lambda: None)
-        else:
-            await asyncio.sleep(0)
-        for step in steps:
-            step()
-        with pytest.raises(Incomplete):
-            await feeding
-        assert found == [b"abc"]
-        with pytest.raises(Incomplete):
-            await connection.feed(refuse)
-
-    async def refused(connection: HttpConnection, wire: Wire) -> None:
-        await asked(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
-        feeding = asyncio.ensure_future(connection.feed(refuse))
-        await asyncio.sleep(0)
-        connection.data_received(b"abc")
-        with pytest.raises(ValueError, match="made so"):
-            await feeding
-
-    run(scenario)
-    run(refused)
-
-
-@pytest.mark.parametrize("exc", [None, ConnectionResetError()])
-def test_the_connection_ends_before_the_body(exc: Exception | None) -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        await asked(connection, CHUNKED[:55])
-        connection.connection_lost(exc)
-        assert await connection.read() == b"a"
-        with pytest.raises(Incomplete):
-            await connection.read()
-        assert not connection.is_reusable
-        assert not connection.is_open
 
     run(scenario)
 
@@ -298,16 +187,6 @@ def test_what_was_not_asked_for_closes_the_connection() -> None:
         assert not connection.is_open
         with pytest.raises(NotHttp):
             await connection.ask(b"")
-
-    run(scenario)
-
-
-def test_fail_ends_a_response_that_is_waited_for() -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        await asked(connection, CHUNKED[:55])
-        connection.fail(OSError(5, "cut"))
-        with pytest.raises(OSError, match="cut"):
-            await connection.read()
 
     run(scenario)
 

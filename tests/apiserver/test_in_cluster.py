@@ -1,16 +1,10 @@
 import asyncio
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from hsdns.apiserver.access import Access, InCluster
 from hsdns.apiserver.transport import Unreachable
-from tests.support.apiserver.scripted_http import TLS_DATA
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def environment(host: str = "10.96.0.1", port: str = "443") -> dict[str, str]:
@@ -78,43 +72,3 @@ def test_nothing_mounted(tmp_path: Path) -> None:
     assert str(tmp_path / "ca.crt") in authority
     with pytest.raises(Unreachable, match="cannot read the token file"):
         asyncio.run(in_cluster(tmp_path, environment()).current())
-
-
-def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
-    """Kubeadm limits the pod to 70Mi of memory, which the library for kubeconfigs would use up alone."""
-    mount(tmp_path)
-    code = """
-import asyncio, sys, time
-from hsdns.apiserver.client import ApiClient
-from hsdns.apiserver.access import InCluster
-from hsdns.apiserver.transport import Unreachable
-from hsdns.metrics import Registry
-
-async def ask():
-    variables = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
-    source = InCluster(variables, time.monotonic, print, sys.argv[1])
-    client = ApiClient(source, Registry(), time.monotonic, print)
-    try:
-        async with client.get("/api/v1/services", {}):
-            pass
-    except Unreachable as error:
-        print(error)
-    await client.close()
-
-asyncio.run(ask())
-heavy = {"kubernetes_asyncio", "yaml", "prometheus_client", "hsdns.apiserver.kubeconfig"}
-print(sorted(heavy & set(sys.modules)))
-"""
-    shutil.copy(TLS_DATA / "ca.pem", tmp_path / "ca.crt")
-    found = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    assert found.stdout.splitlines() == [
-        "https://127.0.0.1:1 refuses connections; is the API server running?",
-        "[]",
-    ]

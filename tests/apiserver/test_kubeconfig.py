@@ -129,16 +129,6 @@ def fill(pipe: int) -> None:
 
 
 class TestWhenItRuns:
-    def test_one_run_while_nothing_changes(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers(authorization="Bearer a")
-            await asyncio.gather(*(setting.authorization() for _ in range(5)))
-            setting.pass_time(1e6)
-            assert await setting.authorization() == "Bearer a"
-            assert len(setting.runs) == 1
-
-        run(tmp_path, scenario)
-
     def test_renewal_before_the_token_expires(self, tmp_path: Path) -> None:
         async def scenario(setting: Setting) -> None:
             setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
@@ -147,17 +137,6 @@ class TestWhenItRuns:
             setting.pass_time(900 - MARGIN - 1)
             assert await setting.authorization() == "Bearer a"
             setting.pass_time(1)
-            assert await setting.authorization() == "Bearer b"
-
-        run(tmp_path, scenario)
-
-    def test_when_the_wall_clock_jumps_past_the_expiry(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers(authorization="Bearer a", expiry=setting.wall + 900)
-            await setting.authorization()
-            setting.answers(authorization="Bearer b", expiry=setting.wall + 1e6)
-            setting.now += PAUSE
-            setting.wall += 7200
             assert await setting.authorization() == "Bearer b"
 
         run(tmp_path, scenario)
@@ -260,21 +239,6 @@ class TestFailure:
 
         run(tmp_path, scenario)
 
-    def test_a_warning_again_after_a_success(self, tmp_path: Path) -> None:
-        async def scenario(setting: Setting) -> None:
-            setting.answers(authorization="Bearer a")
-            await setting.authorization()
-            for text in ("first", "second"):
-                setting.answers(error="no login")
-                setting.path.write_text(KUBECONFIG + f"# {text}\n")
-                await setting.authorization()
-                setting.answers(authorization="Bearer b")
-                setting.path.write_text(KUBECONFIG + f"# {text} end\n")
-                await setting.authorization()
-            assert len(setting.warnings) == 2
-
-        run(tmp_path, scenario)
-
     @pytest.mark.parametrize(
         ("answer", "sentence"),
         [
@@ -374,11 +338,6 @@ def test_what_the_process_wants_remembered(tmp_path: Path) -> None:
 
 
 class TestCheck:
-    def test_good(self, tmp_path: Path) -> None:
-        setting = Setting(tmp_path)
-        assert setting.source.check() == []
-        assert setting.runs == []
-
     def test_no_such_context(self, tmp_path: Path) -> None:
         (sentence,) = Setting(tmp_path, "d").source.check()
         assert sentence.startswith(f'kubeconfig {tmp_path}/kubeconfig has no context "d"')

@@ -1,9 +1,8 @@
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hsdns.apiserver.kubeconfig import Context, KubeconfigError, plain_access, read_context
+from hsdns.apiserver.kubeconfig import Context, KubeconfigError, read_context
 
 GOOD = """
 apiVersion: v1
@@ -120,10 +119,3 @@ users: [{name: u, user: {client-certificate: there, client-key: gone, client-key
         f'cannot read {tmp_path}/gone.crt ("certificate-authority"): No such file or directory',
         f'cannot read {tmp_path}/token ("tokenFile"): No such file or directory',
     ]
-
-
-@pytest.mark.parametrize(
-    "user", [{"exec": {"command": "x"}, "token": "a"}, {"auth-provider": {"name": "oidc"}}]
-)
-def test_a_plugin_must_run(user: dict[str, Any]) -> None:
-    assert plain_access(Context("c", {"server": "https://one"}, user), "path") is None

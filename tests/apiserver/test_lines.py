@@ -6,23 +6,6 @@ from hsdns.apiserver.watch_event import LineSplitter
 
 
 @pytest.mark.parametrize(
-    ("chunks", "lines", "amid"),
-    [
-        pytest.param([b"a\nb\n"], [b"a", b"b"], False, id="two lines at once"),
-        pytest.param([b"a", b"b", b"c\nd"], [b"abc"], True, id="a line in three pieces, and half of one"),
-        pytest.param([b"\n\na\n\n"], [b"a"], False, id="empty lines are none"),
-        pytest.param([b"", b"a\n", b""], [b"a"], False, id="empty chunks"),
-        pytest.param([b"a\r\n"], [b"a\r"], False, id="white space belongs to JSON"),
-    ],
-)  # fmt: skip
-def test_feed(chunks: list[bytes], lines: list[bytes], amid: bool) -> None:
-    splitter = LineSplitter()
-    assert [line for chunk in chunks for line in splitter.feed(chunk)] == lines
-    assert splitter.skipped == 0
-    assert bool(splitter.feed(b"\n")) is amid
-
-
-@pytest.mark.parametrize(
     "chunks",
     [
         pytest.param([b"0123456789abc\nok\n"], id="at once"),

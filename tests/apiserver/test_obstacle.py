@@ -49,19 +49,6 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hsdns.apiserver.watcher.ESTABLISHED_AFTER", 0.01)
 
 
-def test_find() -> None:
-    obstacles, first, second = Obstacles(), Wall("services"), Wall()
-    assert obstacles.find("/api/v1/services", {}) is None
-    obstacles.put(first, [first])
-    obstacles.put(second, [second])
-    path = "/api/v1/namespaces/shop/pods"
-    assert obstacles.find("/api/v1/services", {"watch": "true"}) is first
-    assert obstacles.find(path, {}) is second
-    assert (first.asked, second.asked) == ([("services", "watch"), ("pods", "list")], [("pods", "list")])  # fmt: skip
-    obstacles.put(second, ())
-    assert obstacles.all == (first,)
-
-
 def test_cuts_now_and_when_that_changes() -> None:
     async def test() -> None:
         obstacles, wall, cut = Obstacles(), Wall("services", change=None), list[str]()

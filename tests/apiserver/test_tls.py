@@ -123,11 +123,6 @@ def test_unusable(wanted: Access, sentence: str) -> None:
 
 
 class TestRotation:
-    def test_unchanged_files_keep_their_context(self) -> None:
-        contexts = TlsContexts(lambda sentence: None)
-        wanted = access(str(CA))
-        assert contexts.context_for(wanted) is contexts.context_for(wanted)
-
     def test_new_ca(self, tmp_path: Path) -> None:
         contexts = TlsContexts(lambda sentence: None)
         path = tmp_path / "ca.crt"

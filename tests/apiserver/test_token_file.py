@@ -27,15 +27,6 @@ def test_read_again_after_a_minute(tmp_path: Path) -> None:
     assert setting.token.authorization() == "Bearer second"
 
 
-def test_read_again_after_a_refusal(tmp_path: Path) -> None:
-    setting = Setting(tmp_path)
-    setting.path.write_text("first")
-    setting.token.authorization()
-    setting.path.write_text("second")
-    setting.token.invalidate()
-    assert setting.token.authorization() == "Bearer second"
-
-
 def test_a_file_that_is_gone_is_a_warning_once(tmp_path: Path) -> None:
     setting = Setting(tmp_path)
     setting.path.write_text("first")

@@ -104,22 +104,6 @@ def test_any_line_is_an_event_or_none(data: bytes) -> None:
         assert str(error)
 
 
-def test_decode_page() -> None:
-    body = json.dumps(
-        {"metadata": {"resourceVersion": "12", "continue": "next"}, "items": [{"metadata": META, "spec": {"clusterIP": "None"}}]}
-    )  # fmt: skip
-    assert decode_page(body.encode(), SERVICES) == ([WEB], "12", "next", [])
-
-
-def test_a_page_without_items() -> None:
-    assert decode_page(b'{"metadata":{"resourceVersion":"12"},"items":null}', SERVICES) == (
-        [],
-        "12",
-        "",
-        [],
-    )
-
-
 def test_a_malformed_object_does_not_hide_others() -> None:
     items = [
         {"metadata": {"name": "a", "namespace": "n"}, "endpoints": 5},
@@ -149,8 +133,3 @@ def test_what_is_no_list(body: bytes) -> None:
 def test_decode_status(text: str, code: int, status: Status, expired: bool) -> None:
     assert decode_status(text, code) == status
     assert status.is_expired is expired
-
-
-def test_a_version_from_the_future_is_expired() -> None:
-    text = '{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}'
-    assert decode_status(text, 504).is_expired

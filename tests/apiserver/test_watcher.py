@@ -74,17 +74,6 @@ class ObservedWatcher:
         return {f"{labels[2]} {labels[3]}": count for labels, count in values.items()}
 
 
-def test_all_goes_well() -> None:
-    async def run() -> None:
-        observed = ObservedWatcher()
-        await observed.until_known()
-        assert (observed.names, observed.log, observed.contact.pauses) == (["web"], [], [])
-        assert observed.codes() == {"stream 200": 1}
-        assert observed.metrics.objects.values == {("services", ""): 1}
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize(
     ("fault", "least", "says", "codes"),
     [

@@ -32,7 +32,7 @@ class Show(Command):
         if self.words == ["fail"]:
             raise OperatorError("it failed")
         self.exclusive("from", "source")
-        print(
+        print(  # noqa: T201
             self.no_code, self.from_, self.port, self.source, self.every, self.o, sorted(self.given)
         )
         return 0

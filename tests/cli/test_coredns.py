@@ -309,7 +309,7 @@ def line_of(started: subprocess.Popen[str]) -> str:
 
 def ask(port: int) -> str:
     with socket.socket(type=socket.SOCK_DGRAM) as client:
-        client.settimeout(5)
+        client.settimeout(30)
         client.sendto(query().to_wire(), ("127.0.0.1", port))
         return summary(client.recv(4096))
 

@@ -287,7 +287,7 @@ class Process:
     def ask(self, qname: str, qtype: str) -> dns.message.Message:
         """The reply to a query over TCP."""
         query = dns.message.make_query(qname, qtype)
-        return dns.query.tcp(query, "127.0.0.1", timeout=5, port=self.port)
+        return dns.query.tcp(query, "127.0.0.1", timeout=30, port=self.port)
 
     def __enter__(self) -> Self:
         return self
@@ -358,7 +358,7 @@ def test_process_over_standard_input() -> None:
             process.stdin.close()
             assert process.stdout.readline() == f"cluster.local.:{port} on 127.0.0.1\n"
             query = dns.message.make_query("web.default.svc.cluster.local", "A")
-            reply = dns.query.tcp(query, "127.0.0.1", timeout=5, port=port)
+            reply = dns.query.tcp(query, "127.0.0.1", timeout=30, port=port)
             assert [rdata.to_text() for rdata in reply.answer[0]] == ["10.96.0.7"]
         finally:
             process.kill()

@@ -64,13 +64,6 @@ def test_listen_address_says_how_to_write_it() -> None:
     )
 
 
-def test_optional_argument() -> None:
-    one, none = directives("ready :1\nhealth")
-    token = optional_argument(one)
-    assert token is not None
-    assert (token.text, optional_argument(none)) == (":1", None)
-
-
 def test_optional_argument_refuses_a_second() -> None:
     with pytest.raises(CorefileError) as caught:
         optional_argument(directives("ready :1 :2")[0])

@@ -185,20 +185,6 @@ def test_the_error_that_ends_a_start_is_among_them(data: st.DataObject) -> None:
         assert found == []
 
 
-def test_errors_of_imported_files_stand_together() -> None:
-    found = errors_of(
-        "import one\na {\n whoami x\n import two\n}\n",
-        one="b {\n cach 30\n whoami y\n}\n",
-        two="cach 3\n",
-    )
-    assert found == [
-        'one:2:2: unknown directive "cach"; did you mean "cache"?',
-        'one:3:9: "whoami" takes no argument, found "y"',
-        'two:1:1: unknown directive "cach"; did you mean "cache"?',
-        '3:9: "whoami" takes no argument, found "x"',
-    ]
-
-
 def test_the_first_one_is_raised_unless_they_are_collected() -> None:
     error = CorefileError(Position("Corefile", 1, 1), "no")
     with pytest.raises(CorefileError), Errors():

@@ -163,11 +163,6 @@ def test_wrong_keys(text: str, message: str) -> None:
     assert str(caught.value) == f"Corefile:1:5: {message}"
 
 
-def test_longest_name() -> None:
-    (key,) = parse_key(token(f"{LABEL}.{LABEL}.{LABEL}.{'a' * 61}"), 53)
-    assert len(key.zone.wire) == 255
-
-
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [

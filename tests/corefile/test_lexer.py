@@ -39,55 +39,7 @@ def test_words(text: str, expected: list[str]) -> None:
     assert [lexeme.text for lexeme in tokenize(text, "Corefile")] == expected
 
 
-PLACES = [
-    pytest.param("a b", [(1, 1, True), (1, 3, False)], id="one line"),
-    pytest.param("\n\n  a\n\tb", [(3, 3, True), (4, 2, True)], id="indented"),
-    pytest.param(
-        '"a\nb" c\nd',
-        [(1, 1, True), (2, 4, False), (3, 1, True)],
-        id="a quoted newline extends the line",
-    ),
-    pytest.param(
-        'x "a\n\nb"\nc', [(1, 1, True), (1, 3, False), (4, 1, True)], id="after quoted newlines"
-    ),
-    pytest.param(
-        "\ufeffa\r\nb", [(1, 1, True), (2, 1, True)], id="byte order mark and carriage return"
-    ),
-    pytest.param("# c\na#b\nc", [(2, 1, True), (3, 1, True)], id="comments"),
-    pytest.param("å b", [(1, 1, True), (1, 3, False)], id="columns are characters"),
-]
-
-
-@pytest.mark.parametrize(("text", "expected"), PLACES)
-def test_places(text: str, expected: list[tuple[int, int, bool]]) -> None:
-    lexemes = tokenize(text, "conf/x")
-    assert [
-        (word.position.line, word.position.column, word.starts_line) for word in lexemes
-    ] == expected
-    assert {word.position.file for word in lexemes} == {"conf/x"}
-
-
-def test_quotes_are_known() -> None:
-    words = tokenize('a "b" "c', "Corefile")
-    assert [(word.quoted, word.closed) for word in words] == [
-        (False, True),
-        (True, True),
-        (True, False),
-    ]
-
-
 ANY_TEXT = st.text(st.sampled_from('ab"\\#{}\n\r\t \u2003\ufeff') | st.characters(), max_size=60)
-
-
-@given(ANY_TEXT)
-def test_a_position_points_at_its_word(text: str) -> None:
-    lines = text.removeprefix("\ufeff").split("\n")
-    for word in tokenize(text, "Corefile"):
-        rest = "\n".join(lines[word.position.line - 1 :])[word.position.column - 1 :]
-        if word.quoted:
-            assert rest.startswith('"')
-        else:
-            assert rest.replace("\r", "").startswith(word.text)
 
 
 def one_by_one(text: str) -> list[tuple[str, int]]:

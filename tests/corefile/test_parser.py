@@ -1,4 +1,3 @@
-import os
 import string
 from collections.abc import Sequence
 from pathlib import Path
@@ -158,11 +157,6 @@ def test_every_node_has_its_position() -> None:
         "Corefile:4:8 5",
     ]
     assert [token.quoted for token in places] == [False, False, False, False, False, True]
-
-
-def test_a_directive_without_braces_has_no_body() -> None:
-    (block,) = read(". {\n log\n errors {\n }\n}\n").blocks
-    assert [directive.body for directive in block.directives] == [None, ()]
 
 
 ERRORS = [
@@ -472,19 +466,6 @@ def test_a_missing_corefile_is_an_error() -> None:
     assert str(caught.value) == (
         "conf/Corefile:1:1: cannot read the Corefile: No such file or directory"
     )
-
-
-def test_from_disk(tmp_path: Path) -> None:
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "Corefile").write_bytes(b"import conf/*.zone\n")
-    (tmp_path / "conf" / "b.zone").write_bytes(b"b {\r\n log \xff\r\n}\r\n")
-    (tmp_path / "conf" / ".a.zone").write_bytes(b"a {\n import ../plugins\n}\n")
-    (tmp_path / "plugins").write_bytes(b"errors\n")
-    path = str(tmp_path / "Corefile")
-    corefile = parse(path, environ={}, known_directives=KNOWN)
-    assert outline(corefile.blocks) == ["a: errors", "b: log \ufffd"]
-    errors = corefile.blocks[0].directives[0].name
-    assert os.path.normpath(errors.position.file) == str(tmp_path / "plugins")
 
 
 def test_a_folder_cannot_be_imported(tmp_path: Path) -> None:

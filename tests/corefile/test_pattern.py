@@ -22,15 +22,6 @@ def test_search(pattern: str, text: str, groups: tuple[str | None, ...] | None) 
     assert (found.groups() if found is not None else None) == groups
 
 
-def test_names_of_groups() -> None:
-    found = compile_pattern("(?P<a>x)(?P<b>y)")
-    assert (found.groups, found.groupindex, found.pattern) == (
-        2,
-        {"a": 1, "b": 2},
-        "(?P<a>x)(?P<b>y)",
-    )
-
-
 def test_time_grows_with_the_text_alone() -> None:
     assert compile_pattern("(a*)*b").search("a" * 50_000) is None
 

@@ -356,15 +356,6 @@ def test_a_glob_without_files_is_a_warning() -> None:
     )
 
 
-def test_positions_are_those_of_the_file_they_were_written_in() -> None:
-    corefile = read("import c/f\n. {\n import s\n}\n", {"c/f": "(s) {\n log x\n}"})
-    (directive,) = corefile.blocks[0].directives
-    assert [str(token.position) for token in (directive.name, *directive.args)] == [
-        "c/f:2:2",
-        "c/f:2:6",
-    ]
-
-
 def test_a_file_is_read_once() -> None:
     disk = Disk({"f": "log"})
     parse(

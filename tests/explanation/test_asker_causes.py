@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hsdns.explanation.client import Asker, Lookups, Setting, asker_cause
+from hsdns.explanation.client import Asker, Lookups, asker_cause
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType
@@ -38,11 +38,3 @@ def test_the_first_thing_without_which_it_resolves() -> None:
 
 def test_none_where_nothing_helps() -> None:
     assert cause("x", Asker(("go",), "search a.test\n", "cluster.local", ("shop",))) is None
-
-
-def test_settings() -> None:
-    asker = Asker(("go", "musl"), "x", server="10.96.0.10", blocked=(("udp", "y"),))
-    assert asker.settings == [
-        Setting(each, "x", frozenset(["10.96.0.10"]), (("udp", "y"),)) for each in ("go", "musl")
-    ]
-    assert [each.servers for each in asker._replace(server="").settings] == [frozenset()] * 2

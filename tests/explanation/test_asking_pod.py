@@ -12,7 +12,6 @@ from hsdns.cli.launch import build
 from hsdns.cli.resolve_chain import Chain
 from hsdns.explanation.client import UNREAD_POLICIES, AskingPod
 from hsdns.explanation.question import AskingError
-from hsdns.resolver.pod import PodDns
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 
 COREFILE = "kube.test {\nkubernetes {\nSOURCE\n}\n}\n"
@@ -57,7 +56,6 @@ kind: Service
 metadata: {name: kube-dns, namespace: kube-system}
 spec: {clusterIP: 10.43.0.10, ports: [{port: 53}]}
 """
-USUAL = "the cluster's DNS is 10.96.0.10, as usual: no Service kube-system/kube-dns"
 
 
 def configuration(
@@ -73,17 +71,6 @@ def configuration(
 def find(found: Configuration, path: str, given: str = "") -> AskingPod:
     with Chain(found) as chain:
         return chain.find_pod(path, given)
-
-
-def test_a_pod(tmp_path: Path) -> None:
-    options = {"edns0": "", "ndots": "2"}
-    dns = PodDns("shop", "ClusterFirstWithHostNet", True, ["192.0.2.1"], ["x.test"], options)
-    assert find(configuration(tmp_path), "shop/web") == AskingPod(
-        dns, "10.244.0.7", "kube.test", "10.96.0.10", (), (USUAL,)
-    )
-    assert find(configuration(tmp_path), "shop/db-0").dns == PodDns(
-        "shop", "Default", False, [], [], {}
-    )
 
 
 @pytest.mark.parametrize(

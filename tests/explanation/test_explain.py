@@ -58,11 +58,6 @@ def test_names_do_nothing_to_a_terminal() -> None:
     assert found.cause == "NXDOMAIN: there is no Service shop/\\u001b[31m"
 
 
-def test_below_a_reverse_zone() -> None:
-    found = explain("web.10.in-addr.arpa. PTR", *OBJECTS)
-    assert found.cause == "NXDOMAIN: names of the zone are those of whole addresses, and this is none"  # fmt: skip
-
-
 def test_asked_as_a_resolver_does() -> None:
     """The reply as octets, and whom the server would have asked."""
     server = MemoryServer(COREFILE, None, OBJECTS)

@@ -59,10 +59,6 @@ def test_all_is_known() -> None:
     assert names(finish(KnownObjects(OBJECTS).see(LEAD))) == ["db", "db-1", "shop"]
 
 
-def test_what_the_source_has() -> None:
-    assert see(Source(*OBJECTS))[1:] == ((), False, ())
-
-
 @pytest.mark.parametrize(
     ("objects", "behind"),
     [
@@ -88,11 +84,6 @@ def test_what_cannot_be_read_is_what_the_server_has() -> None:
     assert (names(seen), seen.remarks, seen.is_partial) == (["db", "db-1", "shop"], ("no", "no"), True)  # fmt: skip
     (part,) = seen.objects.slices((b"shop", b"db"))
     assert [each.addresses for each in part.endpoints or ()] == [["10.0.0.1"]]
-
-
-def test_without_pods_it_is_not_partial() -> None:
-    seen = see(Source(*OBJECTS, faults=(Fault("pods may not be read", "Pod"),)))
-    assert (seen.remarks, seen.is_partial) == (("pods may not be read",), False)
 
 
 def test_a_watch_that_does_not_answer() -> None:

@@ -41,23 +41,3 @@ WEB, DB_0 = "web.shop.svc.cluster.local.", "db-0.db.shop.svc.cluster.local."
 def test_nearest(asked: str, name: str, why: str) -> None:
     found = explain(asked, *OBJECTS, pods="insecure")
     assert (name, why) in [(each.name, each.why) for each in found.nearest]
-
-
-def test_the_first_line_of_a_short_name() -> None:
-    found = explain("web.", *OBJECTS)
-    assert found.cause == (
-        "REFUSED: no server block has a zone for the name; "
-        "only the search list of a Pod in namespace shop makes the name whole"
-    )
-
-
-def test_a_port_without_a_name_is_not_proposed() -> None:
-    unnamed = endpoint_slice("shop/db-1", "db", "10.0.0.1", ports=["/TCP/80"])
-    found = explain("_grpc._tcp.db.shop.svc.cluster.local. SRV", *OBJECTS[:-1], unnamed)
-    assert [each.why for each in found.nearest] == ["the Service itself"]
-
-
-def test_none_for_what_exists_for_addresses_and_for_the_root() -> None:
-    assert explain(WEB, *OBJECTS).nearest == []
-    assert explain(".", *OBJECTS).nearest == []
-    assert explain("9.0.0.10.in-addr.arpa. PTR", *OBJECTS).nearest == []

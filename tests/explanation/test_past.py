@@ -39,11 +39,6 @@ def test_a_change() -> None:
     assert (found.written, found.took) == (written, 500.0)
 
 
-def test_no_time_was_written() -> None:
-    (found,) = past(history(noted(part(1), part(2))), LEAD, b"")
-    assert found.took is None
-
-
 def test_of_an_endpoint_only_what_has_its_label() -> None:
     ring = history(
         noted(part(1, labels=(b"db-0",)), part(2, labels=(b"db-0",))),
@@ -60,7 +55,3 @@ def test_it_is_bounded() -> None:
     assert len(found) == MOST
     assert found[0].added[-1] == "and 5 more"
     assert len(found[0].added) == MOST_FACTS + 1
-
-
-def test_of_nothing() -> None:
-    assert past(history(noted(part(1), part(2))), Lead(), b"") == []

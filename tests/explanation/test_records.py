@@ -25,13 +25,6 @@ def rules(question: str, text: str = "", **options: str) -> list[list[str]]:
     return [each.rules for each in explain(question, *OBJECTS, text=text, **options).records]
 
 
-def test_ttl() -> None:
-    assert rules(DB, ttl="9")[1] == ["TTL 9 from `ttl` of kubernetes"]
-    changed = corefile({"ttl": "9"}, "rewrite ttl exact db.shop.svc.cluster.local 7\n")
-    assert rules(DB, changed)[1] == ["TTL 9 from `ttl` of kubernetes, changed to 7 by rewrite"]
-    assert rules("dns-version.cluster.local. TXT") == [["TTL 28800 from kubernetes"]]
-
-
 def test_weight() -> None:
     assert rules(f"{DB} SRV")[1] == [
         "TTL 5 from `ttl` of kubernetes",

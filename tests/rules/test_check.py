@@ -12,12 +12,6 @@ def nothing(objects: Objects) -> Iterator[Remark]:
     yield from ()
 
 
-def test_a_code_has_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CHECKS, "HS901", nothing)
-    with pytest.raises(AssertionError, match="HS901"):
-        check("HS901")(nothing)
-
-
 def test_a_check_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CHECKS, "HS901", nothing)
     monkeypatch.delitem(CHECKS, "HS901")

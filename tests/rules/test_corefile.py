@@ -50,11 +50,6 @@ def test_errors(text: str, messages: list[str]) -> None:
     assert [each.message for each in corefile.errors] == messages
 
 
-def test_a_brace_that_is_missing_is_an_error() -> None:
-    (error,) = CorefileText("Corefile", ". {\n health {\n").errors
-    assert "never closed" in error.message
-
-
 @pytest.mark.parametrize(
     ("is_moved", "at"), [(False, Position("a.yaml", 14, 9)), (True, Position("a.yaml", 10, 5))]
 )

@@ -33,17 +33,6 @@ def found(target: str = "", **reasons: str) -> list[tuple[str, str]]:
     return sorted((each.rule.code, each.remark.place) for each in diagnosis.findings)
 
 
-def test_the_whole_cluster() -> None:
-    assert found() == [
-        ("HS101", "Service a/lost"),
-        ("HS101", "Service b/web"),
-        ("HS101", "Service empty/web"),
-        ("HS102", "StatefulSet a/web"),
-        ("HS143", "EndpointSlice a/web-x"),
-        ("HS173", "StatefulSet a/web"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("target", "codes"),
     [
@@ -105,14 +94,6 @@ def test_rules_about_templates_need_no_pods_that_run() -> None:
     assert diagnosis.is_blind
 
 
-def test_without_pods_nothing_is_said_about_what_may_be_there() -> None:
-    diagnosis = diagnose("dump", DUMP, {"pods": "no right"})
-    assert diagnosis.is_blind
-    assert "HS101" not in {each.rule.code for each in diagnosis.findings}
-    assert "HS101" in diagnosis.unchecked["pods"]
-    assert "HS101" not in diagnosis.passed
-
-
 @pytest.mark.parametrize(
     ("reasons", "sentence"),
     [
@@ -133,14 +114,6 @@ def test_without_workloads_a_selector_may_match_some(plural: str) -> None:
     assert "HS101" in diagnosis.unchecked[plural]
 
 
-def test_what_has_passed() -> None:
-    diagnosis = diagnose("dump", DUMP, {"networkpolicies": "no right"})
-    assert not diagnosis.is_blind
-    assert {"HS111", "HS131"} <= set(diagnosis.passed)
-    assert not {"HS101", "HS161", "HS001"} & set(diagnosis.passed)
-    assert diagnosis.unchecked == {"networkpolicies": ("HS161", "HS162", "HS163")}
-
-
 def test_a_dump_that_cannot_be_read_is_blind() -> None:
     assert diagnose("dump", b"a: 'b", {}).is_blind
 
@@ -149,14 +122,6 @@ def test_rules_that_need_objects_exist() -> None:
     codes = {code for words in NEEDS.values() for code in words}
     assert codes <= set(CHECKS)
     assert set(rules()) == codes | OF_FILES
-
-
-def test_new_rules_are_named_only_where_they_are_asked_for() -> None:
-    for preview in (False, True):
-        diagnosis = diagnose("dump", DUMP, {"pods": "no right"}, preview=preview)
-        assert ("HS244" in diagnosis.passed) is preview
-        lacking = diagnose("dump", DUMP, {"configmaps": "no right"}, preview=preview)
-        assert ("HS244" in lacking.unchecked["configmaps"]) is preview
 
 
 @pytest.mark.parametrize("target", ["", "a", "a/web"])

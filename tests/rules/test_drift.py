@@ -82,11 +82,6 @@ def test_stateful_sets(here: str, there: str, differences: list[tuple[str, str, 
     assert found(objects(SET.format(here)), objects(SET.format(there))) == differences
 
 
-def test_an_object_on_one_side_only() -> None:
-    assert found(objects(SERVICE.format("{}")), objects(KNATIVE)) == [("", "present", None)]
-    assert found(objects(KNATIVE), objects(SERVICE.format("{}"))) == [("", None, "present")]
-
-
 def test_an_object_without_a_namespace_is_that_of_its_name() -> None:
     other = SERVICE.format("{selector: {a: b}}")
     drift = compare(objects(BARE), objects(other))
@@ -152,8 +147,3 @@ def test_a_target_on_no_side(target: str, sentence: str) -> None:
     with pytest.raises(ValueError, match="on either side") as caught:
         compare(objects(SERVICE.format("{}").replace("db", "database")), objects(), target)
     assert str(caught.value) == sentence
-
-
-def test_only_some_kinds() -> None:
-    drift = compare(objects(SET.format("{}")), objects(), kinds=("Service",))
-    assert (drift.differences, drift.counts) == ([], {"Service": 0})

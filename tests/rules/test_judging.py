@@ -47,13 +47,6 @@ def test_silences(silence: dict[str, str], found: list[str]) -> None:
     assert findings(**silence) == found
 
 
-def test_what_is_silenced_is_told_with_its_reason() -> None:
-    text = TARGET.format(before="", after=" # hsdns: ignore HS131 why", annotations="")
-    read = read_files([("a.yaml", text.encode())])
-    (silenced,) = judge(read.objects, read.silences).silenced
-    assert (silenced.rule.code, silenced.silenced) == ("HS131", "why")
-
-
 def test_order_is_that_of_files_and_lines() -> None:
     text = TARGET.format(before="", after="", annotations="").encode()
     read = read_files([("b.yaml", text), ("a.yaml", text + b"---\n" + text)])
@@ -100,15 +93,6 @@ def test_silences_of_a_file(
     rows = [f"{each.rule.code} {each.remark.position.line}" for each in judgement.findings]
     assert rows == found
     assert [(each.silenced, each.is_outside) for each in judgement.silenced] == silenced
-
-
-def test_a_comment_comes_before_a_file() -> None:
-    text = TARGET.format(before="", after=" # hsdns: ignore HS131 why", annotations="")
-    read = read_files([("a.yaml", text.encode())])
-    pattern = SilencePattern(Position("s.yaml", 1, 1), "HS131", "Service db", "", "other")
-    judgement = judge(read.objects, read.silences, SilenceFile([pattern]))
-    assert judgement.findings == []
-    assert [(each.silenced, each.is_outside) for each in judgement.silenced] == [("why", False)]
 
 
 HIDDEN = """. {{

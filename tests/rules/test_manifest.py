@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from hsdns.corefile.tree import Position
 from hsdns.rules.objects import Manifest
 from hsdns.rules.rule import Edit
@@ -37,25 +35,6 @@ def manifests(content: bytes, file: str = "a.yaml") -> list[Manifest]:
     return [Manifest(each, file, content) for each in read_objects(content, file)]
 
 
-@pytest.mark.parametrize(
-    ("field", "line", "column"),
-    [
-        ("spec.externalName", 10, 17),
-        ("spec.ports[0].port", 9, 3),
-        ("metadata.annotations[a.b/c]", 7, 24),
-        ("", 2, 1),
-    ],
-)
-def test_places_of_fields(field: str, line: int, column: int) -> None:
-    db, _ = manifests(YAML)
-    assert db.at(field) == Position("a.yaml", line, column)
-
-
-def test_places_in_an_item_of_a_list() -> None:
-    *_, web = manifests(YAML)
-    assert (str(web), web.at("spec.ports[0].port")) == ("Service web", Position("a.yaml", 14, 32))
-
-
 def test_places_in_json() -> None:
     (web,) = manifests(JSON, "a.json")
     assert web.at("spec.ports[0].port") == Position("a.json", 3, 32)
@@ -68,34 +47,11 @@ def test_places_in_the_first_line_of_an_object() -> None:
     assert JSON.replace(b"\n", b"")[at.column - 1 :].startswith(b'"web"')
 
 
-def test_the_object_in_words() -> None:
-    db, _ = manifests(YAML)
-    assert str(db) == "Service shop/db"
-    assert dict(db.annotations) == {"a.b/c": "1"}
-
-
 def test_an_edit_replaces_a_word_with_its_quotes() -> None:
     db, _ = manifests(YAML)
     start, end = Position("a.yaml", 10, 17), Position("a.yaml", 10, 33)
     assert db.replaced("spec.externalName", "db") == Edit(start, end, '"db"')
     assert db.replaced("spec.ports", "db") is None
-
-
-@pytest.mark.parametrize(
-    ("content", "text", "written"),
-    [
-        ("spec: {externalName: A}", "a", "a"),
-        ("spec: {externalName: 'A'}", "a", "'a'"),
-        ("spec: {externalName: NO}", "no", '"no"'),
-        ("spec: {externalName: A}", "1.a", '"1.a"'),
-    ],
-)
-def test_quotes_of_an_edit(content: str, text: str, written: str) -> None:
-    whole = f"{{apiVersion: v1, kind: Service, metadata: {{name: a}}}}\n---\n{{apiVersion: v1, kind: X, {content}}}"
-    *_, manifest = manifests(whole.encode())
-    edit = manifest.replaced("spec.externalName", text)
-    assert edit is not None
-    assert edit.text == written
 
 
 def test_an_edit_of_json_is_json() -> None:

@@ -49,10 +49,6 @@ def test_the_same_pods_are_found_as_by_looking_at_each(seed: int) -> None:
             assert set(meant) <= set(likely)
 
 
-def test_without_pods_none_is_the_nearest() -> None:
-    assert PodIndex(()).nearest({"app": "db"}) is None
-
-
 @pytest.mark.parametrize(
     ("one", "other", "found"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from hsdns.rules.rule import (
     sections,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = """# HS900: A thing is wrong
 
 Level: note
@@ -59,11 +57,6 @@ def test_parts_of_a_page() -> None:
         Example("yaml", "a: 1\n", "example.yaml:1:1: note HS900 wrong\n"),
         Example("yaml", "a: 2\n", ""),
     ]
-
-
-def test_a_page_is_on_the_site() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert RULE.page == f"{project['urls']['Documentation']}rules/HS900.html"
 
 
 def test_the_state_of_a_page() -> None:

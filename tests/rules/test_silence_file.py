@@ -6,7 +6,6 @@ import pytest
 
 from hsdns.corefile.tree import Position
 from hsdns.rules.judging import read_files
-from hsdns.rules.rule import Remark
 from hsdns.rules.silence import SilenceFile, SilencePattern, read_silence_file
 
 AT = Position("s.yaml", 1, 1)
@@ -78,15 +77,6 @@ def test_bad_files(text: bytes, sentence: str) -> None:
 )
 def test_matches(pattern: SilencePattern, place: str, file: str, *, matches: bool) -> None:
     assert pattern.matches(place, file) is matches
-
-
-@pytest.mark.parametrize(
-    ("code", "reason", "silences"),
-    [("HS131", "why", True), ("HS132", "why", False), ("HS131", "", False)],
-)
-def test_silences(code: str, reason: str, *, silences: bool) -> None:
-    remark = Remark(Position("a.yaml", 1, 1), "Service db", "", "")
-    assert entry("Service *", reason=reason).silences(code, remark) is silences
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(
     await listeners.open(pages)
     reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
     writer.write(b"GET /whole HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345")
-    found = parse(await asyncio.wait_for(reader.read(), 5))
+    found = parse(await asyncio.wait_for(reader.read(), 30))
     sentence = b'{"error": "the body of the request has not arrived after 0.05 s"}\n'
     assert (found.status, found.body) == (408, sentence)
     writer.close()

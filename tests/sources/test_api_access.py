@@ -35,11 +35,6 @@ def test_which_server_the_options_select(
     asyncio.run(run())
 
 
-def test_an_endpoint_that_is_not_a_url_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match='"ftp://x" is not the address of an API server'):
-        ApiAccess(ConnectionOptions(endpoint=("ftp://x",)))
-
-
 def test_check_tells_what_a_pod_misses(tmp_path: Path) -> None:
     assert ApiAccess(ConnectionOptions(), {}, str(tmp_path)).check() == [
         'not in a cluster: KUBERNETES_SERVICE_HOST is not set; give "endpoint URL" or "kubeconfig FILE" in the '

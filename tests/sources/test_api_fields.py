@@ -108,17 +108,3 @@ def _not_listed(definitions: Definitions, name: str, listed: str) -> Iterator[st
         elif inner:
             target = (schema.get("items") or schema)["$ref"].rpartition("/")[2]
             yield from _not_listed(definitions, target, inner)
-
-
-def test_what_an_api_server_has_more_is_found() -> None:
-    definitions: Definitions = {
-        "a.Meta": {"properties": {"name": {}, "nickname": {}}},
-        **{
-            f"a.{kind}": {
-                "properties": {"metadata": {"$ref": "#/definitions/a.Meta"}},
-                "x-kubernetes-group-version-kind": [{"group": group, "kind": kind, "version": "v1"}],
-            }
-            for group, kind in READ
-        },
-    }  # fmt: skip
-    assert {*not_listed(definitions)} == {"ObjectMeta.nickname"}

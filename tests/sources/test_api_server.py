@@ -191,14 +191,6 @@ def test_synced_comes_once_and_after_everything() -> None:
     asyncio.run(run())
 
 
-def test_an_empty_cluster_is_synced() -> None:
-    async def run() -> None:
-        async with watching(FakeCluster(), WatchOptions(pods=True)) as harness:
-            await harness.until(lambda: harness.events == ["synced"])
-
-    asyncio.run(run())
-
-
 def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> None:
     async def run() -> None:
         cluster = small_cluster()

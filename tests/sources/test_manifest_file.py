@@ -385,17 +385,3 @@ def test_null_is_absent(name: str) -> None:
     assert isinstance(document.object, Service)
     assert document.object.metadata.namespace == "default"
     assert document.object.spec.type == "ClusterIP"
-
-
-def test_dates_and_keys_of_other_types_are_text() -> None:
-    text = SERVICE + "  deletionTimestamp: 2026-11-01T00:00:00Z\n  labels: {2: two, yes: on-call}\n"
-    [document] = read_manifest_file(text.encode(), "a.yaml").documents
-    assert isinstance(document.object, Service)
-    assert document.object.metadata.deletion_timestamp == "2026-11-01T00:00:00Z"
-    assert document.object.metadata.labels == {"2": "two", "true": "on-call"}
-
-
-def test_the_valid_documents_of_an_invalid_file_are_read_too() -> None:
-    found = read_manifest_file(f"{SERVICE}---\nkind: Pod\n---\n{SERVICE}".encode(), "a.yaml")
-    assert len(found.documents) == 2
-    assert len(found.problems) == 1

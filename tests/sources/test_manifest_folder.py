@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.sources.manifest_folder import fingerprint, is_relevant, manifest_paths, missing_paths
+from hsdns.sources.manifest_folder import fingerprint, is_relevant, manifest_paths
 
 
 def write(folder: Path, *names: str) -> None:
@@ -71,13 +71,6 @@ def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> Non
     assert listed == ["also/a.yaml", "real/a.yaml"]
 
 
-def test_standard_input_is_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, "a.yaml", "b.yaml", "-")
-    assert manifest_paths(["b.yaml", "-", "a.yaml", "-"]) == ["b.yaml", "-", "a.yaml"]
-    assert manifest_paths(["./-"]) == ["./-"]
-
-
 @pytest.mark.parametrize(
     ("files", "path", "remarks"),
     [
@@ -121,21 +114,6 @@ def test_folders_that_are_to_be_rendered(
     found: list[str] = []
     manifest_paths([path, path], found)
     assert found == remarks
-
-
-def test_a_component_cannot_be_rendered(tmp_path: Path) -> None:
-    (tmp_path / "kustomization.yaml").write_text("kind: Component\n")
-    found: list[str] = []
-    manifest_paths([str(tmp_path)], found)
-    assert found == []
-
-
-def test_missing_paths(tmp_path: Path) -> None:
-    write(tmp_path, "a.yaml")
-    assert missing_paths([str(tmp_path / "a.yaml"), str(tmp_path), "-"]) == []
-    assert missing_paths(["no/such/file"]) == [
-        'source manifests: there is no file or folder "no/such/file"; correct the path or create it'
-    ]
 
 
 def test_fingerprint_sees_what_links_lead_to(tmp_path: Path) -> None:

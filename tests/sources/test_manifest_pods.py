@@ -39,13 +39,6 @@ def read(folder: Path, name: str, more: str = "") -> PodReading:
     return read_pod([str(folder)], "shop", name)
 
 
-def test_a_pod(tmp_path: Path) -> None:
-    spec, addresses, denied = read(tmp_path, "web")
-    assert (spec.host_network, addresses, denied) == (True, ("10.244.0.7",), {})
-    assert spec.dns_config is not None
-    assert spec.dns_config.nameservers == ["192.0.2.1"]
-
-
 def test_a_pod_that_its_workload_would_have(tmp_path: Path) -> None:
     assert read(tmp_path, "db-0").spec.dns_policy == "Default"
 

@@ -90,17 +90,6 @@ def test_a_single_document_has_the_limit_too() -> None:
         yaml.load(aliases("{a: b}", "{{<<: [{}]}}").encode(), ManifestLoader)  # noqa: S506, RUF100 - as above
 
 
-def test_keys_are_text() -> None:
-    """Numbers with the same hash made a mapping of 1 MB take 14 s."""
-    text = "{" + ", ".join(f"{number * (2**61 - 1)}: 1" for number in range(1, 50)) + "}"
-    found = yaml.load(text.encode(), ManifestLoader)  # noqa: S506, RUF100 - it is a safe loader
-    assert len(found) == 49
-    assert {type(key) for key in found} == {str}
-    assert yaml.load(b"{yes: 1, 8080: 2, 1.5: 3, ~: 4}", ManifestLoader) == {  # noqa: S506, RUF100 - as above
-        "true": 1, "8080": 2, "1.5": 3, "None": 4,
-    }  # fmt: skip
-
-
 class Counted(list[Any]):
     """A list that counts the pairs that a deletion moves."""
 
@@ -121,16 +110,6 @@ def test_time_for_merge_keys_grows_with_their_number() -> None:
     assert Counted.moved <= 101
 
 
-def test_aliases_of_people_are_read() -> None:
-    text = (
-        HEAD
-        + "x: &app {app: web, tier: front}\nspec: {selector: {<<: *app}, ports: [{port: 80}]}\n"
-    )
-    found = read_manifest_file(text.encode(), "a.yaml")
-    assert found.problems == []
-    assert len(found.documents) == 1
-
-
 INDICATORS = st.sampled_from(
     [*"[]{},:-?&*!|>'\"%@#\n \t", "a", "1", "<<: ", "&a ", "*a ", "- ", "? ", ": ", "---\n", "!!int ", "!!set ",
      "!!omap ", "!!bool ", "!!binary ", "!!timestamp ", "!!float ", "kind: List\n", "items:\n", "1:1", "0x", "~"]
@@ -141,24 +120,6 @@ INDICATORS = st.sampled_from(
 def test_any_text_is_read_or_refused(text: str) -> None:
     found = read_manifest_file(text.encode("utf-8", "surrogatepass"), "a.yaml")
     assert all(each.startswith("a.yaml:") for each in found.problems)
-
-
-@given(st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**90), 10**90) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-))  # fmt: skip
-def test_what_is_within_the_limits_is_unchanged(value: object) -> None:
-    assert yaml.load(yaml.safe_dump(value).encode(), ManifestLoader) == value  # noqa: S506, RUF100 - as above
-
-
-def test_quotes_make_text_of_a_word_that_was_no_text_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    text = b"[1, '1', 1, yes, \"yes\", yes, ~, '~', ~, a, 'a', a]"
-    expected = [1, "1", 1, True, "yes", True, None, "~", None, "a", "a", "a"]
-    for remembered in (manifest_yaml.MAX_TAGS, 1):
-        monkeypatch.setattr(manifest_yaml, "MAX_TAGS", remembered)
-        assert yaml.load(text, ManifestLoader) == expected
 
 
 def test_an_equals_sign_is_text() -> None:

@@ -21,7 +21,6 @@ from hsdns.sources.manifests import Manifests
 from tests.support.cluster.object_lines import object_lines
 from tests.support.plugins.runtime import FakeRuntime
 
-DATA = Path(__file__).parent.parent / "data"
 DEMO = Path(hsdns.__file__).parent / "demo"
 
 
@@ -253,53 +252,6 @@ def test_settings_of_other_programs_are_left_out(tmp_path: Path) -> None:
     ]
 
 
-def test_load_warns_once_of_two_definitions(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(service("a"))
-    (tmp_path / "b.yaml").write_text(service("a", "10.96.0.8"))
-    objects, sentences = loaded(tmp_path)
-    assert object_lines(objects, "Service") == ["Service default/a ClusterIP 10.96.0.8"]
-    assert sentences == [
-        (
-            logging.WARNING,
-            f"{tmp_path}/b.yaml:1: Service default/a is already defined at {tmp_path}/a.yaml:1; "
-            "this later one is used",
-        )
-    ]
-
-
-def test_a_dump_of_a_kind_cluster_is_served_as_it_is() -> None:
-    objects, sentences = loaded(DATA / "kind-dump.json")
-    assert sentences == []
-    assert object_lines(objects) == [
-        "Namespace default",
-        "Namespace kube-node-lease",
-        "Namespace kube-public",
-        "Namespace kube-system",
-        "Namespace local-path-storage",
-        "Namespace shop",
-        "Service default/consul-server ClusterIP None",
-        "Service default/kubernetes ClusterIP 10.96.0.1",
-        "Service kube-system/kube-dns ClusterIP 10.96.0.10",
-        "Service shop/mail ExternalName mail.example.org",
-        "Service shop/web ClusterIP 10.96.211.7",
-        "EndpointSlice default/consul-server-* IPv4 http=8500/TCP serflan-udp=8301/UDP : "
-        "consul-server-0@10.244.0.9 (consul-server-0), consul-server-1@10.244.0.10 (consul-server-1)",
-        "EndpointSlice default/kubernetes IPv4 https=6443/TCP : -@172.18.0.2 (-)",
-        "EndpointSlice kube-system/kube-dns-* IPv4 dns-tcp=53/TCP metrics=9153/TCP dns=53/UDP : "
-        "-@10.244.0.3 (coredns-7d764666f9-5jq2w), -@10.244.0.4 (coredns-7d764666f9-rrx6t)",
-        "EndpointSlice shop/web-* IPv4 =8080/TCP : -@10.244.0.21 (web-5c9f8d7b64-8vnzk), "
-        "-@10.244.0.22 (web-5c9f8d7b64-tq4hs) not ready",
-        "Pod default/consul-server-0 10.244.0.9 Running",
-        "Pod default/consul-server-1 10.244.0.10 Running",
-        "Pod kube-system/coredns-7d764666f9-5jq2w 10.244.0.3 Running",
-        "Pod kube-system/coredns-7d764666f9-rrx6t 10.244.0.4 Running",
-        "Pod kube-system/etcd-kind-control-plane 172.18.0.2 Running",
-        "Pod shop/report-zz5nm - Pending",
-        "Pod shop/web-5c9f8d7b64-8vnzk 10.244.0.21 Running",
-        "Pod shop/web-5c9f8d7b64-tq4hs 10.244.0.22 Running",
-    ]
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -341,13 +293,6 @@ def test_demo_cluster(line: str) -> None:
     objects, sentences = loaded(DEMO)
     assert sentences == []
     assert line in object_lines(objects)
-
-
-def test_each_file_of_the_demo_begins_with_what_it_shows() -> None:
-    files = sorted(DEMO.rglob("*.yaml"))
-    assert len(files) == 14
-    for file in files:
-        assert file.read_text().startswith("# ")
 
 
 def watched(
@@ -556,17 +501,6 @@ def test_files_of_which_nothing_can_be_read_are_not_in_sync_until_corrected(tmp_
 
     asyncio.run(run())
     assert listener.batches[1][-1] == "Synced"
-
-
-def test_a_removed_path_keeps_the_last_state(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text(service("a"))
-    listener = watched(file, file.unlink, lambda listener: bool(listener.sentences))
-    assert listener.batches == []
-    assert listener.sentences[0] == (
-        logging.ERROR,
-        f'source manifests: there is no file or folder "{file}"; correct the path or create it',
-    )
 
 
 def test_without_file_notifications_polling_continues(

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from hsdns.cluster.objects import EndpointSlice, Namespace, Object, Service
+from hsdns.cluster.objects import EndpointSlice, Object, Service
 from hsdns.sources.synthetic import Shape, SyntheticCluster
 from tests.support.cluster.object_lines import object_lines
 
@@ -24,44 +24,6 @@ def addresses(found: Iterable[Object]) -> list[str]:
         for end in each.endpoints or ()
         for address in end.addresses or ()
     ]
-
-
-def test_names_and_kinds() -> None:
-    found = objects(services=2, endpoints=2, headless=0.5, dual_stack=0.0, seed=7)
-    assert object_lines(found) == [
-        "Namespace ns-0",
-        "Service ns-0/svc-0 ClusterIP 172.16.0.0",
-        f"EndpointSlice ns-0/svc-0-v4-0 IPv4 http=8080/TCP : -@{addresses(found)[0]} (svc-0-0), "
-        f"-@{addresses(found)[1]} (svc-0-1)",
-        "Service ns-0/svc-1 ClusterIP None",
-        f"EndpointSlice ns-0/svc-1-v4-0 IPv4 http=8080/TCP : svc-1-0@{addresses(found)[2]} (svc-1-0), "
-        f"svc-1-1@{addresses(found)[3]} (svc-1-1)",
-    ]
-    assert [each.metadata.resource_version for each in found] == ["1", "2", "3", "4", "5"]
-
-
-@pytest.mark.parametrize(
-    ("shape", "namespaces", "services", "slices"),
-    [
-        pytest.param({"services": 0}, 0, 0, 0, id="nothing"),
-        pytest.param({"services": 100, "endpoints": 1}, 1, 100, 100, id="one full namespace"),
-        pytest.param({"services": 101, "endpoints": 0}, 2, 101, 0, id="one more"),
-        pytest.param(
-            {"services": 3, "endpoints": 250}, 1, 3, 9, id="at most 100 endpoints a slice"
-        ),
-        pytest.param(
-            {"services": 10, "endpoints": 1, "dual_stack": 0.3}, 1, 10, 12, id="dual-stack slices"
-        ),
-    ],
-)
-def test_counts(shape: dict[str, int | float], namespaces: int, services: int, slices: int) -> None:
-    found = objects(**shape)
-    kinds = [type(each) for each in found]
-    assert (kinds.count(Namespace), kinds.count(Service), kinds.count(EndpointSlice)) == (
-        namespaces,
-        services,
-        slices,
-    )
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,16 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import read_fallthrough, zones_from_args
-from hsdns.corefile.properties import Match, Pattern, Property, integer, many, one, read_pattern, read_properties
+from hsdns.corefile.properties import (
+    Match,
+    Pattern,
+    Property,
+    integer,
+    many,
+    one,
+    read_pattern,
+    read_properties,
+)
 from hsdns.corefile.tree import Directive, Line, Token
 from hsdns.expression.builtins import BUILTINS, REFUSED
 from hsdns.expression.evaluate import Program

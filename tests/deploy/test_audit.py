@@ -12,7 +12,7 @@ import yaml
 from hsdns.assemble import assemble
 from hsdns.audit.gauges import Gauges
 from hsdns.audit.report import WORDS
-from hsdns.cli.audit import FLAGS
+from hsdns.cli.audit import Audit
 from hsdns.cli.flags import parse_flags
 from hsdns.corefile.parser import parse
 from hsdns.plugins import NOT_YET, ORDER
@@ -41,7 +41,7 @@ def test_arguments(name: str) -> None:
     (container,) = spec["containers"]
     command, *words = container["args"]
     assert command == "audit"
-    flags = parse_flags(words, FLAGS)
+    flags = parse_flags(words, Audit.flags())
     assert flags["service"] == ["kube-system/kube-dns"]
     (mount,), (volume,) = container["volumeMounts"], spec["volumes"]
     (config,) = documents("base/configmap.yaml")

@@ -309,7 +309,7 @@ def test_the_node_local_server_has_one_address_everywhere() -> None:
     assert creation["image"] == IMAGE
     command, *words = creation["args"]
     assert command == "interface"
-    flags = parse_flags(words, interface.FLAGS)
+    flags = parse_flags(words, interface.Interface.flags())
     # One of each family, whatever those of the cluster are.
     assert isinstance(flags["address"], list)
     assert [ip_address(each).version for each in flags["address"]] == [4, 6]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.coredns import FLAGS
+from hsdns.cli.coredns import Coredns
 from hsdns.cli.flags import parse_flags
 
 UNIT = Path(__file__).resolve().parents[2] / "deploy/systemd/hsdns.service"
@@ -30,7 +30,7 @@ def test_unit() -> None:
     found = settings()
     program, *words = found["ExecStart"].split()
     assert program == "/usr/bin/hsdns"
-    assert parse_flags(words, FLAGS) == {"conf": "/etc/hsdns/Corefile"}
+    assert parse_flags(words, Coredns.flags()) == {"conf": "/etc/hsdns/Corefile"}
     assert (found["Type"], found["DynamicUser"]) == ("notify", "yes")
     assert found["ExecReload"] == "/bin/kill -USR1 $MAINPID"
     assert found["AmbientCapabilities"] == found["CapabilityBoundingSet"] == "CAP_NET_BIND_SERVICE"

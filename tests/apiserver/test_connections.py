@@ -160,23 +160,6 @@ def test_no_response(exc: Exception | None, fault: type[Exception]) -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(b"SSH-2.0-OpenSSH_9.2\r\n\r\n", id="ssh"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nA B: c\r\n\r\n", id="header"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", id="smuggling"),
-    ],
-)  # fmt: skip
-def test_no_http(data: bytes) -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        with pytest.raises(NotHttp):
-            await asked(connection, data)
-        assert wire.is_over
-
-    run(scenario)
-
-
 def test_a_head_without_end() -> None:
     async def scenario(connection: HttpConnection, wire: Wire) -> None:
         line = b"A: " + b"b" * 1021

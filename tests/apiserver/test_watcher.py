@@ -228,21 +228,6 @@ def test_a_long_outage_is_logged_once_a_minute_and_a_new_cause_at_once() -> None
     assert all("since 2023-11-14T22:15:00Z" in message for _, message in harness.log)
 
 
-def test_silence_is_that_of_the_oldest_scope() -> None:
-    harness = Harness()
-    assert harness.contact.silence(harness.now) == float("inf")
-    harness.contact.received(SCOPE)
-    harness.now += 5
-    assert harness.contact.silence(harness.now) == 5.0
-    harness.contact.add(OTHER)
-    assert harness.contact.silence(harness.now) == float("inf")
-    harness.contact.received(OTHER)
-    assert harness.contact.silence(harness.now) == 5.0
-    harness.contact.remove(SCOPE)
-    assert harness.contact.silence(harness.now) == 0.0
-    assert harness.metrics.contact.values == {("namespaces", "shop"): 1_700_000_105.0}
-
-
 def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         harness = Harness()

@@ -21,7 +21,6 @@ from hsdns.corefile.properties import (
     no_body,
     number,
     one,
-    only_once,
     optional,
     parse_duration,
     read_properties,
@@ -180,16 +179,6 @@ def test_readers(read: Callable[[Any], object], word: str, expected: object) -> 
 )
 def test_parse_duration(word: str, seconds: float | None) -> None:
     assert parse_duration(word) == (None if seconds is None else pytest.approx(seconds))
-
-
-def test_only_once() -> None:
-    first, second = directives("plug a\nplug b")
-    assert only_once([first]) is first
-    with pytest.raises(CorefileError) as caught:
-        only_once([first, second])
-    assert str(caught.value) == (
-        'Corefile:3:1: "plug" may occur only once in a server block; merge it with the first'
-    )
 
 
 @pytest.mark.parametrize(

@@ -141,11 +141,6 @@ def test_what_an_entry_has_beside_names_stays() -> None:
     assert hides(END) == END
 
 
-def test_an_object_that_is_none() -> None:
-    with pytest.raises(ValueError, match="an object cannot be read"):
-        anonymiser()(ObjectEvent(1.0, TIME, "ADDED"))
-
-
 def test_a_recording_can_be_replayed_with_its_questions() -> None:
     hides = anonymiser()
     entries = [hides(each) for each in recording()]

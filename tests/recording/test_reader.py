@@ -145,12 +145,6 @@ def read(octets: bytes) -> tuple[list[bytes], str]:
     return found, ""
 
 
-@given(steps)
-def test_lines_are_read_as_they_were_written(done: list[int | None]) -> None:
-    octets, lines = written(done)
-    assert read(octets) == ([line for _, line in lines], "")
-
-
 @given(steps, st.data())
 def test_of_a_file_cut_at_any_octet_what_was_flushed_before_is_read(
     done: list[int | None], data: st.DataObject
@@ -182,12 +176,6 @@ def test_a_frame_ends_after_so_much_text() -> None:
     writer.flush()
     assert file.tell() == ended  # nothing was left to do
     assert read(file.getvalue()) == ([b"x" * FRAME], "")
-
-
-def test_without_compression() -> None:
-    assert read(b"{1}\n{2}\n") == ([b"{1}", b"{2}"], "")
-    assert read(b"{1}\n{2") == ([b"{1}"], "was cut in the middle of an entry, at octet 6")
-    assert read(b"") == ([], "")
 
 
 def test_one_long_frame_is_given_out_as_it_is_read() -> None:

@@ -12,7 +12,6 @@ from msgspec import structs
 from hsdns.recording.entry import (
     Entry,
     Gap,
-    Header,
     ObjectEvent,
     RecordedObject,
     RecordedQuery,
@@ -90,13 +89,6 @@ def test_what_is_not_to_be_recorded_is_changed() -> None:
     state = recorder.watched(STATE)
     assert isinstance(state, State)
     assert state.time == "hidden"
-
-
-def test_what_a_later_server_tells_is_passed_over() -> None:
-    recorder = begun()
-    assert recorder.watched(b'{"entry":"weather"}') is None
-    assert recorder.watched(to_line(Header())) is None
-    assert isinstance(recorder.queried(query_of_recorder(101.0, colour="red")), RecordedQuery)
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b'{"entry":"gap"}', b"hello"])

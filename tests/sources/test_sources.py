@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.reading import Lead
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources import SOURCES, source_from
@@ -60,13 +59,3 @@ def test_the_source_finds_what_is_there_now() -> None:
     source.push([*upserts(service("shop/web", "10.96.0.3")), *deletes(service("shop/db"))])
     (found,) = asyncio.run(source.read(lead)).objects
     assert found == service("shop/web", "10.96.0.3")
-
-
-def test_a_server_that_starts_again_gets_what_is_there_now() -> None:
-    source = PushSource(upserts(service("shop/web", "10.96.0.1")))
-    delivered: list[Event] = []
-    for _ in range(2):
-        source.load(delivered.extend, lambda level, message: None)
-    source.push(more := upserts(service("shop/db", "10.96.0.2")))
-    web = upserts(service("shop/web", "10.96.0.1"))
-    assert delivered == [*web, Synced(), *web, Synced(), *more]

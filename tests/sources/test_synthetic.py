@@ -29,23 +29,6 @@ def no_report(level: int, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "shape", "changes"),
-    [
-        pytest.param("synthetic", Shape(1000, 10, 0.5, 0.0, 1), 0.0, id="defaults"),
-        pytest.param(
-            "synthetic services=5 endpoints=3 headless=0.25 dual_stack=1 changes=2.5 seed=9",
-            Shape(5, 3, 0.25, 1.0, 9),
-            2.5,
-            id="all",
-        ),
-    ],
-)
-def test_setup(line: str, shape: Shape, changes: float) -> None:
-    source = setup(line)
-    assert (source.shape, source.changes, source.check()) == (shape, changes, [])
-
-
-@pytest.mark.parametrize(
     ("line", "sentence"),
     [
         pytest.param(

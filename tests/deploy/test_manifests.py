@@ -20,12 +20,13 @@ from hsdns.audit.report import WORDS
 from hsdns.cli import audit, control_path, coredns, interface
 from hsdns.cli.flags import parse_flags
 from hsdns.corefile.parser import parse
-from hsdns.load.cli import settings as load_settings
+from hsdns.load.cli.load import Load
 from hsdns.load.cluster.job import LABEL
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.server.lifecycle import Server
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
+from tests.load.cli.test_settings import settings
 from tests.support.apiserver.real_api import RealApi, missing_assets
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
@@ -53,7 +54,7 @@ FILES = sorted(
 )
 CONTROL = ["-control", "/run/hsdns/control.sock"]
 IMAGE = f"hsdns/hsdns:{__version__}"
-FLAGS = {"audit": audit.FLAGS, "interface": interface.FLAGS, "load": load_settings.FLAGS}
+FLAGS = {"audit": audit.FLAGS, "interface": interface.FLAGS, "load": Load.flags()}
 # What kubeadm's ClusterRole system:coredns allows.
 STOCK_RIGHTS = {
     ("", resource, verb)
@@ -182,10 +183,10 @@ def test_arguments_are_flags_and_files_are_mounted(path: Path) -> None:
                 assert flags["metrics"] == f":{port['containerPort']}"
                 assert container["readinessProbe"]["httpGet"]["port"] == port["containerPort"]
             if command == "load":
-                settings = load_settings.read_settings(flags)
-                assert (settings.job, settings.verifies) == (document["metadata"]["name"], True)
+                load = settings(words)
+                assert (load.flags.job, load.flags.verify) == (document["metadata"]["name"], True)
                 page = (ROOT / "docs/load.md").read_text()
-                assert f"kubectl get configmaps -n hsdns-load -l {LABEL}={settings.job} " in page
+                assert f"kubectl get configmaps -n hsdns-load -l {LABEL}={load.flags.job} " in page
 
 
 def test_a_deployment_of_coredns_can_be_patched() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hsdns.recording import frames
 from hsdns.recording.entry import Entry, Gap, Header, State, to_line
-from hsdns.recording.frames import FRAME, MAGIC, Damaged, FrameWriter, ZstdCompressor, read_lines
+from hsdns.recording.frames import FRAME, MAGIC, Damaged, FrameWriter, read_lines, zstd
 from hsdns.recording.reader import BadRecording, Summary, read_queries, summarise
 from tests.recording.recorded import END, HEADER, opened, query, recorded, to_octets
 from tests.support.cluster.objects import deletes, service, upserts
@@ -180,9 +180,9 @@ def test_a_frame_ends_after_so_much_text() -> None:
 
 def test_one_long_frame_is_given_out_as_it_is_read() -> None:
     """As another program makes it."""
-    compressor = ZstdCompressor()
+    compressor = zstd.ZstdCompressor()
     lines = b"".join(b"%d\n" % number for number in range(700_000))
-    octets = compressor.compress(lines, mode=ZstdCompressor.FLUSH_FRAME)
+    octets = compressor.compress(lines, mode=zstd.ZstdCompressor.FLUSH_FRAME)
     found = read_lines(io.BytesIO(octets[:-9]))
     assert list(islice(found, 3)) == [b"0", b"1", b"2"]
     with pytest.raises(Damaged, match=f"was cut at octet {len(octets) - 9}"):
@@ -192,7 +192,7 @@ def test_one_long_frame_is_given_out_as_it_is_read() -> None:
 def test_a_line_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file may stand for a line that no memory has room for."""
     monkeypatch.setattr(frames, "MAX_LINE", 1_000_000)
-    octets = ZstdCompressor().compress(b"x" * 50_000_000, mode=ZstdCompressor.FLUSH_FRAME)
+    octets = zstd.ZstdCompressor().compress(b"x" * 50_000_000, mode=zstd.ZstdCompressor.FLUSH_FRAME)
     assert len(octets) < 10_000
     found, problem = read(octets)
     assert found == []

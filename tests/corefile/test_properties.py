@@ -205,21 +205,6 @@ def test_refused_parts(check: Callable[[Directive], None], body: str, message: s
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "groups"),
-    [
-        (r"^(a|b)[.]example[.]$", "a.example.", ("a",)),
-        (r"(?P<label>[a-z]+)(-[0-9]+)?", "web", ("web", None)),
-        (r"(?i)WEB", "a web", ()),
-        (r"^\d+$", "x", None),
-        ("", "anything", ()),
-    ],
-)
-def test_search(pattern: str, text: str, groups: tuple[str | None, ...] | None) -> None:
-    found = compile_pattern(pattern).search(text)
-    assert (found.groups() if found is not None else None) == groups
-
-
 def test_time_grows_with_the_text_alone() -> None:
     assert compile_pattern("(a*)*b").search("a" * 50_000) is None
 

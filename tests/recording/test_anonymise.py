@@ -310,13 +310,6 @@ def test_a_label_that_is_too_long_stays_so() -> None:
     assert found.text("y" * 64 + ".org").count(".") == 1
 
 
-def test_a_target_is_a_label_too() -> None:
-    found = make()
-    other = found.target("db.Example.org")
-    assert other.count(".") == 2
-    assert found.label(b"db-example-org").decode() == other.replace(".", "-")
-
-
 def test_a_name_of_an_object_with_many_labels() -> None:
     assert len(make().text("a." * 100 + "b")) < 254
     assert LABEL.fullmatch(make().text("a." * 100 + "b").rstrip("."))

@@ -72,15 +72,6 @@ def test_a_replay_has_the_state_that_was_recorded_after_each_event(
     assert (replayed.is_over, replayed.recording.problem, replayed.recording.end) == (True, "", END)
 
 
-def test_changes_come_at_their_times() -> None:
-    found = play(SHOP)
-    assert (names(found), found.wait(100.0), found.due(100.5)) == (["web"], 1.0, [])
-    assert found.due(101.0) == upserts(DB)
-    assert (found.place(101.75), found.wait(101.75), found.applied) == (1.75, 0.25, 1)
-    assert len(found.due(109.0)) == 2  # late: both at once
-    assert (names(found), found.is_over, found.wait(109.0)) == (["api", "web"], True, inf)
-
-
 @pytest.mark.parametrize(("speed", "wait"), [(2.0, 0.5), (0.5, 2.0), (0.0, 0.0)])
 def test_speed(speed: float, wait: float) -> None:
     found = play(SHOP, speed=speed)

@@ -506,23 +506,6 @@ def read_of_api_pod(of: MemoryApi, name: str = "db-0", seconds: float = 1.0) -> 
     return asyncio.run(read_pod(of, "shop", name, seconds))
 
 
-def test_a_pod() -> None:
-    found = api(
-        spec={"dnsPolicy": "None", "hostNetwork": True, "dnsConfig": {"nameservers": ["192.0.2.1"]}},
-        status={"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]},
-    )  # fmt: skip
-    spec, addresses, denied = read_of_api_pod(found)
-    assert (spec.dns_policy, spec.host_network, addresses, denied) == (
-        "None",
-        True,
-        ("10.0.0.1", "fd00::1"),
-        None,
-    )
-    assert found.cluster.requests == [
-        "/api/v1/namespaces/shop/pods?limit=1&fieldSelector=metadata.name=db-0"
-    ]
-
-
 def test_one_that_has_ended_and_one_that_waits_for_an_address() -> None:
     assert read_of_api_pod(api(status={"phase": "Succeeded"})).addresses == ()
     assert read_of_api_pod(api(status={"phase": "Pending", "podIP": None})).addresses == ()

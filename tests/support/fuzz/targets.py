@@ -27,8 +27,8 @@ from hsdns.cluster.objects import Deleted, Object, Service, Synced, Upserted
 from hsdns.cluster.read_object import READ, upserted
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import IMPLEMENTATION
-from hsdns.server.doh_http2 import MAX_STREAMS, Http2
-from hsdns.server.doh_message import BadRequest, HttpReply, make_reply, read_request
+from hsdns.server.doh import BadRequest, make_reply, read_request
+from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpReply
 from hsdns.wire.decode import BadReply, decode_header, decode_reply
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import MAX_TCP_LEN, encode

@@ -20,12 +20,13 @@ from hsdns.audit.report import WORDS
 from hsdns.cli import audit, control_path, coredns, interface
 from hsdns.cli.flags import parse_flags
 from hsdns.corefile.parser import parse
-from hsdns.load.cli import settings as load_settings
+from hsdns.load.cli.load import Load
 from hsdns.load.cluster.job import LABEL
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.server.lifecycle import Server
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
+from tests.load.cli.test_settings import settings
 from tests.support.apiserver.real_api import RealApi, missing_assets
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
@@ -53,7 +54,14 @@ FILES = sorted(
 )
 CONTROL = ["-control", "/run/hsdns/control.sock"]
 IMAGE = f"hsdns/hsdns:{__version__}"
-FLAGS = {"audit": audit.FLAGS, "interface": interface.FLAGS, "load": load_settings.FLAGS}
+FLAGS = {
+    each: command.flags()
+    for each, command in (
+        ("audit", audit.Audit),
+        ("interface", interface.Interface),
+        ("load", Load),
+    )
+}
 # What kubeadm's ClusterRole system:coredns allows.
 STOCK_RIGHTS = {
     ("", resource, verb)
@@ -170,7 +178,7 @@ def test_arguments_are_flags_and_files_are_mounted(path: Path) -> None:
             command, *words = container.get("args", [""])
             if command.startswith("-"):
                 command, words = "", [command, *words]
-            flags = parse_flags(words, FLAGS.get(command, coredns.FLAGS))
+            flags = parse_flags(words, FLAGS.get(command, coredns.Coredns.flags()))
             mounts = {each["name"]: each["mountPath"] for each in container.get("volumeMounts", ())}
             folders = [
                 mounts.get(each["name"]) for each in pod.get("volumes", ()) if "configMap" in each
@@ -182,10 +190,10 @@ def test_arguments_are_flags_and_files_are_mounted(path: Path) -> None:
                 assert flags["metrics"] == f":{port['containerPort']}"
                 assert container["readinessProbe"]["httpGet"]["port"] == port["containerPort"]
             if command == "load":
-                settings = load_settings.read_settings(flags)
-                assert (settings.job, settings.verifies) == (document["metadata"]["name"], True)
+                load = settings(words)
+                assert (load.flags.job, load.flags.verify) == (document["metadata"]["name"], True)
                 page = (ROOT / "docs/load.md").read_text()
-                assert f"kubectl get configmaps -n hsdns-load -l {LABEL}={settings.job} " in page
+                assert f"kubectl get configmaps -n hsdns-load -l {LABEL}={load.flags.job} " in page
 
 
 def test_a_deployment_of_coredns_can_be_patched() -> None:
@@ -294,7 +302,7 @@ def test_the_node_local_server_has_one_address_everywhere() -> None:
     (container,), (creation,) = pod["containers"], pod["initContainers"]
     address = container["readinessProbe"]["httpGet"]["host"]
     assert container["livenessProbe"]["httpGet"]["host"] == address
-    flags = parse_flags(creation["args"][1:], interface.FLAGS)
+    flags = parse_flags(creation["args"][1:], interface.Interface.flags())
     assert isinstance(flags["address"], list)
     assert [ip_address(each).version for each in flags["address"]] == [4, 6]
     assert flags["address"][0] == address

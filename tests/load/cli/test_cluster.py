@@ -12,15 +12,14 @@ from urllib.request import urlopen
 import pytest
 
 from hsdns.assemble import Configuration
-from hsdns.cli.flags import parse_flags
 from hsdns.cli.offline import CannotTell, configure
 from hsdns.corefile.tree import Position, Token
 from hsdns.load.cli.cluster import LoadCluster, following_changes
-from hsdns.load.cli.settings import FLAGS, read_settings
 from hsdns.load.cluster.names import cluster_questions
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Questions
 from hsdns.plugins.kubernetes import Kubernetes
+from tests.load.cli.test_settings import settings
 from tests.load.servers import server
 from tests.support.apiserver.real_api import RealApi, missing_assets
 
@@ -150,8 +149,8 @@ def test_changes_through_an_api_need_one() -> None:
 
 @pytest.mark.parametrize("words", ["-queries q", "-source synthetic -verify", "-source synthetic -api [::1]:0 -churn 5 -verify -probes 0"])  # fmt: skip
 def test_nothing_is_followed(words: str) -> None:
-    settings = read_settings(parse_flags(words.split(), FLAGS))
-    with following_changes(settings, None, [], []) as following:
+    given = settings(words)
+    with following_changes(given, None, [], []) as following:
         following.take()
         assert following.report(0, [], 0.0, 1.0) is None
 
@@ -161,11 +160,11 @@ def test_nothing_is_followed(words: str) -> None:
 def test_changes_of_a_cluster_are_followed() -> None:
     """The server never answers: each change is asked about in vain, and left out."""
     words = "-source synthetic -api [::1]:0 -churn 5 -verify -probes 1000"
-    settings = read_settings(parse_flags(words.split(), FLAGS))
+    given = settings(words)
     with server(ignored=1 << 30) as port, cluster() as found:
         place = socket.AF_INET, ("127.0.0.1", port)
         queries = [each.query() for each in found.questions.all]
-        with following_changes(settings, found, [place], queries) as following:
+        with following_changes(given, found, [place], queries) as following:
             found.begin_churn(200.0)
             assert found.truth is not None
             while len(found.truth.changes) < 10:

@@ -15,7 +15,7 @@ from hsdns.load.run import FELL_BEHIND, INTERRUPTED
 from hsdns.load.schedule import SECOND, Stage
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.cli.test_flags import settings
+from tests.load.cli.test_settings import flags, settings
 from tests.load.test_report import PLAN
 
 MS = SECOND // 1000
@@ -114,11 +114,10 @@ def test_a_server_that_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_flags() -> None:
     limits = read_limits("p99>5ms,loss>0.01%", verifies=False)
-    flags: dict[str, object] = {"find-knee": True}
-    assert knee_settings(flags, STAGES, 1e5, None, verifies=False) == KneeSettings(limits, 400, 1e5, 2.0)  # fmt: skip
+    assert knee_settings(flags("-find-knee"), STAGES, 1) == KneeSettings(limits, 400, 1e5, 2.0)
     with pytest.raises(FlagError, match="a recording has its own; leave -replay out"):
-        knee_settings({**flags, "replay": "q.pcap"}, STAGES, 1e5, None, verifies=False)
-    assert knee_settings({}, STAGES, 1e5, None, verifies=False) is None
+        knee_settings(flags("-find-knee -replay q.pcap"), STAGES, 1)
+    assert knee_settings(flags(""), STAGES, 1) is None
     assert settings("-queries q -find-knee -time 5s -max-rate 9000").knee == KneeSettings(
         limits, 1000, 9000, 5.0
     )

@@ -22,10 +22,10 @@ import pytest
 from hsdns import cli
 from hsdns.cli.flags import FlagError
 from hsdns.load.cli import generator as load_part
-from hsdns.load.cli import load
 from hsdns.load.cli import load as load_descriptors
 from hsdns.load.cli.load import (
     SPARE,
+    Load,
     Termination,
     allow_connections,
     allow_sockets,
@@ -178,7 +178,7 @@ def test_files_beside_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     with server() as port:
         words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-fail-if", "loss>0,nxdomain<1"]
-        assert load.run([*words, "-junit", "cases.xml", "-prometheus", "load.prom"]) == 1
+        assert Load.main([*words, "-junit", "cases.xml", "-prometheus", "load.prom"]) == 1
     assert 'failures="1"' in Path("cases.xml").read_text()
     assert "| nxdomain\\<1 | FAILED | 0 |" in Path("summary.md").read_text()
     assert 'result="answered",server="127.0.0.1 port' in Path("load.prom").read_text()
@@ -191,7 +191,7 @@ def test_more_sockets_than_a_process_may_have(
     monkeypatch.setattr(load_descriptors, "raise_limit", lambda: None)
     monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 64)
     with server() as port:
-        assert load.run(["-p", str(port), "-queries", "q.txt", "-sockets", "40"]) == 2
+        assert Load.main(["-p", str(port), "-queries", "q.txt", "-sockets", "40"]) == 2
     assert capsys.readouterr().err.startswith("-sockets: 40 sockets may be open at once, and a ")
 
 
@@ -214,7 +214,7 @@ def test_each_socket_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
         thread = threading.Thread(target=serve)
         thread.start()
         words = ["-p", str(sock.getsockname()[1]), "-queries", "q.txt", "-rate", "800", "-time", "100ms"]  # fmt: skip
-        assert load.run([*words, "-sockets", "5"]) == 0
+        assert Load.main([*words, "-sockets", "5"]) == 0
         sock.sendto(b"", sock.getsockname())
         thread.join()
     assert sorted(ports.values())[-5:] == [16] * 5
@@ -245,7 +245,7 @@ def test_sigterm_ends_a_run_that_is_reported(
 ) -> None:
     with server() as port:
         words = ["-p", str(port), "-queries", "q.txt", "-rate", "200", "-time", "1m", "-json", "r.json"]  # fmt: skip
-        assert load.run([*words, "-fail-if", limits]) == status
+        assert Load.main([*words, "-fail-if", limits]) == status
     assert "interrupted" in capsys.readouterr().out
     (found,) = read_report(Path("r.json").read_bytes(), "").servers
     assert (found.ended, found.seconds < 30) == ("interrupted", True)
@@ -271,7 +271,7 @@ def test_a_pod_that_is_deleted_puts_its_report(
 ) -> None:
     with server() as port, pod_of_a_job(monkeypatch) as asked:
         words = ["-p", str(port), "-queries", "q.txt", "-rate", "800", "-time", "1m", "-job", "load"]  # fmt: skip
-        assert load.run([*words, "-start-at", "+6s"]) == 0
+        assert Load.main([*words, "-start-at", "+6s"]) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
     ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
     (told,) = read_report(octets, "").servers
@@ -285,7 +285,7 @@ def test_a_pod_of_a_job_puts_its_report_and_leaves_the_limits_to_all(
 ) -> None:
     with server() as port, pod_of_a_job(monkeypatch) as asked:
         words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-job", "load", "-start-at", "+6s"]
-        assert load.run([*words, "-fail-if", "nxdomain<1"]) == 0
+        assert Load.main([*words, "-fail-if", "nxdomain<1"]) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
     ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
     report = read_report(octets, "")
@@ -305,12 +305,12 @@ def test_a_pod_of_a_job_puts_its_report_and_leaves_the_limits_to_all(
 )  # fmt: skip
 def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
-    assert load.run([*words, "-p", str(port)]) == 2
+    assert Load.main([*words, "-p", str(port)]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == sentence.format(port)
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert load.run(["-h"]) == 0
+    assert Load.main(["-h"]) == 0
     assert capsys.readouterr().out.startswith("Usage: hsdns load -queries FILE [FLAG...]\n")
 
 

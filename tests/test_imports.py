@@ -9,7 +9,7 @@ import sys
 # Packages beside hsdns and the standard library.
 PACKAGES = {"_distutils_hack", "httptools", "msgspec", "typing_extensions", "uvloop"}
 HSDNS = {
-    "allocator collector descriptor_limit metrics",
+    "allocator collector descriptor_limit errors metrics",
     "apiserver apiserver.access apiserver.client apiserver.connections apiserver.redaction apiserver.resource",
     "apiserver.transport",
     "cli cli.control_path cli.coredns cli.corefile_source cli.flags cli.launch cli.output",

@@ -26,7 +26,7 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -60,6 +60,7 @@ from hsdns.apiserver.transport import (
     Response,
     Unreachable,
     away,
+    read_body,
 )
 from hsdns.metrics import DEFAULT_BUCKETS, Registry
 from hsdns.turns import Timer
@@ -579,20 +580,8 @@ class _Response:
         self._access = access
         self._redact = redact
 
-    async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
-        """Yield the body in chunks as they arrive."""
-        with self._limited(read_timeout):
-            while chunk := await self._connection.read():
-                yield chunk
-
     async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
         """Pass the body to `take` as it arrives."""
-        with self._limited(read_timeout):
-            await self._connection.feed(take)
-
-    @contextmanager
-    def _limited(self, read_timeout: Callable[[], float]) -> Iterator[None]:
-        """Read the body within the timeout."""
         # One timer that checks the time of the last chunk is cheaper than a timer for each chunk.
         loop, connection = asyncio.get_running_loop(), self._connection
         began = loop.time()
@@ -609,7 +598,7 @@ class _Response:
 
         timer = Timer(loop, read_timeout(), check)
         try:
-            yield
+            await connection.feed(take)
         except _ReadTimeout as error:
             seconds = error.seconds
             raise Unreachable(f"{self._access.server} has sent no data for {seconds:g} s") from None
@@ -620,12 +609,7 @@ class _Response:
 
     async def text(self, limit: int) -> str:
         """Read the body, at most `limit` octets, and remove credentials from it."""
-        found = bytearray()
-        async for chunk in self.chunks(lambda: ERROR_READ_TIMEOUT):
-            found += chunk
-            if len(found) >= limit:
-                break
-        octets = bytes(found[:limit])
+        octets = (await read_body(self, limit, ERROR_READ_TIMEOUT))[:limit]
         if is_protobuf(self.headers.get("Content-Type", "")):
             from hsdns.apiserver.watch_event import status_text  # noqa: PLC0415 - the reflector has it by then
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hsdns.cli.flags import Flag, FlagError
-from hsdns.explanation.question import Asking, read_name, read_resolvers
+from hsdns.explanation.question import LookupQuestion, read_name, read_resolvers
 from hsdns.resolver import MODELS, USUAL
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
@@ -23,7 +23,7 @@ FLAGS: Final = {
 }  # fmt: skip
 
 
-def asks(plain: list[str], flags: Mapping[str, object]) -> Asking:
+def asks(plain: list[str], flags: Mapping[str, object]) -> LookupQuestion:
     """The lookup described by the words and flags of `explain`; raise FlagError."""
     given = next(flag for flag in FLAGS if flag in flags)
     for other in ("server", "history"):
@@ -35,12 +35,12 @@ def asks(plain: list[str], flags: Mapping[str, object]) -> Asking:
     return asking(name, types, flags)
 
 
-def asking(name: str, types: tuple[int, ...], flags: Mapping[str, object]) -> Asking:
+def asking(name: str, types: tuple[int, ...], flags: Mapping[str, object]) -> LookupQuestion:
     """The lookup of a name with the flags; raise FlagError."""
     if "cluster-dns" in flags and "from" not in flags:
         raise FlagError("-cluster-dns is for a pod; add -from NS/POD, or leave it out")
     words = {flag: str(flags.get(flag, "")) for flag in FLAGS}
-    return Asking(
+    return LookupQuestion(
         name,
         types,
         resolvers(flags),

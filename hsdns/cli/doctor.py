@@ -16,7 +16,6 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hsdns.cli import demo, doctor_pod, istioctl
@@ -36,6 +35,7 @@ from hsdns.cli.silence_flag import FLAG, read_silences
 
 if TYPE_CHECKING:
     from hsdns.rules.diagnosis import Diagnosis
+    from hsdns.sources.cluster_dump import ClusterDump
 
 BLIND: Final = 2
 CLUSTER: Final = "cluster"
@@ -78,7 +78,7 @@ def run(words: list[str]) -> int:
     from hsdns.cli.doctor_view import as_json, as_lines
     from hsdns.rules.diagnosis import diagnose
     from hsdns.rules.rule import LEVELS, level_at_least
-    from hsdns.sources.cluster_dump import unread_kinds
+    from hsdns.sources.cluster_dump import unread_kinds, with_object
 
     plain, rest = leading_words(words)
     try:
@@ -109,11 +109,10 @@ def run(words: list[str]) -> int:
             return _against(flags, target, output)
         _, patterns = read_silences(flags)
         preview = bool(flags.get("preview"))
-        added = _added(flags)
-        asking = _asking(flags, target)
-        name, content = _read(flags, target.partition("/")[0], ask=lambda dump: added(asking(dump)))
-        if "from" in flags:
-            content = added(content)
+        recorded = _recorded(flags)
+        name, content = _read(flags, target.partition("/")[0], _asking(flags, target, recorded))
+        if "from" in flags and recorded:
+            content = with_object(content, recorded)
         found = diagnose(name, content, unread_kinds(content), target, patterns, preview=preview)
     except (FlagError, OSError, ValueError) as error:
         complain(error)
@@ -162,19 +161,20 @@ def _against(flags: dict[str, Any], target: str, output: str) -> int:
     other = other_flags(flags, kubeconfig)
     namespace = target.partition("/")[0]
     here = Dump(*_read(flags, namespace))
-    there = Dump(*_read(other, namespace, "against"))
+    there = Dump(*_read(other, namespace, flag="against"))
     return run_against(here, there, target, output)
 
 
 def _read(
     flags: dict[str, Any],
     namespace: str,
+    add: Callable[[ClusterDump], None] = lambda dump: None,
+    *,
     flag: str = "from",
-    ask: Callable[[bytes], bytes] = bytes,
 ) -> tuple[str, bytes]:
     """The name and the content of the dump; raise FlagError or OSError.
 
-    `ask` adds the answers of the DNS servers to the dump of a cluster.
+    `add` adds the answers of the DNS servers, and others, to the dump of a cluster.
     """
     path = flags.get("from")
     if path == "-":
@@ -193,7 +193,9 @@ def _read(
             raise FlagError(
                 f"-{flag} {path}: it cannot be read: {error.strerror or error}"
             ) from None
-    content = ask(asyncio.run(_collect(flags, namespace)))
+    dump = asyncio.run(_collect(flags, namespace))
+    add(dump)
+    content = dump.encode()
     if "save" in flags:
         with open(flags["save"], "wb") as file:
             file.write(content)
@@ -201,54 +203,53 @@ def _read(
     return f"{CLUSTER} {context}" if context else CLUSTER, content
 
 
-def _added(flags: dict[str, Any]) -> Callable[[bytes], bytes]:
-    """A function that adds the content of other files to a dump; raise FlagError."""
+def _recorded(flags: dict[str, Any]) -> dict[str, Any]:
+    """The queries of a recording, as an object for a dump; empty if none is given; raise FlagError."""
     if "recording" not in flags:
-        return bytes
+        return {}
     if not flags.get("preview"):
         raise FlagError("-recording is for HS176, which is a new rule; add -preview")
     from hsdns.cli.doctor_recording import recorded_queries
-    from hsdns.sources.cluster_dump import with_object
 
-    return partial(with_object, added=recorded_queries(flags["recording"]))
+    return recorded_queries(flags["recording"])
 
 
-def _asking(flags: dict[str, Any], target: str) -> Callable[[bytes], bytes]:
-    """A function that adds the answers of the DNS servers to a dump; raise FlagError."""
-    from hsdns.cli.doctor_servers import given_servers, with_servers
+def _asking(
+    flags: dict[str, Any], target: str, recorded: dict[str, Any]
+) -> Callable[[ClusterDump], None]:
+    """A function that adds to a dump the answers of the DNS servers and what is recorded; raise FlagError."""
+    from hsdns.cli.doctor_servers import add_answers, given_servers
 
     servers, asks = given_servers(flags), not flags.get("no-ask")
     if servers and not asks:
         raise FlagError("-server and -no-ask exclude each other; leave one out")
     view = doctor_pod.pod_view(flags, ("", ""))
 
-    def ask(dump: bytes) -> bytes:
+    def add(dump: ClusterDump) -> None:
         access = (find_kubeconfig(flags), str(flags.get("context", "")))
         own = view._replace(access=access) if view is not None else None
-        dump = with_servers(
-            dump, access, target, servers, asks=asks, view=own, runs_code=runs_code(flags)
-        )
-        return with_mesh(
-            dump,
-            access,
-            target.partition("/")[0],
-            runs=flags.get("istioctl", True) and runs_code(flags),
-        )
+        runs = runs_code(flags)
+        add_answers(dump, access, target, servers, asks=asks, view=own, runs_code=runs)
+        runs = flags.get("istioctl", True) and runs
+        add_analysis(dump, access, target.partition("/")[0], runs=runs)
+        if recorded:
+            dump.items.append(recorded)
 
-    return ask
+    return add
 
 
-def with_mesh(dump: bytes, access: tuple[str, str], namespace: str, *, runs: bool) -> bytes:
-    """A dump with the output of istioctl, or why there is none; the dump unchanged if there is no mesh.
+def add_analysis(dump: ClusterDump, access: tuple[str, str], namespace: str, *, runs: bool) -> None:
+    """Add the output of istioctl to a dump, or why there is none, unless there is no mesh.
 
     `access` are FILE and CONTEXT of a kubeconfig.
     """
     from hsdns.rules.judging import read_files
     from hsdns.rules.mesh import KIND, has_mesh
-    from hsdns.sources.cluster_dump import MESH, with_object, with_reason
+    from hsdns.sources.cluster_dump import MESH
 
-    if b"istio" not in dump or not has_mesh(read_files([("dump", dump)]).objects):
-        return dump
+    content = dump.encode()
+    if b"istio" not in content or not has_mesh(read_files([("dump", content)]).objects):
+        return
     words = istioctl.of_cluster(*access, namespace)
     try:
         if not runs:
@@ -257,14 +258,15 @@ def with_mesh(dump: bytes, access: tuple[str, str], namespace: str, *, runs: boo
         if messages is not None and not isinstance(messages, list):
             raise ValueError
     except istioctl.NotRun as error:
-        return with_reason(dump, MESH, str(error))
+        dump.unread[MESH] = str(error)
     except ValueError:
-        return with_reason(dump, MESH, "what istioctl printed is no JSON of istioctl analyze")
-    found = {"apiVersion": "hsdns.io/v1", "kind": KIND, "metadata": {"name": "istioctl"}}
-    return with_object(dump, {**found, "messages": messages or []})
+        dump.unread[MESH] = "what istioctl printed is no JSON of istioctl analyze"
+    else:
+        found = {"apiVersion": "hsdns.io/v1", "kind": KIND, "metadata": {"name": "istioctl"}}
+        dump.items.append({**found, "messages": messages or []})
 
 
-async def _collect(flags: dict[str, Any], namespace: str) -> bytes:
+async def _collect(flags: dict[str, Any], namespace: str) -> ClusterDump:
     import logging
     import random
     import time

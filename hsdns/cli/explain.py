@@ -29,7 +29,7 @@ from hsdns.cli.output import complain, say, say_json, say_text
 from hsdns.cli.running_server import NotRunning, ServerError, find_by
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
-from hsdns.explanation.question import AskingError
+from hsdns.explanation.question import QuestionError
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def run(words: list[str]) -> int:
     except NotRunning as error:
         complain(f"{error}, or read a source with -source or -conf")
         return UNKNOWN
-    except (AskingError, ServerError, CorefileError, OSError) as error:
+    except (QuestionError, ServerError, CorefileError, OSError) as error:
         complain(error)
         return UNKNOWN
     if server is not None:

@@ -29,7 +29,7 @@ from hsdns.cli.flags import (
 from hsdns.cli.output import complain, say, say_text
 from hsdns.cli.source_flag import source_objects
 from hsdns.corefile.tree import CorefileError
-from hsdns.explanation.question import AskingError, overridden
+from hsdns.explanation.question import QuestionError, overridden
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Model, Step, steps
 from hsdns.resolver.pod import pod_resolv_conf
@@ -63,7 +63,7 @@ def run(words: list[str]) -> int:
             say_text(f"Usage: hsdns resolve NAME [TYPE] [FLAG...]\n\nFlags:\n{usage(FLAGS)}")
             return 0
         return _run(plain, flags)
-    except (FlagError, AskingError, CorefileError, OSError, CannotTell) as error:
+    except (FlagError, QuestionError, CorefileError, OSError, CannotTell) as error:
         complain(error)
         return 2
 

@@ -257,7 +257,7 @@ def _json(
 def _why(flags: Mapping[str, object], objects: Any, qname: Name, qtype: int) -> str:
     """The first line of an explanation, and its source; "" if there is none."""
     from hsdns.cli.running_server import ServerError, find_by
-    from hsdns.explanation.question import AskingError
+    from hsdns.explanation.question import QuestionError
 
     try:
         if flags.get("conf") is None and objects is None:
@@ -273,7 +273,7 @@ def _why(flags: Mapping[str, object], objects: Any, qname: Name, qtype: int) -> 
             flags.get("conf"), objects, qname, qtype, runs_code=runs_code(flags)
         )
         return f"the objects say: {found.cause}"
-    except (ServerError, AskingError, CorefileError, OSError):
+    except (ServerError, QuestionError, CorefileError, OSError):
         return ""
 
 

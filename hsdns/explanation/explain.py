@@ -464,9 +464,7 @@ class _Cluster:
         own = visit.reply.answer if visit.reply is not None and visit.passed is None else ()
         asked = question.query.qname, question.query.qtype
         fates = Fates(question.replay, self.scene, self.seen.objects, parsed, asked, own)
-        if self.scene.imports:
-            return await fates.imported(self.scene.imports[0], pause)
-        return await fates.service(self.scene.services[0], pause)
+        return await fates.report((self.scene.imports or self.scene.services)[0], pause)
 
     def lacks(self, needed: Sequence[Change]) -> str:
         """Explain why the cluster does not have the name."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from hsdns import eager
@@ -133,7 +132,7 @@ class Http1:
         """Accept no more requests."""
         self.is_over = True
 
-    def to_send(self) -> bytes:
+    def take_out(self) -> bytes:
         """Return and clear the octets to send."""
         out, self._out = self._out, b""
         return out
@@ -170,10 +169,9 @@ class DohConnection(Connection):
             return False
         request = self._http.step()
         if request is not None:
-            deliver = functools.partial(self._reply, request)
             self._is_stepping = True  # immediate replies are sent at the end of this iteration
             try:
-                self._ask(request.method, request.target, request.body, deliver)
+                self._ask(request)
             finally:
                 self._is_stepping = False
         return self._may_step()
@@ -224,56 +222,46 @@ class DohConnection(Connection):
         self._most = 1  # replies go out in the order of requests
         return Http1()
 
-    def _ask(
-        self, method: str, target: str, body: bytes, deliver: Callable[[HttpReply], None]
-    ) -> None:
+    def _ask(self, request: HttpRequest) -> None:
         """Answer a request at once, or later in a task."""
         server = self._server
         self._has_asked = True
         self._last_used = now = server.clock()
         server.touch(self)
         try:
-            wire, query = read_request(method, target, body)
+            wire, query = read_request(request.method, request.target, request.body)
         except BadRequest as bad:
-            server.count(bad.reply.status)
-            deliver(bad.reply)
+            self._reply(request, bad.reply)
             return
         lookup = server.processor.lookup
         if lookup is not None:
             known = lookup(wire, client=self._address, limit=MAX_TCP_LEN, now=now)
             if known is not None:
-                self._wrap(query, known, deliver)
+                self._reply(request, make_reply(query, known))
                 return
         self.pending += 1
         try:
             eager.start(
                 server.processor.answer(wire, self._client, self._local, "tcp", now),
-                functools.partial(self._answered, query, deliver),
+                functools.partial(self._answered, request, query),
                 server.spawn,
             )
         except BaseException:
             self.pending -= 1
             raise
 
-    def _answered(
-        self, query: Query, deliver: Callable[[HttpReply], None], wire: bytes | None
-    ) -> None:
+    def _answered(self, request: HttpRequest, query: Query, wire: bytes | None) -> None:
         self.pending -= 1
         self._last_used = self._server.clock()
-        self._wrap(query, wire, deliver)
+        self._reply(request, make_reply(query, wire))
         self._server.processor.flush()
         self._go_on()
 
-    def _wrap(self, query: Query, wire: bytes | None, deliver: Callable[[HttpReply], None]) -> None:
-        reply = make_reply(query, wire)
-        self._server.count(reply.status)
-        deliver(reply)
-
     def _reply(self, request: HttpRequest, reply: HttpReply) -> None:
-        http = self._http
-        if http is not None:
+        self._server.count(reply.status)
+        if self._http is not None:
             head_only = request.method == "HEAD"
-            http.reply(request.stream, reply, self._server.clock(), head_only=head_only)
+            self._http.reply(request.stream, reply, self._server.clock(), head_only=head_only)
             if not self._is_stepping:
                 self._flush()
 
@@ -284,7 +272,7 @@ class DohConnection(Connection):
         is_idle = not self.pending and http.unsent_since is None and not http.has_waiting
         if self._is_ending and is_idle:  # the client hears the last stream that is answered
             http.end()
-        out = http.to_send()
+        out = http.take_out()
         if out:
             self._write_out(transport, out)
         self._count()

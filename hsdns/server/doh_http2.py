@@ -324,9 +324,8 @@ class Http2(Connection[_Head]):
         if not stream.has_ended:
             self._arriving_len -= _octets_of(stream)
 
-    def take_goaway(self, last: int) -> None:
+    def take_goaway(self) -> None:
         """Close the connection after the replies in progress."""
-        del last
         self.is_over = True
 
     def sent(self, stream: Stream[_Head]) -> None:
@@ -369,10 +368,6 @@ class Http2(Connection[_Head]):
         if not self.is_over:
             self.is_over = True
             self.go_away(reason, self.last)
-
-    def to_send(self) -> bytes:
-        """Return and clear the octets to send."""
-        return self.take_out()
 
     @property
     def frames(self) -> int:

@@ -28,7 +28,7 @@ from hsdns.apiserver.resource import (
     Resource,
     Scope,
 )
-from hsdns.apiserver.transport import Obstacles, Transport, Unreachable
+from hsdns.apiserver.transport import Obstacles, Transport, Unreachable, read_body
 from hsdns.apiserver.watch_event import MalformedEvent, Page, decode_page, decode_status
 from hsdns.apiserver.watcher import (
     MAX_ERROR_LEN,
@@ -84,12 +84,10 @@ async def get_body(
             said = transport.redact(status.message[:200] or status.reason)
             verb = "may not be read" if answer.status in (401, 403) else "could not be read"
             raise Unreachable(f"{plural} {verb}: {said or 'no reason given'} ({answer.status})")
-        body = bytearray()
-        async for chunk in answer.chunks(lambda: seconds):
-            body += chunk
-            if len(body) > MAX_PAGE_LEN:
-                raise Unreachable(f"{plural} could not be read: a page is too long")
-    return bytes(body)
+        body = await read_body(answer, MAX_PAGE_LEN, seconds)
+    if len(body) > MAX_PAGE_LEN:
+        raise Unreachable(f"{plural} could not be read: a page is too long")
+    return body
 
 
 async def get_page(

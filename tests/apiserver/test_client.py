@@ -1,5 +1,12 @@
+"""The client over sockets: requests, faults, TLS."""
+
+from __future__ import annotations
+
 import asyncio
+import contextlib
+import errno
 import gzip
+import os
 import re
 import shutil
 import socket
@@ -12,8 +19,17 @@ from pathlib import Path
 import pytest
 
 from hsdns.apiserver.access import Access, Endpoint, InCluster
-from hsdns.apiserver.client import ApiClient, user_agent
-from hsdns.apiserver.connections import make_socket
+from hsdns.apiserver.client import ApiClient, TlsContexts, describe, is_away, user_agent
+from hsdns.apiserver.connections import (
+    ConnectTimeout,
+    HttpFault,
+    Incomplete,
+    Lost,
+    NoResponse,
+    NotHttp,
+    ProxyUnreachable,
+    make_socket,
+)
 from hsdns.apiserver.transport import Away, Unreachable
 from hsdns.metrics import Registry
 from tests.support.apiserver.scripted_http import (
@@ -69,7 +85,14 @@ class Setting:
 
     async def read(self, read_timeout: Callable[[], float], **query: str) -> list[bytes]:
         async with self.client.get("/api/v1/services", query) as answer:
-            return [chunk async for chunk in answer.chunks(read_timeout)]
+            found = list[bytes]()
+
+            def take(chunk: bytes) -> bool:
+                found.append(chunk)
+                return True
+
+            await answer.feed(take, read_timeout)
+            return found
 
     async def fails(self, read_timeout: float = 5.0, **query: str) -> str:
         """Return the message of a failing request."""
@@ -243,29 +266,8 @@ class TestFaults:
 
         run(scenario)
 
-    def test_a_server_without_tls(self) -> None:
-        async def main() -> None:
-            greeting = b"HTTP/1.1 400 Bad Request\r\n\r\n"
-            async with ScriptedServer(lambda head: said(), greeting=greeting) as server:
-                url = server.url.replace("http:", "https:")
-                setting = Setting(Given(Access(url)))
-                assert await setting.fails() == f"{url} does not speak TLS; is its scheme http://?"
-                await setting.client.close()
-
-        asyncio.run(main())
-
 
 class TestReach:
-    def test_the_connection_serves_the_next_request(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)))
-            await setting.client.reach()
-            assert (await setting.ask())[0] == 200
-            assert server.connections == 1
-            await setting.client.close()
-
-        run(scenario)
-
     @pytest.mark.parametrize("proxy", [False, True])
     def test_not_there(self, proxy: bool) -> None:
         async def scenario(server: ScriptedServer) -> None:
@@ -341,29 +343,6 @@ class TestCredentials:
 
         run(scenario, lambda head: said("401 Unauthorized"))
 
-    def test_a_rotated_token(self, tmp_path: Path) -> None:
-        """Only the new token is valid: one 401, then the requests succeed."""
-
-        def answer(head: str) -> Said:
-            return said() if "Bearer new" in head else said("401 Unauthorized")
-
-        async def scenario(server: ScriptedServer) -> None:
-            shutil.copy(TLS_DATA / "ca.pem", tmp_path / "ca.crt")
-            (tmp_path / "token").write_text("old")
-            host, port = "127.0.0.1", str(server.port)
-            variables = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-            setting = Setting(InCluster(variables, lambda: 0, print, str(tmp_path)))
-            assert (await setting.ask())[0] == 401
-            (tmp_path / "token").write_text("new")
-            assert (await setting.ask())[0] == 200
-            assert setting.requests == {
-                ("401", "GET", f"{host}:{port}"): 1,
-                ("200", "GET", f"{host}:{port}"): 1,
-            }
-            await setting.client.close()
-
-        run(scenario, answer, tls="server")
-
 
 class TestProxy:
     def test_tunnel(self) -> None:
@@ -417,24 +396,6 @@ class TestProxy:
         run(scenario)
 
 
-def test_durations_of_all_but_watches() -> None:
-    async def scenario(server: ScriptedServer) -> None:
-        setting = Setting(Given(Access(server.url)))
-        async with setting.client.get("/", {}):
-            setting.now += 0.3
-        async with setting.client.get("/", {"watch": "true"}):
-            setting.now += 300
-        await setting.client.close()
-        text = setting.registry.to_text().decode()
-        name = "coredns_kubernetes_rest_client_request_duration_seconds"
-        labels = f'host="127.0.0.1:{server.port}"'
-        assert f'{name}_bucket{{{labels},le="0.25",verb="GET"}} 0.0' in text
-        assert f'{name}_bucket{{{labels},le="0.5",verb="GET"}} 1.0' in text
-        assert f'{name}_count{{{labels},verb="GET"}} 1.0' in text
-
-    run(scenario)
-
-
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "GZIP", "identity, gzip"])
 def test_compressed_response_is_refused(encoding: str) -> None:
     """Of a bomb not an octet is unpacked."""
@@ -449,3 +410,211 @@ def test_compressed_response_is_refused(encoding: str) -> None:
 
     body = gzip.compress(bytes(1_000_000))
     run(scenario, lambda head: said("200 OK", body, "keep", f"Content-Encoding: {encoding}"))
+
+
+ACCESS = Access("https://host:443", "/ca.crt", proxy="http://me:hunter2@proxy:3128")
+ALERT = "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required"
+
+
+def unverified(code: int, message: str) -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED]")
+    error.verify_code, error.verify_message = code, message
+    return error
+
+
+def of_tls(reason: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, f"[SSL: {reason}]")
+    error.reason = reason
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        pytest.param(ConnectionRefusedError(111, "no"), "refuses connections; is the API server running?", id="refused"),
+        pytest.param(OSError(errno.ENETUNREACH, "Network is unreachable"), "cannot be reached: Network is unreachable", id="network"),
+        pytest.param(socket.gaierror(-2, "Name or service not known"), "cannot be resolved: Name or service not known", id="name"),
+        pytest.param(ConnectTimeout(), "does not accept a connection within 10 s", id="connecting"),
+        pytest.param(TimeoutError(), "does not respond within 7 s", id="waiting"),
+        pytest.param(TimeoutError(errno.ETIMEDOUT, "Connection timed out"), "cannot be reached: Connection timed out", id="kernel"),
+        pytest.param(Lost(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")), "cannot be reached: Connection reset by peer", id="reset"),
+        pytest.param(NoResponse(), "closed the connection without a response", id="closed"),
+        pytest.param(Incomplete(), "closed the connection before the end of its response", id="cut"),
+        pytest.param(unverified(20, "unable to get local issuer certificate"), "presents an invalid certificate: unable to get local issuer certificate; is /ca.crt the CA of this cluster?", id="issuer"),
+        pytest.param(unverified(10, "certificate has expired"), "presents an invalid certificate: certificate has expired; renew it on the control plane, or set this host's clock", id="expired"),
+        pytest.param(unverified(9, "certificate is not yet valid"), "presents an invalid certificate: certificate is not yet valid; renew it on the control plane, or set this host's clock", id="too-early"),
+        pytest.param(unverified(64, "IP address mismatch"), "presents an invalid certificate: IP address mismatch; connect by a name that it contains, or set tls-server-name in a kubeconfig", id="wrong-name"),
+        pytest.param(of_tls("WRONG_VERSION_NUMBER"), "does not speak TLS; is its scheme http://?", id="no-tls"),
+        pytest.param(of_tls("NO_PROTOCOLS_AVAILABLE"), "failed the TLS handshake: NO_PROTOCOLS_AVAILABLE", id="tls"),
+        pytest.param(Lost(ssl.SSLError(1, ALERT)), f"closed the TLS connection: {ALERT}", id="alert"),
+        pytest.param(NotHttp("Invalid  header\nvalue"), "does not speak HTTP: Invalid header value", id="http"),
+        pytest.param(HttpFault("Bearer hunter2"), "cannot be reached: HttpFault", id="else"),
+    ],
+)  # fmt: skip
+def test_describe(error: BaseException, sentence: str) -> None:
+    assert describe(ACCESS, error, 7.0) == f"https://host:443 {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        pytest.param(ConnectionRefusedError(errno.ECONNREFUSED, "x"), True, id="refused"),
+        pytest.param(OSError(errno.EHOSTUNREACH, "x"), True, id="unreachable"),
+        pytest.param(TimeoutError(errno.ETIMEDOUT, "x"), True, id="kernel"),
+        pytest.param(socket.gaierror(-2, "x"), True, id="name"),
+        pytest.param(ConnectTimeout(), True, id="connecting"),
+        pytest.param(TimeoutError(), False, id="waiting"),
+        pytest.param(NoResponse(), False, id="closed"),
+        pytest.param(Lost(ConnectionResetError(errno.ECONNRESET, "x")), False, id="reset"),
+        pytest.param(of_tls("X"), False, id="tls"),
+        pytest.param(ProxyUnreachable(ConnectionRefusedError(111, "x")), False, id="proxy"),
+    ],
+)
+def test_is_away(error: BaseException, found: bool) -> None:
+    assert is_away(error) is found
+
+
+def test_the_password_of_a_proxy_is_not_shown() -> None:
+    error = ProxyUnreachable(ConnectionRefusedError(111, "refused"))
+    assert describe(ACCESS, error, 1.0) == (
+        "the proxy http://proxy:3128 on the way to https://host:443 cannot be reached: refused"
+    )
+
+
+CA, CERT, KEY = (TLS_DATA / name for name in ("ca.pem", "client.pem", "client.key"))
+
+
+def access(
+    authority: str | bytes | None = None,
+    certificate: str | bytes | None = None,
+    key: str | bytes | None = None,
+    *,
+    insecure: bool = False,
+) -> Access:
+    return Access("https://host", authority, certificate, key, insecure=insecure)
+
+
+def context_for(wanted: Access) -> ssl.SSLContext:
+    return TlsContexts(lambda sentence: None).context_for(wanted)
+
+
+def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str = "127.0.0.1") -> str:
+    """Do the handshake in memory; return the name in the client's certificate, or raise ssl.SSLError."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = client.wrap_bio(back, there, server_hostname=name)
+    theirs = server.wrap_bio(there, back, server_side=True)
+    for side in (ours, theirs, ours, theirs):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    found = theirs.getpeercert() or {}
+    return str(found["subject"]) if found else ""
+
+
+def trusts(client: ssl.SSLContext, server: str, name: str = "127.0.0.1") -> bool:
+    try:
+        shake_hands(client, server_context(server), name)
+    except ssl.SSLCertVerificationError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("authority", "trusted"),
+    [
+        pytest.param(str(CA), ["server"], id="file"),
+        pytest.param(CA.read_bytes(), ["server"], id="pem"),
+        pytest.param("Müller's CA\r\n".encode("latin-1") + CA.read_bytes(), ["server"], id="comment"),
+        pytest.param(CA.read_bytes() + (TLS_DATA / "other-ca.pem").read_bytes(), ["server", "other-server"], id="two"),
+        pytest.param((TLS_DATA / "server.pem").read_bytes(), ["server"], id="the-certificate-itself"),
+        pytest.param(None, [], id="this-host-s"),
+    ],
+)  # fmt: skip
+def test_trust(authority: str | bytes | None, trusted: list[str]) -> None:
+    context = context_for(access(authority))
+    assert [name for name in ("server", "other-server") if trusts(context, name)] == trusted
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+
+
+def test_the_strict_form_would_refuse_a_cluster_s_ca() -> None:
+    context = context_for(access(str(CA)))
+    assert trusts(context, "server")
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    assert not trusts(context, "server")
+
+
+def test_the_name_is_checked() -> None:
+    context = context_for(access(str(CA)))
+    assert trusts(context, "server", "kubernetes.default")
+    assert not trusts(context, "server", "kubernetes.example.org")
+
+
+def test_insecure() -> None:
+    assert trusts(context_for(access(insecure=True)), "other-server", "any.example.org")
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memfd", "file"])
+@pytest.mark.parametrize("as_file", [True, False], ids=["path", "pem"])
+def test_client_certificate(
+    as_file: bool, in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    if not in_memory:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    pair = (str(CERT), str(KEY)) if as_file else (CERT.read_bytes(), KEY.read_bytes())
+    context = context_for(access(str(CA), *pair))
+    server = server_context()
+    server.load_verify_locations(CA)
+    server.verify_mode = ssl.CERT_REQUIRED
+    assert "client" in shake_hands(context, server)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        pytest.param(access("missing"), "cannot read the CA file missing: No such file or directory", id="ca-missing"),
+        pytest.param(access(str(KEY)), f"the CA file {KEY} contains no PEM certificate", id="ca-is-a-key"),
+        pytest.param(access(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"), "the CA in the kubeconfig contains an invalid certificate: ", id="ca-broken"),
+        pytest.param(access(str(CA), str(CERT), "missing"), "cannot read the key file missing: No such file", id="key-missing"),
+        pytest.param(access(str(CA), str(CERT)), "the client certificate lacks its key", id="no-key"),
+        pytest.param(access(str(CA), None, str(KEY)), "the client key lacks its certificate", id="no-certificate"),
+        pytest.param(access(str(CA), str(CERT), str(TLS_DATA / "server.key")), f"the certificate file {CERT} and the key file {TLS_DATA / 'server.key'} do not match", id="mismatch"),
+        pytest.param(access(str(CA), CERT.read_bytes(), b"no key"), "the certificate in the kubeconfig or its key cannot be used: ", id="key-broken"),
+        pytest.param(access(str(CA), str(CERT), str(TLS_DATA / "client-encrypted.key")), f"the key file {TLS_DATA / 'client-encrypted.key'} is encrypted; use a key without a passphrase", id="encrypted"),
+    ],
+)  # fmt: skip
+def test_unusable(wanted: Access, sentence: str) -> None:
+    with pytest.raises(Unreachable) as caught:
+        context_for(wanted)
+    assert str(caught.value).startswith(sentence)
+
+
+class TestRotation:
+    def test_new_ca(self, tmp_path: Path) -> None:
+        contexts = TlsContexts(lambda sentence: None)
+        path = tmp_path / "ca.crt"
+        shutil.copy(CA, path)
+        assert not trusts(contexts.context_for(access(str(path))), "other-server")
+        shutil.copy(TLS_DATA / "other-ca.pem", path)
+        assert trusts(contexts.context_for(access(str(path))), "other-server")
+
+    def test_a_bad_file_keeps_the_old_context_with_one_warning(self, tmp_path: Path) -> None:
+        warnings: list[str] = []
+        contexts = TlsContexts(warnings.append)
+        path = tmp_path / "ca.crt"
+        shutil.copy(CA, path)
+        before = contexts.context_for(access(str(path)))
+        path.write_text("half written")
+        for _ in range(3):
+            assert contexts.context_for(access(str(path))) is before
+        assert warnings == [
+            f"the CA file {path} contains no PEM certificate; still using the previous files"
+        ]
+        shutil.copy(CA, path)
+        assert contexts.context_for(access(str(path))) is before
+        path.unlink()
+        contexts.context_for(access(str(path)))
+        assert len(warnings) == 2

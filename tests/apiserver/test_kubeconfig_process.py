@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,13 @@ def plugin(folder: Path, *lines: str) -> dict[str, Any]:
     return {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login"}
 
 
+def credential(**status: str) -> str:
+    """Return the output of a plugin."""
+    version = "client.authentication.k8s.io/v1"
+    text = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
+    return f"cat <<'EOF'\n{text}\nEOF"
+
+
 def run(
     path: Path | str, *context: str, stdin: str = "{}", code: str = "", folder: str = ""
 ) -> dict[str, Any]:
@@ -73,7 +81,6 @@ NOTHING: dict[str, Any] = {
     "key": None,
     "headers": [],
     "token_file": "",
-    "warnings": [],
     "server": "https://host:6443",
     "insecure": False,
     "tls_server_name": "",
@@ -117,15 +124,52 @@ NOTHING: dict[str, Any] = {
         pytest.param({}, {"username": "jane", "password": "pw"}, {"authorization": "Basic amFuZTpwdw=="}, id="password"),
     ],
 )  # fmt: skip
-def test_found(
+def test_plain_access(
     tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    found = run(write(tmp_path, user, cluster), "c")
+    path = str(write(tmp_path, user, cluster))
+    found = plain_access(read_context(path, "c"), path)
     text = json.dumps(NOTHING | expected).replace("FOLDER", str(tmp_path))
-    assert found == json.loads(text)
+    assert json.loads(json.dumps(found)) == json.loads(text)
 
 
 class TestPlugin:
+    def test_token(self, tmp_path: Path) -> None:
+        answer = credential(token="abc", expirationTimestamp="2030-01-01T00:00:00Z")
+        found = run(write(tmp_path, {"exec": plugin(tmp_path, answer)}))
+        assert found["authorization"] == "Bearer abc"
+        assert found["expiry"] == 1893456000.0
+
+    def test_certificate(self, tmp_path: Path) -> None:
+        answer = credential(clientCertificateData="a certificate", clientKeyData="a key")
+        user = {"exec": plugin(tmp_path, answer) | {"provideClusterInfo": True}}
+        found = run(write(tmp_path, user))
+        assert found["certificate"] == {"pem": "a certificate"}
+        assert found["key"] == {"pem": "a key"}
+        assert found["expiry"] is None
+        assert len(found["warnings"]) == 1
+        assert "provideClusterInfo" in found["warnings"][0]
+
+    def test_failure(self, tmp_path: Path) -> None:
+        user = {"exec": plugin(tmp_path, "echo please log in first >&2", "exit 3")}
+        path = write(tmp_path, user)
+        assert run(path) == {
+            "error": f'the exec plugin "{tmp_path}/login" of kubeconfig {path} gives no credentials: '
+            "exec: process returned 3. please log in first"
+        }
+
+    @pytest.mark.parametrize(
+        ("lines", "sentence"),
+        [
+            pytest.param(["echo hunter2"], "gives no credentials: exec: failed to decode process output", id="no-json"),
+            pytest.param([credential()], "gave neither a token nor a certificate with its key", id="nothing"),
+        ],
+    )  # fmt: skip
+    def test_no_credentials(self, tmp_path: Path, lines: list[str], sentence: str) -> None:
+        found = run(write(tmp_path, {"exec": plugin(tmp_path, *lines)}))
+        assert sentence in found["error"]
+        assert "hunter2" not in found["error"]
+
     def test_token_on_its_error_output_is_hidden(self, tmp_path: Path) -> None:
         said = '{"status": {"token": "hunter2"}} Authorization: Bearer s3cret-s3cret'
         user = {"exec": plugin(tmp_path, f"echo '{said}' >&2", "exit 3")}
@@ -133,6 +177,13 @@ class TestPlugin:
             'gives no credentials: exec: process returned 3. {"status": {"token": "[hidden]"}} '
             "Authorization: Bearer [hidden]"
         )
+
+    def test_not_there(self, tmp_path: Path) -> None:
+        command = {"apiVersion": "v1", "command": "no-such-login", "installHint": "see example.org"}
+        path = write(tmp_path, {"exec": command})
+        assert run(path) == {
+            "error": f'the exec plugin "no-such-login" of kubeconfig {path} was not found; see example.org'
+        }
 
 
 def jwt(expiry: int) -> str:
@@ -145,6 +196,22 @@ OIDC = {"client-id": "me", "client-secret": "", "idp-issuer-url": "https://127.0
 
 
 class TestOidc:
+    def test_a_valid_token(self, tmp_path: Path) -> None:
+        token = jwt(4_000_000_000)
+        config = OIDC | {"id-token": jwt(1), "refresh-token": "old"}
+        path = write(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
+        remembered = {"id-token": token, "refresh-token": "new"}
+        found = run(path, stdin=json.dumps(remembered))
+        assert found["authorization"] == f"Bearer {token}"
+        assert found["expiry"] == 4_000_000_000.0
+        assert found["remembered"] == remembered
+
+    def test_an_expired_token(self, tmp_path: Path) -> None:
+        config = OIDC | {"id-token": jwt(1), "refresh-token": "old"}
+        path = write(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
+        found = run(path)
+        assert "127.0.0.1:1" in found["error"]  # it asked the provider
+
     @pytest.mark.sockets
     @pytest.mark.parametrize(
         "trusted", [pytest.param(True, id="trusted"), pytest.param(False, id="not-trusted")]
@@ -178,6 +245,41 @@ class TestOidc:
             assert requests == 0
 
 
+class TestPackage:
+    def test_the_models_of_the_api_are_not_loaded(self, tmp_path: Path) -> None:
+        """Loaded whole, the package has more than a thousand modules."""
+        path = write(tmp_path, {"token": "abc"})
+        code = (
+            "import atexit, os, sys; atexit.register(lambda: any("
+            "name.startswith('kubernetes_asyncio.client.') for name in sys.modules) and os._exit(9));"
+        )
+        assert run(path, code=code)["authorization"] == "Bearer abc"
+
+    def test_another_version_is_loaded_whole(self, tmp_path: Path) -> None:
+        """A package whose configuration part needs its client."""
+        package = tmp_path / "packages" / "kubernetes_asyncio"
+        (package / "config").mkdir(parents=True)
+        (package / "__init__.py").write_text("from kubernetes_asyncio import client, config")
+        (package / "client.py").write_text("class Special: pass")
+        (package / "config" / "__init__.py").write_text("")
+        (package / "config" / "kube_config.py").write_text(
+            "from kubernetes_asyncio.client import Special\n"
+            "async def load_kube_config_from_dict(config, client_configuration, temp_file_path):\n"
+            "    client_configuration.host = config['clusters'][0]['cluster']['server']\n"
+            "    client_configuration.api_key['BearerToken'] = 'Bearer ' + Special.__name__\n"
+        )
+        found = run(write(tmp_path, {"token": "abc"}), folder=str(package.parent))
+        assert found["authorization"] == "Bearer Special"
+
+    def test_absent(self, tmp_path: Path) -> None:
+        path = write(tmp_path, {"token": "abc"})
+        code = "import sys; sys.modules['kubernetes_asyncio'] = None; "
+        assert run(path, code=code) == {
+            "error": f"kubeconfig {path} needs the Python package kubernetes_asyncio; "
+            'install it ("pip install kubernetes_asyncio"), or build the image with "--build-arg KUBECONFIG=yes"'
+        }
+
+
 @pytest.mark.parametrize(
     ("user", "sentence"),
     [
@@ -189,6 +291,26 @@ class TestOidc:
 def test_errors(tmp_path: Path, user: dict[str, Any], sentence: str) -> None:
     path = write(tmp_path, user)
     assert run(path) == {"error": sentence.replace("PATH", str(path))}
+
+
+def test_no_such_context(tmp_path: Path) -> None:
+    path = write(tmp_path, {})
+    assert run(path, "d")["error"].startswith(f'kubeconfig {path} has no context "d"')
+
+
+def test_it_is_a_program(tmp_path: Path) -> None:
+    path = write(tmp_path, {"token": "abc"})
+    root = Path(COMMAND[3])
+    done = subprocess.run(
+        [sys.executable, "-m", "hsdns.apiserver.kubeconfig_process", str(path)],
+        cwd=root,
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert json.loads(done.stdout)["authorization"] == "Bearer abc"
 
 
 @pytest.mark.parametrize(

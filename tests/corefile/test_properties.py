@@ -1,3 +1,7 @@
+"""Readers of properties, and patterns."""
+
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
@@ -5,8 +9,10 @@ import pytest
 
 from hsdns.corefile.parser import parse
 from hsdns.corefile.properties import (
+    MAX_PATTERN_LEN,
     Property,
     choice,
+    compile_pattern,
     duration,
     flag,
     integer,
@@ -208,3 +214,40 @@ def test_refused_parts(check: Callable[[Directive], None], body: str, message: s
     with pytest.raises(CorefileError) as caught:
         check(*directives(body))
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "groups"),
+    [
+        (r"^(a|b)[.]example[.]$", "a.example.", ("a",)),
+        (r"(?P<label>[a-z]+)(-[0-9]+)?", "web", ("web", None)),
+        (r"(?i)WEB", "a web", ()),
+        (r"^\d+$", "x", None),
+        ("", "anything", ()),
+    ],
+)
+def test_search(pattern: str, text: str, groups: tuple[str | None, ...] | None) -> None:
+    found = compile_pattern(pattern).search(text)
+    assert (found.groups() if found is not None else None) == groups
+
+
+def test_time_grows_with_the_text_alone() -> None:
+    assert compile_pattern("(a*)*b").search("a" * 50_000) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("(", '"(" is not a regular expression: missing ): ('),
+        ("a(?=b)", '"a(?=b)" is not a regular expression: invalid perl operator: (?='),
+        (r"(a)\1", r'"(a)\1" is not a regular expression: invalid escape sequence: \1'),
+        (
+            "a" * (MAX_PATTERN_LEN + 1),
+            "the pattern has 10001 characters, at most 10000 are allowed",
+        ),
+    ],
+)
+def test_refused(pattern: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=r"pattern|expression") as caught:
+        compile_pattern(pattern)
+    assert str(caught.value) == reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.cluster.objects import Object
+from hsdns.explanation.nearest import COMPARED, MOST_COMPARED, close_words
 from tests.support.cluster.explained import explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 
@@ -41,3 +42,14 @@ WEB, DB_0 = "web.shop.svc.cluster.local.", "db-0.db.shop.svc.cluster.local."
 def test_nearest(asked: str, name: str, why: str) -> None:
     found = explain(asked, *OBJECTS, pods="insecure")
     assert (name, why) in [(each.name, each.why) for each in found.nearest]
+
+
+# Words that are near to a misspelt one.
+
+
+MANY = dict.fromkeys(f"svc-{number:05}" for number in range(3 * MOST_COMPARED))
+
+
+def test_others_run_meanwhile() -> None:
+    found = list(close_words("s-other", MANY, 3))
+    assert found.count(None) >= MOST_COMPARED // COMPARED

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
     Namespace,
+    Object,
     ObjectMeta,
     Pod,
-    PodCondition,
-    PodNames,
     PodStatus,
     Synced,
     Upserted,
 )
+from hsdns.cluster.programming import CHANGE_TIME
 from hsdns.recording.entry import (
     QUERY_LINE,
     End,
@@ -29,6 +30,7 @@ from hsdns.recording.entry import (
     State,
     read_line,
     read_object,
+    reduced,
     to_event,
     to_line,
     to_raw,
@@ -73,13 +75,6 @@ def test_an_event_has_no_more_than_the_fields_that_are_set() -> None:
         b'{"kind":"Service","metadata":{"name":"web","namespace":"shop","resourceVersion":"1"},'
         b'"spec":{"type":"ClusterIP","clusterIPs":["10.96.7.7"],"ports":[{"port":80,"name":"http","protocol":"TCP"}]}}}\n'
     )
-
-
-def test_text_that_looks_like_a_member_stays() -> None:
-    meta = ObjectMeta('a":null,"b', 'x,"uid":""', "1", labels={"a": "", "b": "", "uid": ""})
-    found = Pod(meta, PodStatus("10.0.0.1", None, [PodCondition("a", "")]), PodNames(None, "null"))
-    assert read_object(to_raw(found)) == found
-    assert bytes(to_raw(Namespace(ObjectMeta("a")))) == b'{"kind":"Namespace","metadata":{"name":"a","namespace":"","resourceVersion":""}}'  # fmt: skip
 
 
 def test_events_are_those_of_a_source() -> None:
@@ -127,3 +122,30 @@ def test_objects_that_are_none(raw: bytes, sentence: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the sentence is compared
         read_object(msgspec.Raw(raw))
     assert str(caught.value) == sentence
+
+
+# What of an object is recorded.
+
+
+LABELS = {"app": "web", "kubernetes.io/service-name": "web", "multicluster.kubernetes.io/service-name": "w"}  # fmt: skip
+META = ObjectMeta(
+    "web", "shop", "7", "3f2c", LABELS, {CHANGE_TIME: "2026-01-01T00:00:00Z", "note": "secret"}, "now"
+)  # fmt: skip
+OWNERS = {name: text for name, text in LABELS.items() if name != "app"}
+
+
+@pytest.mark.parametrize(
+    ("found", "labels", "annotations"),
+    [
+        (service("shop/web", "10.96.7.7"), None, None),
+        (Namespace(META), None, None),
+        (Pod(META, PodStatus("10.0.0.1")), LABELS, None),
+        (endpoint_slice("shop/web-1", "web", "10.0.0.1"), OWNERS, {CHANGE_TIME: "2026-01-01T00:00:00Z"}),
+    ],
+)  # fmt: skip
+def test_metadata(
+    found: Object, labels: dict[str, str] | None, annotations: dict[str, str] | None
+) -> None:
+    given = structs.replace(found, metadata=META)
+    expected = ObjectMeta("web", "shop", "7", "", labels, annotations, "now")
+    assert reduced(given) == structs.replace(found, metadata=expected)

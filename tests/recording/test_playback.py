@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from hsdns.cluster.objects import Deleted, Event, Object, ObjectMeta, Pod, PodStatus, Synced
+from hsdns.cluster.objects import Deleted, Event, Object, ObjectMeta, Synced
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.recording import playback
 from hsdns.recording.entry import Entry, ObjectEvent, RecordedObject, State, to_raw
@@ -121,14 +121,6 @@ def test_another_speed_on_the_way() -> None:
     assert found.wait(100.52) == 0.0
 
 
-def test_a_place() -> None:
-    found = play(SHOP, is_paused=True)
-    assert len(found.go_to(2.5, 100.0)) == 2
-    assert (names(found), found.place(100.0)) == (["api", "db", "web"], 2.5)
-    assert len(found.go_to(inf, 100.0)) == 1
-    assert (found.is_over, found.place(100.0)) == (True, 3.0)
-
-
 def test_a_place_and_then_on() -> None:
     found = play(SHOP)
     found.go_to(1.5, 100.0)
@@ -145,27 +137,6 @@ def test_of_another_state_only_the_difference_is_delivered() -> None:
     events = found.due(101.0)
     assert events == [Deleted(type(DB)(ObjectMeta("db", "shop"))), *upserts(changed, API), Synced()]
     assert (names(found), found.applied) == (["api", "web"], 1)
-
-
-def test_a_pod_that_is_being_deleted_stays_so() -> None:
-    """Though another state has it as two objects, of which the first is as before."""
-    running = Pod(ObjectMeta("web-0", "shop"), PodStatus("10.0.0.1"))
-    ending = Pod(ObjectMeta("web-0", "shop", deletion_timestamp="now"), PodStatus("10.0.0.1"))
-    found = play([*state_of(running, ending, at=0.0), *state_of(running, ending, DB, at=1.0), END])
-    assert found.due(101.0) == [*upserts(DB), Synced()]
-    again = play([*state_of(running, at=0.0), *state_of(running, ending, at=1.0), END])
-    assert again.due(101.0) == [*upserts(running, ending), Synced()]
-
-
-def test_a_server_that_had_no_state_yet() -> None:
-    entries = [*state_of(at=0.0, serves=False), ObjectEvent(1.0, TIME, "ADDED", to_raw(WEB)), ObjectEvent(2.0, TIME, "SYNCED"), END]  # fmt: skip
-    found = Playback(opened(to_octets(entries)))
-    store = make_store()
-    store.apply(found.begin(0.0))
-    store.apply(found.due(1.5))
-    assert (store.serves, len(store.services.values)) == (False, 1)
-    store.apply(found.due(2.0))
-    assert store.serves
 
 
 def serves(entries: list[Entry]) -> tuple[Store, Playback]:

@@ -12,7 +12,6 @@ from hsdns.rules.rule import (
     Rule,
     find_rule,
     level_at_least,
-    read_page,
     rules,
     sections,
 )
@@ -59,15 +58,6 @@ def test_parts_of_a_page() -> None:
     ]
 
 
-def test_the_state_of_a_page() -> None:
-    text = PAGE.replace(
-        "Level: note\n", "Level: note\n\nState: preview, found with `-preview` only\n"
-    )
-    rule = read_page("HS900-wrong-thing.md", text)
-    assert (rule.is_preview, rule.what) == (True, "What it is\nabout.")
-    assert read_page("HS900-wrong-thing.md", PAGE) == RULE
-
-
 def test_a_code_is_given_once() -> None:
     """codes.txt has all codes that ever were: a rule is added at its end, and a code that goes is retired."""
     lines = (Path(__file__).parent / "codes.txt").read_text().split("\n")
@@ -111,3 +101,6 @@ def test_no_rule_is_found(word: str, message: str) -> None:
 )
 def test_levels(level: str, lowest: str, is_over: bool) -> None:
     assert level_at_least(level, lowest) is is_over
+
+
+# The table of checks.

@@ -12,7 +12,7 @@ import pytest
 from hsdns.apiserver.client import ApiClient
 from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import SERVICES, Scope, accepted
-from hsdns.apiserver.transport import Unreachable
+from hsdns.apiserver.transport import Unreachable, read_body
 from hsdns.apiserver.watch_event import IS_READ
 from hsdns.corefile.parser import parse
 from hsdns.metrics import Registry
@@ -98,9 +98,7 @@ async def first(client: ApiClient, **changed: str) -> bytes:
     query = {**STREAM, "timeoutSeconds": "1", **changed}
     accept = accepted(SERVICES, is_compiled=IS_READ)
     async with client.get(Scope(SERVICES).path, query, accept) as response:
-        async for chunk in response.chunks(lambda: 5.0):
-            return chunk
-    return b""
+        return await read_body(response, 0, 5.0)
 
 
 def take(access: ApiAccess) -> ApiClient:

@@ -1,10 +1,14 @@
+"""Which API server a block uses, and what it watches there."""
+
+from __future__ import annotations
+
 import asyncio
 from pathlib import Path
 
 import pytest
 
 from hsdns.apiserver.client import ApiClient
-from hsdns.sources.api_access import ApiAccess, ConnectionOptions
+from hsdns.sources.api_access import ApiAccess, ConnectionOptions, WatchOptions
 from tests.support.plugins.runtime import FakeRuntime
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
@@ -43,3 +47,19 @@ def test_check_tells_what_a_pod_misses(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("abc")
     (tmp_path / "ca.crt").write_text("a CA")
     assert ApiAccess(ConnectionOptions(), IN_CLUSTER, str(tmp_path)).check() == []
+
+
+# What is watched for one block, and for two over the same API server.
+
+
+@pytest.mark.parametrize(
+    ("options", "scopes"),
+    [
+        pytest.param(WatchOptions(), ["services", "endpointslices", "namespaces"], id="most"),
+        pytest.param(WatchOptions(endpoints=False), ["services", "namespaces"], id="noendpoints"),
+        pytest.param(WatchOptions(pods=True), ["services", "endpointslices", "namespaces", "pods"], id="pods"),
+        pytest.param(WatchOptions(imports=True, endpoints=False), ["services", "endpointslices", "namespaces", "serviceimports"], id="imports"),
+    ],
+)  # fmt: skip
+def test_scopes(options: WatchOptions, scopes: list[str]) -> None:
+    assert [str(scope) for scope in options.scopes] == scopes

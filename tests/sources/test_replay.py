@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from math import inf
 from pathlib import Path
 
 import pytest
@@ -120,16 +119,6 @@ def test_the_first_state_is_served_at_once() -> None:
     sentence = "source replay: shop.rec: serving the state of 2026-01-01T00:00:00.000+00:00 at 0s; 2 changes follow, up to 9s"
     assert case.reports == [(logging.INFO, sentence)]
     assert case.source.silence(1e9) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("at", "services"),
-    [(0.0, ["web"]), (1.0, ["web", "db"]), (1.5, ["web", "db"]), (60.0, ["db"]), (inf, ["db"])],
-)
-def test_a_place(at: float, services: list[str]) -> None:
-    case = Case(Replay("shop.rec", at=at, is_paused=True))
-    run(shown(case))
-    assert case.services == services
 
 
 async def shown(case: Case) -> None:

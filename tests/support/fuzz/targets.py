@@ -113,11 +113,11 @@ def check_http2(octets: bytes) -> None:
                 requests += 1
                 reply = _http_reply(request.method, request.target, request.body)
                 connection.reply(request.stream, reply, now, head_only=request.method == "HEAD")
-        out += connection.to_send()
+        out += connection.take_out()
         if connection.is_over:
             break
     connection.end()
-    out += connection.to_send()
+    out += connection.take_out()
     assert requests <= len(data) // 9
     assert len(connection.streams) <= MAX_STREAMS
     frames = list(FrameScanner().feed(bytes(out)))

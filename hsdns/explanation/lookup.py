@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from hsdns.chain import Endpoint
-from hsdns.explanation.client import ASSUMED, NOT_SEEN, UNSEEN, Asker, Lookups, asker_cause
+from hsdns.explanation.client import ASSUMED, NOT_SEEN, UNSEEN, Client, Lookups, client_cause
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
 from hsdns.resolver.report import LookupReport
@@ -31,9 +31,9 @@ class Question(NamedTuple):
     types: tuple[int, ...]
 
 
-async def explain_asker(
+async def explain_for_client(
     explainer: Explainer,
-    asker: Asker,
+    asker: Client,
     question: Question,
     now: float,
     problems: Sequence[str] = (),
@@ -54,7 +54,7 @@ async def explain_asker(
     is_blind = bool(decisive.blind) and decisive.outcome == "could not tell"
     if shown.error and not is_blind:
         setting = asker.settings[reports.index(shown)]
-        found = await asker_cause(asker, lookups, setting, shown)
+        found = await client_cause(asker, lookups, setting, shown)
         if found is not None:
             cause = f'{_who(asker, shown)} gets "{shown.error}": {found.cause}'
             if shown.error == UNSEEN:
@@ -114,7 +114,7 @@ def _taken(shown: LookupReport) -> list[str]:
 
 
 def _own_cause(
-    asker: Asker,
+    asker: Client,
     shown: LookupReport,
     explained: Sequence[Explanation],
     question: Question,
@@ -189,9 +189,9 @@ def _decisive(shown: LookupReport, explained: Sequence[Explanation]) -> Explanat
     return best
 
 
-def _who(asker: Asker, shown: LookupReport) -> str:
+def _who(asker: Client, shown: LookupReport) -> str:
     return f"Pod {asker.path} with {shown.resolver}" if asker.path else shown.resolver
 
 
-def _place(asker: Asker) -> str:
+def _place(asker: Client) -> str:
     return f"Pod {asker.path}" if asker.path else "resolv.conf"

@@ -1,4 +1,4 @@
-"""The pod that asks, and where the address of its DNS is from."""
+"""Lookups with answers that are known, assumed and not seen."""
 
 from __future__ import annotations
 
@@ -10,9 +10,50 @@ from hsdns.assemble import Configuration
 from hsdns.cli.corefile_source import CorefileSource
 from hsdns.cli.launch import build
 from hsdns.cli.resolve_chain import Chain
-from hsdns.explanation.client import UNREAD_POLICIES, AskingPod
-from hsdns.explanation.question import AskingError
+from hsdns.explanation.client import UNREAD_POLICIES, Client, ClientPod, Lookups, client_cause
+from hsdns.explanation.question import QuestionError
+from hsdns.wire.decode import decode
+from hsdns.wire.encode import encode
+from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.message import RR, Reply
 from tests.plugins.kubernetes.test_watch import ApiThread, service
+from tests.support.coroutines.eager import turns
+
+# Causes in the asker, each proved by a lookup without it; tests/explanation/test_lookup.py has a row for each kind.
+
+
+async def ask_of_asker_causes(wire: bytes, transport: str, at: float) -> tuple[bytes | None, str]:
+    """Only db.shop.svc.cluster.local exists."""
+    query = decode(wire)
+    if query.qname.to_text() != "db.shop.svc.cluster.local.":
+        return encode(query, Reply(Rcode.NXDOMAIN, aa=True), 512), ""
+    return encode(query, Reply(answer=(RR(query.qname, RRType.A, 5, b"\xc0\0\2\1"),), aa=True), 512), ""  # fmt: skip
+
+
+def cause(name: str, asker: Client) -> tuple[str, str, str] | None:
+    async def found() -> tuple[str, str, str] | None:
+        lookups, setting = Lookups(ask_of_asker_causes, name, (RRType.A,)), asker.settings[0]
+        cause = await client_cause(asker, lookups, setting, await lookups.look_up(setting))
+        return None if cause is None else (cause.cause, cause.needed, cause.found)
+
+    return turns(found())[0]
+
+
+def test_the_first_thing_without_which_it_resolves() -> None:
+    asker = Client(("go",), "search a.test\nnameserver 10.0.0.1\n", "cluster.local", ("other", "shop"))  # fmt: skip
+    assert cause("db", asker) == (
+        "the search list has no shop.svc.cluster.local, where db exists; it has a.test",
+        "db.shop.svc.cluster.local is asked",
+        "db.shop.svc.cluster.local",
+    )
+
+
+def test_none_where_nothing_helps() -> None:
+    assert cause("x", Client(("go",), "search a.test\n", "cluster.local", ("shop",))) is None
+
+
+# The pod that asks, and where the address of its DNS is from.
+
 
 COREFILE = "kube.test {\nkubernetes {\nSOURCE\n}\n}\n"
 PODS = """
@@ -68,7 +109,7 @@ def configuration(
     )
 
 
-def find(found: Configuration, path: str, given: str = "") -> AskingPod:
+def find(found: Configuration, path: str, given: str = "") -> ClientPod:
     with Chain(found) as chain:
         return chain.find_pod(path, given)
 
@@ -85,13 +126,13 @@ def find(found: Configuration, path: str, given: str = "") -> AskingPod:
     ],
 )  # fmt: skip
 def test_errors(path: str, error: str, tmp_path: Path) -> None:
-    with pytest.raises(AskingError) as raised:
+    with pytest.raises(QuestionError) as raised:
         find(configuration(tmp_path), path)
     assert str(raised.value) == error
 
 
 def test_other_sources_have_no_pods(tmp_path: Path) -> None:
-    with pytest.raises(AskingError) as raised:
+    with pytest.raises(QuestionError) as raised:
         find(configuration(tmp_path, "source synthetic services=3"), "shop/web")
     assert str(raised.value).startswith(
         "-from needs a source with pods, manifests or an API server, and here is synthetic "
@@ -112,7 +153,7 @@ def test_cluster_dns(more: str, given: str, address: str, told: str, tmp_path: P
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(AskingError, match=r'^-cluster-dns needs an IP address, found "dns"$'):
+    with pytest.raises(QuestionError, match=r'^-cluster-dns needs an IP address, found "dns"$'):
         find(configuration(tmp_path), "shop/web", "dns")
 
 
@@ -127,7 +168,7 @@ def test_of_an_api_server(tmp_path: Path) -> None:
     dns["metadata"]["namespace"] = "kube-system"
     with ApiThread() as api:
         api.apply(pod)
-        with pytest.raises(AskingError, match="is not known; give it with -cluster-dns ADDRESS"):
+        with pytest.raises(QuestionError, match="is not known; give it with -cluster-dns ADDRESS"):
             find(configuration(tmp_path, f"endpoint {api.api.url}"), "shop/web-0")
         api.apply(dns)
         found = find(configuration(tmp_path, f"endpoint {api.api.url}"), "shop/web-0")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hsdns.cluster.objects import Object
-from hsdns.explanation.asker import Question, explain_asker
-from hsdns.explanation.client import Asker
+from hsdns.explanation.client import Client
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import KnownObjects
+from hsdns.explanation.lookup import Question, explain_for_client
 from hsdns.explanation.observed import Edges
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.text import lines
@@ -55,11 +55,11 @@ def explain(
     seeing = {id(each): KnownObjects(OBJECTS) for each in server.plugins}
     explainer = Explainer(server.configuration, seeing, Edges(server.runtime.queries.spawn))
     if isinstance(pod, str):
-        asker = Asker(resolvers, pod, DOMAIN, ("front", "shop"))
+        asker = Client(resolvers, pod, DOMAIN, ("front", "shop"))
     else:
         text = pod_resolv_conf(pod, DNS, DOMAIN, "nameserver 192.0.2.1\n")
         path = f"{pod.namespace}/p"
-        asker = Asker(
+        asker = Client(
             resolvers,
             text,
             DOMAIN,
@@ -69,7 +69,7 @@ def explain(
             server=DNS,
             node="nameserver 192.0.2.1\n",
         )
-    found = explain_asker(explainer, asker._replace(**fields), Question(name, types), 0.0)  # type: ignore[arg-type]
+    found = explain_for_client(explainer, asker._replace(**fields), Question(name, types), 0.0)  # type: ignore[arg-type]
     return turns(found)[0]
 
 
@@ -183,13 +183,3 @@ def test_what_a_result_rests_on() -> None:
         "resolves",
         ["192.0.2.8 is asked too, and its answers are not seen"],
     )
-
-
-def test_the_tree_shows_what_would_be_found() -> None:
-    found = explain("web", FRONT, "go")
-    assert [(each.place, each.needed) for each in found.needed] == [
-        ("Pod front/p", "web.shop.svc.cluster.local is asked")
-    ]
-    text = list(lines(found))
-    assert "web.shop.svc.cluster.local. A, which is not asked" in text
-    assert "└─ for the program to find it" in text

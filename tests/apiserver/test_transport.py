@@ -11,12 +11,12 @@ import pytest
 
 from hsdns.apiserver.access import Access
 from hsdns.apiserver.client import ApiClient
-from hsdns.apiserver.transport import Obstacles, Refusal, Unreachable
+from hsdns.apiserver.transport import Obstacles, Refusal, Unreachable, read_body
 from hsdns.apiserver.watch_event import decode_status
 from hsdns.metrics import Registry
 from hsdns.sources.api_access import WatchOptions
 from tests.apiserver.test_client import Given
-from tests.sources.test_api_server import service, small_cluster, watching
+from tests.sources.test_api_server import small_cluster, watching
 from tests.support.apiserver.scripted_http import ScriptedServer, chunked
 from tests.support.coroutines.event_loops import run, until
 
@@ -77,8 +77,7 @@ def test_refusal() -> None:
     refusal = Refusal("/apis/discovery.k8s.io/v1/endpointslices", Wall(status=403))
 
     async def test() -> tuple[str, bytes]:
-        chunks = [each async for each in refusal.chunks(lambda: 1.0)]
-        return await refusal.text(4096), b"".join(chunks)
+        return await refusal.text(4096), await read_body(refusal, 1 << 20, 1.0)
 
     text, body = run(test())
     assert json.loads(body) == json.loads(text)
@@ -86,34 +85,6 @@ def test_refusal() -> None:
     assert (refusal.status, status.reason, status.message) == (
         403, "Forbidden", 'cannot list or watch resource "endpointslices", by the rule "x" of fault',
     )  # fmt: skip
-
-
-def test_a_source_behind_them() -> None:
-    """It loses its watches, keeps its state, says so, and gets what it has missed."""
-
-    async def test() -> None:
-        cluster = small_cluster()
-        lost: list[str] = []
-        async with watching(cluster, WatchOptions()) as harness:
-            harness.source.on_lost = lost.append
-            await harness.until(lambda: "synced" in harness.events)
-            contact = harness.source._contact
-            assert contact is not None
-            contact.on_lost = lost.append
-            wall = Wall()
-            harness.source.obstacles.put(wall, [wall])
-            await harness.until(lambda: len(harness.source.outages()) == 3)
-            cluster.apply(service("late"))
-            assert harness.events[-1] == "synced"
-            assert lost[-1] != ""
-            metric = harness.around.metrics.gauge("hsdns_watch_connected", "")
-            assert set(metric.values.values()) == {0}
-            harness.source.obstacles.put(wall, [])
-            await harness.until(lambda: "+Service shop/late" in harness.events)
-            await harness.until(lambda: not harness.source.outages())
-            assert lost[-1] == ""
-
-    run(test())
 
 
 def test_one_resource_is_forbidden() -> None:
@@ -154,11 +125,15 @@ def test_the_client() -> None:
 
             async def read() -> None:
                 async with client.get("/api/v1/services", {}) as answer:
-                    async for chunk in answer.chunks(lambda: 5.0):
+
+                    def take(chunk: bytes) -> bool:
                         found.append(chunk)
                         client.cut(lambda path: path.endswith("/pods"), OSError())
                         error = ConnectionResetError(104, "lost")
                         client.cut(lambda path: path.endswith("/services"), error)
+                        return True
+
+                    await answer.feed(take, lambda: 5.0)
 
             with pytest.raises(Unreachable) as caught:
                 await read()

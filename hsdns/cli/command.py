@@ -9,16 +9,19 @@ Rule 3: an OperatorError or OSError is printed, and the exit status is that of t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Self, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, read_time, usage
+from hsdns.cli.flags import NO_CODE, Flag, FlagError, leading_words, parse_flags, read_time, usage
 from hsdns.cli.output import complain, say_text
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
+
+ANY: Final = sys.maxsize  # for most_words of a command that counts them itself
 
 
 def flag(help: str, argument: str = "", **more: Any) -> Flag:  # noqa: A002 - as in argparse
@@ -37,7 +40,8 @@ class Command(msgspec.Struct, kw_only=True):
     forms: ClassVar[str] = "[FLAG...]"
     # Shown after the flags.
     epilog: ClassVar[str] = ""
-    takes_words: ClassVar[bool] = False
+    # How many words without a flag it takes; more are refused like a word after flags.
+    most_words: ClassVar[int] = 0
     # Suggestions for the words.
     suggested: ClassVar[Sequence[str]] = ()
     # The exit status for bad input, and for all other errors but those of a server that has an own one.
@@ -96,7 +100,8 @@ class Command(msgspec.Struct, kw_only=True):
     @classmethod
     def split(cls, words: list[str]) -> tuple[list[str], list[str]]:
         """The words that are no flags, and the rest."""
-        return leading_words(words) if cls.takes_words else ([], words)
+        plain, rest = leading_words(words)
+        return plain[: cls.most_words], [*plain[cls.most_words :], *rest]
 
     @classmethod
     def program(cls) -> str:
@@ -140,6 +145,24 @@ class Command(msgspec.Struct, kw_only=True):
         for other in others:
             if one in self.given and other in self.given:
                 raise FlagError(f"-{one} and -{other} exclude each other; {why}")
+
+
+def no_command(program: str, word: str, known: Sequence[str]) -> FlagError:
+    """The error of a command whose first word is none of the known ones."""
+    problem = f'"{word}" is no command of {program}' if word else "a command is missing"
+    hint = did_you_mean(word, known) or f"; there are {', '.join(known)}"
+    return FlagError(f"{problem}{hint}")
+
+
+class ReadingCommand(Command):
+    """A command whose input may name code."""
+
+    no_code: Annotated[bool, NO_CODE["no-code"]] = False
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether code that the input names may run."""
+        return not self.no_code
 
 
 def _annotated(cls: type[Command]) -> dict[str, tuple[Flag, type]]:

@@ -20,7 +20,7 @@ HEADLINE: Final = "a DNS server for Kubernetes clusters"
 SOURCE: Final = "NAME [ARGUMENT...]"  # the argument of a flag that takes a source of the cluster
 
 
-class Command(NamedTuple):
+class Description(NamedTuple):
     """One command; `name` is empty for the one without a subcommand.
 
     `usage` has a line for each form; `words` are suggestions in places without a flag.
@@ -38,16 +38,18 @@ class Command(NamedTuple):
         return f"hsdns-{self.name}" if self.name else "hsdns"
 
 
-def commands() -> list[Command]:
+def described_commands() -> list[Description]:
     """All commands, the one without a subcommand first."""
     found = []
     for name, headline in {"": HEADLINE, **SUBCOMMANDS}.items():
         of = find_command(name or "coredns")
         if isinstance(of, type):
-            found.append(Command(name, headline, _usage(of.main), of.flags(), tuple(of.suggested)))
+            found.append(
+                Description(name, headline, _usage(of.main), of.flags(), tuple(of.suggested))
+            )
             continue
         words = tuple(SUBCOMMANDS) if not name else getattr(of, "WORDS", ())
-        found.append(Command(name, headline, _usage(of.run), of.FLAGS, words))
+        found.append(Description(name, headline, _usage(of.run), of.FLAGS, words))
     return found
 
 

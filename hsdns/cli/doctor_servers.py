@@ -92,10 +92,10 @@ class NotAsked(Exception):
     """No server was queried; the message is a sentence that says why."""
 
 
-def given_servers(flags: Mapping[str, Any]) -> list[DnsServer]:
+def given_servers(words: Sequence[str]) -> list[DnsServer]:
     """The servers of -server; raise FlagError."""
     found = []
-    for word in flags.get("server", ()):
+    for word in words:
         place = split_ip_port(word, PORT)
         if place is None:
             raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')

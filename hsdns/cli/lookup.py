@@ -10,7 +10,7 @@ import contextlib
 from ipaddress import ip_address
 from typing import Annotated, Final
 
-from hsdns.cli.command import Command, flag
+from hsdns.cli.command import ANY, Command, flag
 from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain, say
 
@@ -22,7 +22,7 @@ class Lookup(Command):
 
     name = "lookup"
     forms = "NAME [TYPE] [FLAG...]"
-    takes_words = True
+    most_words = ANY
     bad = 1
 
     server: Annotated[

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import pytest
 
-from hsdns.cli.command import Command, flag
+from hsdns.cli.command import ANY, Command, flag
+from hsdns.cli.output import say
 from hsdns.errors import OperatorError
 
 
@@ -15,7 +16,7 @@ class Show(Command):
 
     name = "show"
     forms = "NAME [FLAG...]"
-    takes_words = True
+    most_words = ANY
     bad = 3
     interrupted = ("interrupted", 4)
 
@@ -32,18 +33,17 @@ class Show(Command):
         if self.words == ["fail"]:
             raise OperatorError("it failed")
         self.exclusive("from", "source")
-        print(  # noqa: T201
-            self.no_code, self.from_, self.port, self.source, self.every, self.o, sorted(self.given)
-        )
+        values = (self.no_code, self.from_, self.port, self.source, self.every, self.o)
+        say(*values, sorted(self.given))
         return 0
 
 
 @pytest.mark.parametrize(
     ("line", "status", "printed"),
     [
-        pytest.param("a", 0, "False None 53 None 1.0 text []\n", id="defaults"),
-        pytest.param("a -no-code -from f -p 1 -every 2m -o json", 0, "True f 1 None 120.0 json ['dns.port', 'every', 'from', 'no-code', 'o']\n", id="all"),
-        pytest.param("-source a b -dns.port=2", 0, "False None 2 ['a', 'b'] 1.0 text ['dns.port', 'source']\n", id="list"),
+        pytest.param("a", 0, "False\nNone\n53\nNone\n1.0\ntext\n[]\n", id="defaults"),
+        pytest.param("a -no-code -from f -p 1 -every 2m -o json", 0, "True\nf\n1\nNone\n120.0\njson\n['dns.port', 'every', 'from', 'no-code', 'o']\n", id="all"),
+        pytest.param("-source a b -dns.port=2", 0, "False\nNone\n2\n['a', 'b']\n1.0\ntext\n['dns.port', 'source']\n", id="list"),
         pytest.param("stop", 4, "interrupted\n", id="ctrl-c"),
         pytest.param("fail", 3, "it failed\n", id="error"),
         pytest.param("-p 0", 3, '-p needs a port number from 1 to 65535, found "0"\n', id="number"),

@@ -54,7 +54,14 @@ FILES = sorted(
 )
 CONTROL = ["-control", "/run/hsdns/control.sock"]
 IMAGE = f"hsdns/hsdns:{__version__}"
-FLAGS = {"audit": audit.FLAGS, "interface": interface.FLAGS, "load": Load.flags()}
+FLAGS = {
+    each: command.flags()
+    for each, command in (
+        ("audit", audit.Audit),
+        ("interface", interface.Interface),
+        ("load", Load),
+    )
+}
 # What kubeadm's ClusterRole system:coredns allows.
 STOCK_RIGHTS = {
     ("", resource, verb)
@@ -171,7 +178,7 @@ def test_arguments_are_flags_and_files_are_mounted(path: Path) -> None:
             command, *words = container.get("args", [""])
             if command.startswith("-"):
                 command, words = "", [command, *words]
-            flags = parse_flags(words, FLAGS.get(command, coredns.FLAGS))
+            flags = parse_flags(words, FLAGS.get(command, coredns.Coredns.flags()))
             mounts = {each["name"]: each["mountPath"] for each in container.get("volumeMounts", ())}
             folders = [
                 mounts.get(each["name"]) for each in pod.get("volumes", ()) if "configMap" in each
@@ -295,7 +302,7 @@ def test_the_node_local_server_has_one_address_everywhere() -> None:
     (container,), (creation,) = pod["containers"], pod["initContainers"]
     address = container["readinessProbe"]["httpGet"]["host"]
     assert container["livenessProbe"]["httpGet"]["host"] == address
-    flags = parse_flags(creation["args"][1:], interface.FLAGS)
+    flags = parse_flags(creation["args"][1:], interface.Interface.flags())
     assert isinstance(flags["address"], list)
     assert [ip_address(each).version for each in flags["address"]] == [4, 6]
     assert flags["address"][0] == address

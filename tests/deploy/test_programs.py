@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from hsdns import __version__
-from hsdns.cli.coredns import FLAGS
+from hsdns.cli.coredns import Coredns
 from hsdns.cli.flags import parse_flags
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -345,7 +345,7 @@ def test_unit() -> None:
     found = dict(line.split("=", 1) for line in lines)
     name, *words = found["ExecStart"].split()
     assert name == "/usr/bin/hsdns"
-    assert parse_flags(words, FLAGS) == {"conf": "/etc/hsdns/Corefile"}
+    assert parse_flags(words, Coredns.flags()) == {"conf": "/etc/hsdns/Corefile"}
     assert found["ExecReload"] == "/bin/kill -USR1 $MAINPID"
     assert found["AmbientCapabilities"] == found["CapabilityBoundingSet"] == "CAP_NET_BIND_SERVICE"
     # Addresses of interfaces are asked for over netlink, and NOTIFY_SOCKET is a Unix socket.

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli import record, replay
+from hsdns.cli import replay
+from hsdns.cli.record import Record
 from hsdns.recording.entry import NAMES, ObjectEvent
 from hsdns.recording.frames import read_lines
 from hsdns.recording.reader import BadRecording, Recording
@@ -103,7 +104,7 @@ def check(console: list[tuple[str, str]], port: int) -> None:
         ("entry", set(NAMES)),
         ("argument", set(SETTINGS)),
         ("command", {f"hsdns replay {each}" for each in replay.WORDS}),
-        ("flag", {f"-{each}" for each in record.FLAGS} - {"-control", "-o", "-h", "-help"}),
+        ("flag", {f"-{each}" for each in Record.flags()} - {"-control", "-o", "-h", "-help"}),
     ],
 )
 def test_every_word_is_described(title: str, known: set[str]) -> None:

@@ -136,7 +136,7 @@ def write_for_ci(report: Report, flags: ReportCommand) -> None:
         raise LoadError(f"-github: {SUMMARY} names no file, so this is no step of GitHub Actions")
 
 
-def tell(report: Report, flags: ReportCommand) -> int:
+def put_out(report: Report, flags: ReportCommand) -> int:
     """Print a report and write it to the files of -json and -html; return the exit status."""
     from hsdns.load.output.page import page
     from hsdns.load.output.text import lines

@@ -95,20 +95,22 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
                 kept[step.rate] = step, servers, plan
                 newest = step.rate
             break
-        told = _told(knee.limits, step, servers[0])
-        steps.append(told)
-        complain(_line(told))
+        report = _step_report(knee.limits, step, servers[0])
+        steps.append(report)
+        complain(_line(report))
         newest = step.rate
         before = kept.get(step.rate)
-        if before is None or (told.outcome == HELD and step.seconds >= before[0].seconds):
+        if before is None or (report.outcome == HELD and step.seconds >= before[0].seconds):
             kept[step.rate] = step, servers, plan
-        search.tell(told.outcome)
+        search.step_ended(report.outcome)
     found = search.knee()
-    complain(found.said)
+    complain(found.sentence)
     _, servers, plan = kept[newest if found.holds is None else found.holds]
     limits = [limit.text for limit in knee.limits]
     return Found(
-        KneeReport(found.found, found.holds, found.breaks, found.said, limits, steps), servers, plan
+        KneeReport(found.found, found.holds, found.breaks, found.sentence, limits, steps),
+        servers,
+        plan,
     )
 
 
@@ -118,7 +120,7 @@ def _at(settings: LoadSettings, step: Step, wait: float) -> LoadSettings:
     return settings._replace(schedule=schedule, wait=max(settings.wait, wait))
 
 
-def _told(limits: Sequence[Limit], step: Step, server: OfServer) -> KneeStep:
+def _step_report(limits: Sequence[Limit], step: Step, server: OfServer) -> KneeStep:
     from hsdns.load.report import KneeStep
     from hsdns.load.results import measured_of
     from hsdns.load.run import FELL_BEHIND

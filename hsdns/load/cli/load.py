@@ -37,7 +37,7 @@ from hsdns import __version__, collector
 from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain
 from hsdns.descriptor_limit import descriptor_limit, raise_limit
-from hsdns.load.cli.export import Metrics, check_gateway, tell, write_for_ci
+from hsdns.load.cli.export import Metrics, check_gateway, put_out, write_for_ci
 from hsdns.load.cli.generator import Generator, find_generator
 from hsdns.load.cli.knee import find_knee
 from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
@@ -63,7 +63,7 @@ COMMANDS: Final = {
 
 
 class Load(LoadFlags):
-    """Loads servers, and tells what was measured."""
+    """Loads servers, and reports what was measured."""
 
     name = "load"
     forms = """hsdns load -queries FILE [FLAG...]
@@ -85,7 +85,7 @@ class Load(LoadFlags):
         return super().main(words)
 
     def run(self) -> int:
-        """Carry it out, and tell the report; return the exit status."""
+        """Carry it out, and put out the report; return the exit status."""
         with naming_files(), Termination() as termination:
             settings = read_settings(self)
             metrics = Metrics(self.prometheus, check_gateway(self.push))
@@ -95,7 +95,7 @@ class Load(LoadFlags):
             # collection would stop the verification and the changes for up to a second.
             with collector.growing():
                 report, results = _run(settings, metrics, generator, termination)
-            status = tell(report, self)
+            status = put_out(report, self)
             if generator.job is not None:
                 from hsdns.load.report import encode
 

@@ -36,7 +36,7 @@ class Merge(ReportCommand):
 
     def run(self) -> int:
         """Print the merged report, and write its files; return the exit status of a run."""
-        from hsdns.load.cli.export import tell, write_for_ci
+        from hsdns.load.cli.export import put_out, write_for_ci
         from hsdns.load.merge import merge
 
         with naming_files():
@@ -47,7 +47,7 @@ class Merge(ReportCommand):
             if len(set(self.words)) < len(self.words):
                 raise FlagError("a report is given twice; name each file once")
             report = merge([each for file in self.words for each in _read(file)])
-            status = tell(report, self)
+            status = put_out(report, self)
             write_for_ci(report, self)
         return status
 

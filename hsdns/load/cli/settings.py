@@ -14,9 +14,8 @@ from hsdns.cli import builtin
 from hsdns.cli.command import Command, flag
 from hsdns.cli.flags import FORMATS, NO_CODE, Flag, FlagError
 from hsdns.cli.output import complain
-from hsdns.corefile.tree import did_you_mean
 from hsdns.load.cli.knee import KneeSettings, knee_settings
-from hsdns.load.cli.progress import LINE, check_live
+from hsdns.load.cli.progress import LINE, WAYS, check_live
 from hsdns.load.cluster.changes import DEFAULT, read_kinds
 from hsdns.load.cluster.changes import KINDS as CHANGES
 from hsdns.load.cluster.names import KINDS, POD_KINDS, cluster_targets, read_mix
@@ -122,6 +121,11 @@ def _count(text: str, high: int, argument: str = "NUMBER", low: int = 1) -> Flag
     return flag(text, argument, what="number", low=low, high=high)
 
 
+_TRANSPORT: Final = flag(
+    "how queries travel: udp (default), tcp, dot or doh", "NAME", choices=tuple(TRANSPORTS)
+)
+
+
 class ReportCommand(Command):
     """The flags of a command that writes a report."""
 
@@ -182,7 +186,7 @@ class LoadFlags(ReportCommand):
         int | None, _count(f"UDP ports that ask (default {SOCKETS}; with -pods {POD_SOCKETS})", MOST_SOCKETS)
     ] = None
 
-    transport: Annotated[str, flag("how queries travel: udp (default), tcp, dot or doh", "NAME")] = UDP
+    transport: Annotated[str, _TRANSPORT] = UDP
     retry_tcp: Annotated[bool, flag("ask again over TCP where an answer over UDP is truncated")] = False
     connections: Annotated[int, _count(f"connections at once at most (default {CONNECTIONS})", 100_000)] = CONNECTIONS
     queries_per_connection: Annotated[int, _count(_EACH, 10**9)] = 0
@@ -209,7 +213,7 @@ class LoadFlags(ReportCommand):
     part: Annotated[str, flag(_PART, "INDEX/COUNT")] = ""
     start_at: Annotated[str, flag(_START, "TIME")] = ""
     job: Annotated[str, flag(_JOB, "NAME")] = ""
-    live: Annotated[str, flag("what is shown meanwhile: line (default), screen, or none", "HOW")] = LINE
+    live: Annotated[str, flag("what is shown meanwhile: line (default), screen, or none", "HOW", choices=WAYS)] = LINE
     prometheus: Annotated[str, flag("write metrics to a file, now and then and at the end", "FILE")] = ""
     push: Annotated[str, flag("send metrics to a Pushgateway, now and then and at the end", "URL")] = ""
     i_own_this: Annotated[list[str], flag("addresses of your own that are neither loopback nor private", "ADDRESS...")
@@ -279,7 +283,7 @@ class LoadSettings(NamedTuple):
 
 def read_settings(flags: LoadFlags) -> LoadSettings:
     """Read the flags; raise LoadError or FlagError."""
-    port = PORTS[_transport(flags)] if flags.p is None else flags.p
+    port = PORTS[flags.transport] if flags.p is None else flags.p
     targets = read_targets(flags.server or ["127.0.0.1"], port, flags.i_own_this)
     _check_together(flags)
     replay = read_replay_flags(flags)
@@ -331,7 +335,7 @@ REPLAY_FLAGS: Final = ("speed", "replay-port", "replay-broken")
 
 def read_streams(flags: LoadFlags) -> StreamPlan | None:
     """Read the flags; None for UDP only.  Raise FlagError."""
-    transport = _transport(flags)
+    transport = flags.transport
     if flags.retry_tcp and transport != UDP:
         raise FlagError(
             f"-retry-tcp is for answers over UDP, and -transport is {transport}; leave one of them out"
@@ -365,14 +369,6 @@ def read_streams(flags: LoadFlags) -> StreamPlan | None:
         _method(flags.doh_method),
         flags.retry_tcp,
     )
-
-
-def _transport(flags: LoadFlags) -> str:
-    text = flags.transport
-    if text not in TRANSPORTS:
-        meant = did_you_mean(text, TRANSPORTS) or "; there are udp, tcp, dot and doh"
-        raise FlagError(f'-transport: "{text}" is none{meant}')
-    return text
 
 
 def _path(text: str) -> str:

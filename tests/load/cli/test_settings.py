@@ -224,8 +224,8 @@ def test_connections(text: str, plan: StreamPlan | None, port: int) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("-transport doq", '-transport: "doq" is none; did you mean "dot"?'),
-        ("-transport carrier", '-transport: "carrier" is none; there are udp, tcp, dot and doh'),
+        ("-transport doq", '-transport needs udp, tcp, dot or doh, found "doq"; did you mean "dot"?'),
+        ("-transport carrier", '-transport needs udp, tcp, dot or doh, found "carrier"'),
         ("-retry-tcp -transport tcp", "-retry-tcp is for answers over UDP, and -transport is tcp; leave one of them out"),
         ("-tls-insecure -retry-tcp", "-tls-insecure needs -transport dot or doh"),
         ("-sockets 2 -transport dot", "-sockets is for UDP, and -transport is dot; -connections says how many there are"),

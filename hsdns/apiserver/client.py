@@ -326,7 +326,7 @@ _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 _FAULTS: Final = (HttpFault, OSError, TimeoutError)
 
 
-class _Wanted(NamedTuple):
+class _Request(NamedTuple):
     """A request."""
 
     method: str
@@ -337,7 +337,7 @@ class _Wanted(NamedTuple):
     content_type: str = ""
 
 
-class _Asked(NamedTuple):
+class _Sent(NamedTuple):
     """A response whose head has arrived: its connection and route, and the access of the request."""
 
     connection: HttpConnection
@@ -349,7 +349,7 @@ class _Ahead(NamedTuple):
     """A request that was sent ahead, and the task that returns its response."""
 
     essence: dict[str, str]
-    task: asyncio.Task[_Asked]
+    task: asyncio.Task[_Sent]
 
 
 class ApiClient:
@@ -390,18 +390,18 @@ class ApiClient:
         self, path: str, query: Mapping[str, str], accept: str = JSON
     ) -> AbstractAsyncContextManager[Response]:
         """Send a GET; the response is valid within the context."""
-        return self._response(_Wanted("GET", path, query, accept))
+        return self._response(_Request("GET", path, query, accept))
 
     async def send(
         self, method: str, path: str, body: bytes = b"", content_type: str = JSON
     ) -> tuple[int, str]:
         """Send a request that writes; return the status and the beginning of the body; raise Unreachable."""
-        async with self._response(_Wanted(method, path, {}, JSON, body, content_type)) as response:
+        async with self._response(_Request(method, path, {}, JSON, body, content_type)) as response:
             return response.status, await response.text(MAX_WRITTEN_LEN)
 
     @asynccontextmanager
-    async def _response(self, wanted: _Wanted) -> AsyncIterator[Response]:
-        path, query, method = wanted.path, wanted.query, wanted.method
+    async def _response(self, request: _Request) -> AsyncIterator[Response]:
+        path, query, method = request.path, request.query, request.method
         access = await self._current()
         host = urlsplit(access.server).netloc
         began = self._now()
@@ -411,8 +411,8 @@ class ApiClient:
             yield Refusal(path, obstacle)
             return
         try:
-            asked = await self._sent_ahead(wanted, obstacle)
-            asked = asked or await self._send(access, wanted, obstacle)
+            asked = await self._sent_ahead(request, obstacle)
+            asked = asked or await self._send(access, request, obstacle)
         except Unreachable:
             self._requests.inc(("<error>", method, host))
             raise
@@ -455,9 +455,9 @@ class ApiClient:
         A failure is dropped: get() sends the request again.
         """
 
-        async def send() -> _Asked:
-            wanted = _Wanted("GET", path, query, accept)
-            return await self._send(await self._current(), wanted, None, AHEAD_LEN)
+        async def send() -> _Sent:
+            request = _Request("GET", path, query, accept)
+            return await self._send(await self._current(), request, None, AHEAD_LEN)
 
         task = asyncio.get_running_loop().create_task(send())
         self._ahead[path] = _Ahead(_essence(query, accept), task)
@@ -484,13 +484,13 @@ class ApiClient:
             self.redact.remember(value)
         return access
 
-    async def _sent_ahead(self, wanted: _Wanted, obstacle: Obstacle | None) -> _Asked | None:
+    async def _sent_ahead(self, request: _Request, obstacle: Obstacle | None) -> _Sent | None:
         """The response to this request if it was sent ahead, else None."""
-        path = wanted.path
+        path = request.path
         ahead = self._ahead.get(path)
         if ahead is None:
             return None
-        if obstacle is not None or ahead.essence != _essence(wanted.query, wanted.accept):
+        if obstacle is not None or ahead.essence != _essence(request.query, request.accept):
             await self._forget(path)
             return None
         del self._ahead[path]
@@ -505,24 +505,24 @@ class ApiClient:
         task = self._ahead.pop(path).task
         task.cancel()
         (found,) = await asyncio.gather(task, return_exceptions=True)
-        if isinstance(found, _Asked):
+        if isinstance(found, _Sent):
             found.connection.close()
 
     async def _send(
         self,
         access: Access,
-        wanted: _Wanted,
+        request: _Request,
         obstacle: Obstacle | None,
         buffer_len: int = BUFFER_LEN,
-    ) -> _Asked:
+    ) -> _Sent:
         """Send the request and wait for the response headers; raise Unreachable."""
         route = self._route(access)
         server = urlsplit(access.server)
-        question = f"?{urlencode(wanted.query)}" if wanted.query else ""
-        target = f"{route.target}{server.path}{wanted.path}{question}"
+        question = f"?{urlencode(request.query)}" if request.query else ""
+        target = f"{route.target}{server.path}{request.path}{question}"
         headers = [
             ("Host", server.netloc),
-            ("Accept", wanted.accept),
+            ("Accept", request.accept),
             ("Accept-Encoding", "identity"),
             ("User-Agent", user_agent()),
             *access.headers,
@@ -530,26 +530,24 @@ class ApiClient:
         ]
         if access.authorization:
             headers.append(("Authorization", access.authorization))
-        if wanted.body:
+        if request.body:
             headers += [
-                ("Content-Type", wanted.content_type),
-                ("Content-Length", str(len(wanted.body))),
+                ("Content-Type", request.content_type),
+                ("Content-Length", str(len(request.body))),
             ]
-        is_read = wanted.method == "GET"
+        is_read = request.method == "GET"
         try:
-            request = head_of(f"{wanted.method} {target}", headers) + wanted.body
+            octets = head_of(f"{request.method} {target}", headers) + request.body
         except ValueError as error:
             raise Unreachable(f"cannot ask {access.server}: {error}") from None
         try:
             if obstacle is not None:
                 raise away(obstacle)
             async with asyncio.timeout(self._headers_timeout):
-                connection = await self._connections.ask(
-                    route, request, buffer_len, repeats=is_read
-                )
+                connection = await self._connections.ask(route, octets, buffer_len, repeats=is_read)
         except _FAULTS as error:
             raise self._unreachable(access, error) from None
-        return _Asked(connection, route, access)
+        return _Sent(connection, route, access)
 
     def _route(self, access: Access) -> Route:
         is_secure = access.server.startswith("https:")

@@ -24,8 +24,8 @@ from hsdns.cli.flags import FlagError
 from hsdns.cli.output import say
 from hsdns.cli.running_server import NotRunning, Refused, RunningServer, ServerError
 from hsdns.corefile.properties import duration_to_text
+from hsdns.fault_scenarios.play import SERVERS
 from hsdns.fault_scenarios.scenario import Scenario, Step, load, name_of
-from hsdns.fault_scenarios.stage import SERVERS
 
 if TYPE_CHECKING:
     from hsdns.cli.fault import Fault

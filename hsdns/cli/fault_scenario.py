@@ -19,7 +19,7 @@ from hsdns.wire.name import Name
 
 if TYPE_CHECKING:
     from hsdns.cli.fault import Fault
-    from hsdns.fault_scenarios.ahead import OtherServer
+    from hsdns.fault_scenarios.memory_server import OtherServer
 
 SCENARIO_WORDS: Final = ("run", "scenarios", "matrix")
 ONLY_WITH: Final = {
@@ -70,8 +70,8 @@ def _list(as_json: bool) -> int:
 
 
 def _matrix(words: Sequence[str], options: Fault) -> int:
-    from hsdns.fault_scenarios.matrix import LEGEND, as_list, as_table, play_all
-    from hsdns.fault_scenarios.matrix import as_json as json_of
+    from hsdns.fault_scenarios.page import LEGEND, as_list, as_table, play_all
+    from hsdns.fault_scenarios.page import as_json as json_of
     from hsdns.fault_scenarios.scenario import load, names
 
     behind = _behind(options)
@@ -100,7 +100,7 @@ def _matrix(words: Sequence[str], options: Fault) -> int:
 
 
 def _behind(options: Fault) -> OtherServer | None:
-    from hsdns.fault_scenarios.ahead import OtherServer
+    from hsdns.fault_scenarios.memory_server import OtherServer
 
     if options.address is None:
         return None

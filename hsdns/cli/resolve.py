@@ -27,9 +27,8 @@ from hsdns.errors import OperatorError
 from hsdns.explanation.question import overridden
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Model, Step, steps
-from hsdns.resolver.pod import pod_resolv_conf
-from hsdns.resolver.report import LookupReport, report_of
-from hsdns.resolver.text import as_list, as_table
+from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
+from hsdns.resolver.resolv_conf import pod_resolv_conf
 from hsdns.wire.iana import type_to_text
 
 

@@ -19,8 +19,7 @@ from hsdns.cli.offline import CannotTell, kubernetes_blocks, make_runtime, wait_
 from hsdns.explanation.client import ClientPod, Tried, find_pod
 from hsdns.plugin import Plugin
 from hsdns.query import QueryProcessor
-from hsdns.resolver.message import answer_of, wire_of
-from hsdns.resolver.model import Answer, Packet
+from hsdns.resolver.model import Answer, Packet, answer_of, wire_of
 from hsdns.server.runtime import begin
 
 LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs

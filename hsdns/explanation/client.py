@@ -22,11 +22,21 @@ from hsdns.corefile.tree import did_you_mean
 from hsdns.explanation.question import LookupQuestion, QuestionError, overridden
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS, USUAL
-from hsdns.resolver.message import answer_of, wire_of
-from hsdns.resolver.model import Answer, Ended, Fate, Packet, Result, Sent, Step, exchange
+from hsdns.resolver.model import (
+    Answer,
+    Ended,
+    Fate,
+    Packet,
+    Result,
+    Sent,
+    Step,
+    answer_of,
+    exchange,
+    wire_of,
+)
 from hsdns.resolver.musl import LINE_LEN
-from hsdns.resolver.pod import POLICIES, PodDns, pod_resolv_conf, search_list
 from hsdns.resolver.report import LookupReport, report_of
+from hsdns.resolver.resolv_conf import POLICIES, PodDns, pod_resolv_conf, search_list
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.manifests import USUAL_DNS, Manifests
 from hsdns.wire import counted

@@ -18,7 +18,7 @@ import msgspec
 
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
-from hsdns.faults.rule import RuleError
+from hsdns.faults.rules import RuleError
 from hsdns.faults.state import StateAction, WatchAction
 from hsdns.faults.words import read_rule
 from hsdns.resolver import MODELS

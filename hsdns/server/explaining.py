@@ -21,7 +21,7 @@ from hsdns.explanation.report import Explanation
 from hsdns.fastpath import Peeked
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS
-from hsdns.resolver.pod import MOST_SEARCHES
+from hsdns.resolver.resolv_conf import MOST_SEARCHES
 from hsdns.server.runtime import ServerRuntime, begin
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten

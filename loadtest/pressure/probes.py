@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, Self
 
+from hsdns.http2 import DATA, split
 from hsdns.wire.framing import frame
-from loadtest.pressure.http2 import DATA, FrameScanner, dns_path, header_block, opening, request
+from loadtest.pressure.http2 import dns_path, header_block, opening, request
 from loadtest.pressure.priority import raise_priority
 
 EVERY: Final = 0.1  # seconds
@@ -109,11 +110,12 @@ def doh_probe(port: int, query: bytes) -> Callable[[], bool]:
     context = _context("h2")
 
     def probe() -> bool:
-        began, frames = time.monotonic(), FrameScanner()
+        began, received = time.monotonic(), bytearray()
         with _tls(context, port) as sock:
             sock.sendall(opening() + request(1, header_block(dns_path(query))))
             while data := sock.recv(4096):
-                if any(each.kind == DATA and each.payload for each in frames.feed(data)):
+                received += data
+                if any(each.kind == DATA and each.payload for each in split(received)):
                     return time.monotonic() - began < TIMEOUT
         return False
 

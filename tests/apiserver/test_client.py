@@ -175,6 +175,25 @@ def test_status_and_body_are_passed_on(answer: Said, status: int, text: str) -> 
     run(scenario, lambda head: answer)
 
 
+def test_what_is_written() -> None:
+    async def scenario(server: ScriptedServer) -> None:
+        setting = Setting(Given(Access(server.url)))
+        assert await setting.client.send("DELETE", "/api/v1/x") == (200, "{}")
+        media = "application/merge-patch+json"
+        assert await setting.client.send("PATCH", "/api/v1/x", b'{"a": 1}', media) == (200, "{}")
+        await setting.client.close()
+        delete, patch = server.requests
+        assert delete.startswith("DELETE /api/v1/x HTTP/1.1\r\n")
+        assert patch.startswith("PATCH /api/v1/x HTTP/1.1\r\n")
+        sent = [
+            header(each, "Content-Type") + header(each, "Content-Length")
+            for each in (delete, patch)
+        ]
+        assert sent == [[], [media, "8"]]
+
+    run(scenario)
+
+
 def test_no_cookies() -> None:
     # Of a server without a name aiohttp keeps no cookies in any case.
     async def scenario(server: ScriptedServer) -> None:
@@ -235,24 +254,6 @@ class TestFaults:
             await setting.client.close()
 
         run(scenario, lambda head: chunked(b"one", then="hang"))
-
-    def test_the_read_timeout_may_change_during_a_body(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)))
-            patience = iter((0.1, 0.01))
-            with pytest.raises(Unreachable, match=r"sent no data for 0\.01 s"):
-                await setting.read(lambda: next(patience))
-            await setting.client.close()
-
-        run(scenario, lambda head: chunked(b"one", then="hang"))
-
-    def test_timeout_of_the_headers(self) -> None:
-        async def scenario(server: ScriptedServer) -> None:
-            setting = Setting(Given(Access(server.url)), headers_timeout=0.05)
-            assert await setting.fails() == f"{server.url} does not respond within 0.05 s"
-            await setting.client.close()
-
-        run(scenario, lambda head: Said(b"", "hang"))
 
     def test_refused(self) -> None:
         async def scenario(server: ScriptedServer) -> None:
@@ -593,14 +594,6 @@ def test_unusable(wanted: Access, sentence: str) -> None:
 
 
 class TestRotation:
-    def test_new_ca(self, tmp_path: Path) -> None:
-        contexts = TlsContexts(lambda sentence: None)
-        path = tmp_path / "ca.crt"
-        shutil.copy(CA, path)
-        assert not trusts(contexts.context_for(access(str(path))), "other-server")
-        shutil.copy(TLS_DATA / "other-ca.pem", path)
-        assert trusts(contexts.context_for(access(str(path))), "other-server")
-
     def test_a_bad_file_keeps_the_old_context_with_one_warning(self, tmp_path: Path) -> None:
         warnings: list[str] = []
         contexts = TlsContexts(warnings.append)

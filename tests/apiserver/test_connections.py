@@ -128,26 +128,6 @@ def test_a_server_that_is_not_read_is_stopped() -> None:
     run(scenario)
 
 
-def test_the_rest_of_a_body_is_not_passed_on() -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        await asked(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
-        found = list[bytes]()
-
-        def take(piece: bytes) -> bool:
-            found.append(piece)
-            return len(found) < 2
-
-        feeding = asyncio.ensure_future(connection.feed(take))
-        await asyncio.sleep(0)
-        for part in (b"abc", b"def", b"ghi"):
-            connection.data_received(part)
-        await feeding
-        assert found == [b"abc", b"def"]
-        assert not connection.is_reusable
-
-    run(scenario)
-
-
 @pytest.mark.parametrize(("exc", "fault"), [(None, NoResponse), (ConnectionResetError(), Lost)])
 def test_no_response(exc: Exception | None, fault: type[Exception]) -> None:
     async def scenario(connection: HttpConnection, wire: Wire) -> None:
@@ -156,23 +136,6 @@ def test_no_response(exc: Exception | None, fault: type[Exception]) -> None:
             await connection.ask(b"")
         with pytest.raises(fault):
             await connection.ask(b"")
-
-    run(scenario)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(b"SSH-2.0-OpenSSH_9.2\r\n\r\n", id="ssh"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nA B: c\r\n\r\n", id="header"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", id="smuggling"),
-    ],
-)  # fmt: skip
-def test_no_http(data: bytes) -> None:
-    async def scenario(connection: HttpConnection, wire: Wire) -> None:
-        with pytest.raises(NotHttp):
-            await asked(connection, data)
-        assert wire.is_over
 
     run(scenario)
 

@@ -14,9 +14,7 @@ from hsdns.apiserver.client import ApiClient
 from hsdns.apiserver.transport import Obstacles, Refusal, Unreachable, read_body
 from hsdns.apiserver.watch_event import decode_status
 from hsdns.metrics import Registry
-from hsdns.sources.api_access import WatchOptions
 from tests.apiserver.test_client import Given
-from tests.sources.test_api_server import small_cluster, watching
 from tests.support.apiserver.scripted_http import ScriptedServer, chunked
 from tests.support.coroutines.event_loops import run, until
 
@@ -85,20 +83,6 @@ def test_refusal() -> None:
     assert (refusal.status, status.reason, status.message) == (
         403, "Forbidden", 'cannot list or watch resource "endpointslices", by the rule "x" of fault',
     )  # fmt: skip
-
-
-def test_one_resource_is_forbidden() -> None:
-    async def test() -> None:
-        async with watching(small_cluster(), WatchOptions()) as harness:
-            await harness.until(lambda: "synced" in harness.events)
-            wall = Wall("endpointslices", 403)
-            harness.source.obstacles.put(wall, [wall])
-            await harness.until(lambda: "(403)" in "".join(harness.source.outages()))
-            (outage,) = harness.source.outages()
-            assert outage.startswith("endpointslices have not been watched since ")
-            assert 'by the rule "x" of fault' in outage
-
-    run(test())
 
 
 @pytest.mark.sockets

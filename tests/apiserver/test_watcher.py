@@ -9,13 +9,12 @@ from random import Random
 
 import pytest
 
-from hsdns.apiserver.reflector import Key, Observer, Reflector
+from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import NAMESPACES, SERVICES, Scope
 from hsdns.apiserver.watcher import (
     REPEAT,
     Contact,
     Returning,
-    ScopeObserver,
     Watcher,
     WatchMetrics,
 )
@@ -228,21 +227,6 @@ def test_a_long_outage_is_logged_once_a_minute_and_a_new_cause_at_once() -> None
     assert all("since 2023-11-14T22:15:00Z" in message for _, message in harness.log)
 
 
-def test_silence_is_that_of_the_oldest_scope() -> None:
-    harness = Harness()
-    assert harness.contact.silence(harness.now) == float("inf")
-    harness.contact.received(SCOPE)
-    harness.now += 5
-    assert harness.contact.silence(harness.now) == 5.0
-    harness.contact.add(OTHER)
-    assert harness.contact.silence(harness.now) == float("inf")
-    harness.contact.received(OTHER)
-    assert harness.contact.silence(harness.now) == 5.0
-    harness.contact.remove(SCOPE)
-    assert harness.contact.silence(harness.now) == 0.0
-    assert harness.metrics.contact.values == {("namespaces", "shop"): 1_700_000_105.0}
-
-
 def test_whoever_is_back_wakes_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         harness = Harness()
@@ -274,32 +258,3 @@ def test_a_server_that_was_away_ends_a_pause(
             assert await harness.contact.wait(seconds, is_away=is_away) is is_away
 
     asyncio.run(run())
-
-
-def test_what_an_observer_counts_and_logs() -> None:
-    harness = Harness()
-    rejected: list[tuple[str, Key, str]] = []
-    observer = ScopeObserver(
-        SCOPE,
-        harness.metrics,
-        lambda level, message: harness.log.append((level, message)),
-        lambda kind, key, reason: rejected.append((kind, key, reason)),
-    )
-    observer.received("ADDED")
-    observer.received("ADDED")
-    observer.rejected(("n", "a"), "because")
-    observer.relisted("start", 0)
-    observer.relisted("expired", 2)
-    assert harness.metrics.events.values == {("services", "", "ADDED"): 2}
-    assert rejected == [("Service", ("n", "a"), "because")]
-    assert harness.metrics.relists.values == {
-        ("services", "", "start"): 1,
-        ("services", "", "expired"): 1,
-    }
-    assert harness.metrics.missed.values == {LABELS: 2}
-    assert harness.log == [
-        (
-            logging.WARNING,
-            "services were relisted (expired); 2 missed deletions found",
-        )
-    ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.corefile.parser import match_files, parse, read_file
+from hsdns.corefile.parser import match_files, parse
 from hsdns.corefile.tree import Corefile, CorefileError, ServerBlock
 
 KNOWN = ("cache", "errors", "forward", "health", "hosts", "kubernetes", "log", "whoami")
@@ -460,34 +460,12 @@ def test_digest(text: str, same: bool) -> None:
     assert (read(text).digest == base) is same
 
 
-def test_a_missing_corefile_is_an_error() -> None:
-    with pytest.raises(CorefileError) as caught:
-        parse("conf/Corefile", environ={}, known_directives=KNOWN, open_file=no_file)
-    assert str(caught.value) == (
-        "conf/Corefile:1:1: cannot read the Corefile: No such file or directory"
-    )
-
-
-def test_a_folder_cannot_be_imported(tmp_path: Path) -> None:
-    (tmp_path / "conf").mkdir()
-    with pytest.raises(CorefileError) as caught:
-        parse(str(tmp_path / "Corefile"), text="import con*\n", environ={}, known_directives=KNOWN)
-    assert caught.value.message == (
-        f'cannot import "{tmp_path}/conf": it is a folder; import its files, such as "{tmp_path}/conf/*.conf"'
-    )
-
-
 def test_files_are_listed_folder_by_folder(tmp_path: Path) -> None:
     for name in ("a-b/x", "a/y", "a/x", "b/x"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     found = match_files(f"{tmp_path}/*/?")
     assert [path.removeprefix(f"{tmp_path}/") for path in found] == ["a/x", "a/y", "a-b/x", "b/x"]
-
-
-def test_read_file_keeps_line_ends(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"a\r\nb")
-    assert read_file(str(tmp_path / "x")) == "a\r\nb"
 
 
 PIECES = st.lists(

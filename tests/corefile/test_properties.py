@@ -21,7 +21,6 @@ from hsdns.corefile.properties import (
     no_body,
     number,
     one,
-    only_once,
     optional,
     parse_duration,
     read_properties,
@@ -182,16 +181,6 @@ def test_parse_duration(word: str, seconds: float | None) -> None:
     assert parse_duration(word) == (None if seconds is None else pytest.approx(seconds))
 
 
-def test_only_once() -> None:
-    first, second = directives("plug a\nplug b")
-    assert only_once([first]) is first
-    with pytest.raises(CorefileError) as caught:
-        only_once([first, second])
-    assert str(caught.value) == (
-        'Corefile:3:1: "plug" may occur only once in a server block; merge it with the first'
-    )
-
-
 @pytest.mark.parametrize(
     ("check", "body", "message"),
     [
@@ -214,21 +203,6 @@ def test_refused_parts(check: Callable[[Directive], None], body: str, message: s
     with pytest.raises(CorefileError) as caught:
         check(*directives(body))
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize(
-    ("pattern", "text", "groups"),
-    [
-        (r"^(a|b)[.]example[.]$", "a.example.", ("a",)),
-        (r"(?P<label>[a-z]+)(-[0-9]+)?", "web", ("web", None)),
-        (r"(?i)WEB", "a web", ()),
-        (r"^\d+$", "x", None),
-        ("", "anything", ()),
-    ],
-)
-def test_search(pattern: str, text: str, groups: tuple[str | None, ...] | None) -> None:
-    found = compile_pattern(pattern).search(text)
-    assert (found.groups() if found is not None else None) == groups
 
 
 def test_time_grows_with_the_text_alone() -> None:

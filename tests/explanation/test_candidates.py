@@ -16,11 +16,10 @@ from hsdns.cluster.objects import (
     ServicePort,
 )
 from hsdns.cluster.selector import Selector
-from hsdns.explanation.candidates import PIECE, Owner, of_address, of_endpoints, selected
-from hsdns.explanation.scene import ClusterObjects, Scene
+from hsdns.explanation.candidates import PIECE, Owner, of_endpoints, selected
 from hsdns.explanation.text import lines
 from tests.support.cluster.explained import explain, explained, named_pod
-from tests.support.cluster.objects import endpoint_slice, meta, namespace, service
+from tests.support.cluster.objects import endpoint_slice, namespace, service
 
 SHOP = namespace("shop")
 WEB = service("shop/web", "10.96.0.1")
@@ -116,23 +115,6 @@ def test_first_line_of_endpoint_candidates(
     question: str, objects: list[Object], cause: str
 ) -> None:
     assert explain(question, SHOP, *objects).cause == f"NXDOMAIN: {cause}"
-
-
-def test_an_annotation_that_has_no_effect() -> None:
-    annotated = structs.replace(
-        meta("shop/db"),
-        annotations={"service.alpha.kubernetes.io/tolerate-unready-endpoints": "true"},
-    )
-    part = endpoint_slice("shop/db-1", "db", "10.0.0.1 ready=false")
-    found = explain(NAME_ENDPOINT_CANDIDATES, SHOP, structs.replace(DB, metadata=annotated), part)
-    assert "tolerate-unready-endpoints has no effect" in found.cause
-
-
-def test_only_endpoints_with_the_address_are_changed() -> None:
-    part = endpoint_slice("shop/db-1", "db", "10.0.0.1 ready=false", "10.0.0.2 ready=false")
-    scene = Scene.of([SHOP, DB, part])
-    (found,) = of_address(bytes((10, 0, 0, 2)), scene, ClusterObjects([]))
-    assert found.needed == "endpoint 10.0.0.2 is ready"
 
 
 def test_others_run_between_endpoints() -> None:

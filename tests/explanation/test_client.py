@@ -90,13 +90,6 @@ kind: Pod
 metadata: {name: name, namespace: shop}
 spec: {dnsConfig: {nameservers: [dns]}}
 """
-KUBE_DNS = """
----
-apiVersion: v1
-kind: Service
-metadata: {name: kube-dns, namespace: kube-system}
-spec: {clusterIP: 10.43.0.10, ports: [{port: 53}]}
-"""
 
 
 def configuration(
@@ -137,19 +130,6 @@ def test_other_sources_have_no_pods(tmp_path: Path) -> None:
     assert str(raised.value).startswith(
         "-from needs a source with pods, manifests or an API server, and here is synthetic "
     )
-
-
-@pytest.mark.parametrize(
-    ("more", "given", "address", "told"),
-    [
-        ("", "", "10.96.0.10", "as usual: no Service kube-system/kube-dns"),
-        (KUBE_DNS, "", "10.43.0.10", "the cluster IP of Service kube-system/kube-dns"),
-        (KUBE_DNS, "169.254.20.10", "169.254.20.10", "as given"),
-    ],
-)
-def test_cluster_dns(more: str, given: str, address: str, told: str, tmp_path: Path) -> None:
-    found = find(configuration(tmp_path, more=more), "shop/web", given)
-    assert (found.server, found.remarks) == (address, (f"the cluster's DNS is {address}, {told}",))
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ PARTS = (
 HEADLESS, CLUSTER_IP = service("shop/db"), service("shop/db", "10.96.0.1")
 POD = named_pod("shop/db-1", reason="ContainersNotReady")
 NOT_READY = "left out: not ready: pod condition Ready is False: ContainersNotReady"
-OTHER = "left out: its name is another one"
 
 
 @pytest.mark.parametrize(
@@ -134,9 +133,3 @@ def test_a_watch_that_does_not_answer() -> None:
     block.watch.source = Source()  # type: ignore[assignment]  # a part of one
     seen = finish(LiveObjects(block, late).see(LEAD))
     assert seen.remarks == ("the objects could not be read: the watch is busy",)
-
-
-def test_an_address_leads_to_its_service() -> None:
-    source = Source(*OBJECTS)
-    see(source, Lead(address="10.0.0.1"))
-    assert source.leads == [Lead((b"shop",), ((b"shop", b"db"),), "10.0.0.1")]

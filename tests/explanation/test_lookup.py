@@ -12,7 +12,7 @@ from hsdns.explanation.lookup import Question, explain_for_client
 from hsdns.explanation.observed import Edges
 from hsdns.explanation.report import Explanation
 from hsdns.explanation.text import lines
-from hsdns.resolver.pod import PodDns, pod_resolv_conf
+from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
 from hsdns.wire.iana import RRType
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 from tests.support.coroutines.eager import turns

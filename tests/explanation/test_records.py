@@ -27,7 +27,7 @@ from hsdns.wire.decode import decode
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
-from tests.support.cluster.explained import corefile, explain
+from tests.support.cluster.explained import explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer
@@ -53,13 +53,6 @@ def test_weight() -> None:
     ]
     found = rules("10-0-0-1.shop.pod.cluster.local. SRV", pods="insecure")
     assert found[0][1] == "weight 100 = 100 / the pods with the address"
-
-
-def test_order() -> None:
-    assert rules(DB)[0][1] == "order: that of the objects"
-    turned = corefile({}, "loadbalance\n")
-    found = [rules(DB, turned)[0][1] for _ in range(20)]
-    assert "order: changed by loadbalance" in found
 
 
 def test_others_run_between_records() -> None:
@@ -109,14 +102,6 @@ def test_what_becomes_of_a_reply(front: str, pods: str, question: str, told: str
     coro = Explainer(server.configuration, seeing, edges).explain(*read_question(name, rrtype), 0.0)
     lacks = "; it does not have it now" if told in (STORED, OFTEN) else ""
     assert turns(coro)[0].table == told + lacks
-
-
-def test_a_plugin_that_must_see_every_query() -> None:
-    text = ". {\nwhoami\n}\n"
-    server = MemoryServer(text, _python)
-    edges = Edges(server.runtime.queries.spawn, counters=server.runtime.counters)
-    coro = Explainer(server.configuration, {}, edges).explain(*read_question("a.test"), 0.0)
-    assert turns(coro)[0].table == "not stored: it has no kubernetes plugin"
 
 
 def state(hits: dict[tuple[str, str], Peeked]) -> TableState:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.fault_scenarios.ahead import OtherServer
-from hsdns.fault_scenarios.matrix import Played, as_json, as_list, as_table, cell, play_all
+from hsdns.fault_scenarios.memory_server import OtherServer
+from hsdns.fault_scenarios.page import Played, as_json, as_list, as_table, cell, play_all
 from hsdns.fault_scenarios.play import Outcome
 from hsdns.fault_scenarios.scenario import ScenarioError, load, names
 from hsdns.wire.decode import decode

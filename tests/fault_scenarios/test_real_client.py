@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from hsdns.fault_scenarios.play import COREFILE
 from hsdns.fault_scenarios.scenario import load
-from hsdns.fault_scenarios.stage import COREFILE
 from tests.support.namespaces.node import Node, open_node
 
 pytestmark = [

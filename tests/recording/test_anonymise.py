@@ -141,11 +141,6 @@ def test_what_an_entry_has_beside_names_stays() -> None:
     assert hides(END) == END
 
 
-def test_an_object_that_is_none() -> None:
-    with pytest.raises(ValueError, match="an object cannot be read"):
-        anonymiser()(ObjectEvent(1.0, TIME, "ADDED"))
-
-
 def test_a_recording_can_be_replayed_with_its_questions() -> None:
     hides = anonymiser()
     entries = [hides(each) for each in recording()]
@@ -313,13 +308,6 @@ def test_a_label_that_is_too_long_stays_so() -> None:
     assert len(found.text("y" * 64)) == 64
     assert len(found.text("y" * 63)) == 13
     assert found.text("y" * 64 + ".org").count(".") == 1
-
-
-def test_a_target_is_a_label_too() -> None:
-    found = make()
-    other = found.target("db.Example.org")
-    assert other.count(".") == 2
-    assert found.label(b"db-example-org").decode() == other.replace(".", "-")
 
 
 def test_a_name_of_an_object_with_many_labels() -> None:

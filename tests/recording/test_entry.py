@@ -69,14 +69,6 @@ def test_lines_of_queries_begin_as_those_that_pass_them_over_expect() -> None:
     assert begins == [False] * 5 + [True] * 2 + [False] * 3
 
 
-def test_an_event_has_no_more_than_the_fields_that_are_set() -> None:
-    assert to_line(ENTRIES[3]) == (
-        b'{"entry":"event","at":1.25,"time":"2026-01-01T00:00:00.000+00:00","type":"MODIFIED","object":'
-        b'{"kind":"Service","metadata":{"name":"web","namespace":"shop","resourceVersion":"1"},'
-        b'"spec":{"type":"ClusterIP","clusterIPs":["10.96.7.7"],"ports":[{"port":80,"name":"http","protocol":"TCP"}]}}}\n'
-    )
-
-
 def test_events_are_those_of_a_source() -> None:
     found = endpoint_slice("shop/web-1", "web", "10.0.0.1")
     raw = to_raw(found)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hsdns.recording import frames
 from hsdns.recording.entry import Entry, Gap, Header, State, to_line
-from hsdns.recording.frames import FRAME, MAGIC, Damaged, FrameWriter, ZstdCompressor, read_lines
+from hsdns.recording.frames import FRAME, MAGIC, Damaged, FrameWriter, read_lines, zstd
 from hsdns.recording.reader import BadRecording, Summary, read_queries, summarise
 from tests.recording.recorded import END, HEADER, opened, query, recorded, to_octets
 from tests.support.cluster.objects import deletes, service, upserts
@@ -145,12 +145,6 @@ def read(octets: bytes) -> tuple[list[bytes], str]:
     return found, ""
 
 
-@given(steps)
-def test_lines_are_read_as_they_were_written(done: list[int | None]) -> None:
-    octets, lines = written(done)
-    assert read(octets) == ([line for _, line in lines], "")
-
-
 @given(steps, st.data())
 def test_of_a_file_cut_at_any_octet_what_was_flushed_before_is_read(
     done: list[int | None], data: st.DataObject
@@ -184,17 +178,11 @@ def test_a_frame_ends_after_so_much_text() -> None:
     assert read(file.getvalue()) == ([b"x" * FRAME], "")
 
 
-def test_without_compression() -> None:
-    assert read(b"{1}\n{2}\n") == ([b"{1}", b"{2}"], "")
-    assert read(b"{1}\n{2") == ([b"{1}"], "was cut in the middle of an entry, at octet 6")
-    assert read(b"") == ([], "")
-
-
 def test_one_long_frame_is_given_out_as_it_is_read() -> None:
     """As another program makes it."""
-    compressor = ZstdCompressor()
+    compressor = zstd.ZstdCompressor()
     lines = b"".join(b"%d\n" % number for number in range(700_000))
-    octets = compressor.compress(lines, mode=ZstdCompressor.FLUSH_FRAME)
+    octets = compressor.compress(lines, mode=zstd.ZstdCompressor.FLUSH_FRAME)
     found = read_lines(io.BytesIO(octets[:-9]))
     assert list(islice(found, 3)) == [b"0", b"1", b"2"]
     with pytest.raises(Damaged, match=f"was cut at octet {len(octets) - 9}"):
@@ -204,7 +192,7 @@ def test_one_long_frame_is_given_out_as_it_is_read() -> None:
 def test_a_line_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file may stand for a line that no memory has room for."""
     monkeypatch.setattr(frames, "MAX_LINE", 1_000_000)
-    octets = ZstdCompressor().compress(b"x" * 50_000_000, mode=ZstdCompressor.FLUSH_FRAME)
+    octets = zstd.ZstdCompressor().compress(b"x" * 50_000_000, mode=zstd.ZstdCompressor.FLUSH_FRAME)
     assert len(octets) < 10_000
     found, problem = read(octets)
     assert found == []

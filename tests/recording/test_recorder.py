@@ -12,7 +12,6 @@ from msgspec import structs
 from hsdns.recording.entry import (
     Entry,
     Gap,
-    Header,
     ObjectEvent,
     RecordedObject,
     RecordedQuery,
@@ -21,7 +20,6 @@ from hsdns.recording.entry import (
     to_line,
     to_raw,
 )
-from hsdns.recording.frames import MAGIC
 from hsdns.recording.recorder import Recorder, RecordingWriter
 from tests.recording.recorded import END, HEADER, opened, query
 from tests.support.cluster.objects import service
@@ -92,13 +90,6 @@ def test_what_is_not_to_be_recorded_is_changed() -> None:
     assert state.time == "hidden"
 
 
-def test_what_a_later_server_tells_is_passed_over() -> None:
-    recorder = begun()
-    assert recorder.watched(b'{"entry":"weather"}') is None
-    assert recorder.watched(to_line(Header())) is None
-    assert isinstance(recorder.queried(query_of_recorder(101.0, colour="red")), RecordedQuery)
-
-
 @pytest.mark.parametrize("line", [b"", b"{}", b'{"entry":"gap"}', b"hello"])
 def test_lines_that_are_none(line: bytes) -> None:
     recorder = begun()
@@ -123,16 +114,3 @@ def test_what_was_flushed_is_in_the_file() -> None:
     writer.flush()
     assert list(opened(file.getvalue())) == [query(1.0), query(2.0), END]
     assert writer.size == len(file.getvalue())
-
-
-def test_the_header_is_in_a_frame_of_its_own() -> None:
-    file = io.BytesIO()
-    writer = RecordingWriter(file, HEADER)
-    size = writer.size
-    nothing: list[Entry] = []
-    writer.add(nothing)
-    writer.flush()
-    assert writer.size == size
-    writer.add([END])
-    writer.flush()
-    assert file.getvalue()[size : size + 4] == MAGIC

@@ -77,19 +77,6 @@ def test_a_part_has_the_policies_that_choose_its_pods(target: str, policies: lis
 
 
 @pytest.mark.parametrize(
-    ("target", "sentence"),
-    [
-        ("c", 'there is no object in a namespace "c"'),
-        ("a/wbe", 'there is no Service and no Pod "wbe" in namespace a; did you mean "web"?'),
-    ],
-)
-def test_no_such_part(target: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match="there is no") as caught:
-        found(target)
-    assert str(caught.value) == sentence
-
-
-@pytest.mark.parametrize(
     ("reasons", "sentence"),
     [
         ({"services": "no right", "jobs": "x"}, 'there is no object in a namespace "c"; not all could be read (services: no right)'),
@@ -100,17 +87,6 @@ def test_what_is_not_there_may_not_have_been_read(reasons: dict[str, str], sente
     with pytest.raises(ValueError, match="there is no") as caught:
         found("c", **reasons)
     assert str(caught.value) == sentence
-
-
-@pytest.mark.parametrize("plural", ["daemonsets", "replicasets", "deployments", "statefulsets"])
-def test_without_workloads_a_selector_may_match_some(plural: str) -> None:
-    diagnosis = diagnose("dump", DUMP, {plural: "no right"})
-    assert "HS101" not in {each.rule.code for each in diagnosis.findings}
-    assert "HS101" in diagnosis.unchecked[plural]
-
-
-def test_a_dump_that_cannot_be_read_is_blind() -> None:
-    assert diagnose("dump", b"a: 'b", {}).is_blind
 
 
 def test_rules_that_need_objects_exist() -> None:

@@ -11,7 +11,6 @@ from hsdns.rules.objects import Objects
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {{name: db, namespace: shop}}\nspec: {}\n"
 SET = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: db, namespace: shop}}\nspec: {}\n"
 BARE = "apiVersion: v1\nkind: Service\nmetadata: {name: db}\nspec: {}\n"
-KNATIVE = "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: db}\nspec: {}\n"
 
 
 def objects(*texts: str, file: str = "a.yaml") -> Objects:
@@ -97,13 +96,6 @@ def test_an_object_without_a_namespace_is_that_of_its_name() -> None:
     assert compare(two, objects(BARE)).counts == {"Service": 3, "StatefulSet": 0}
 
 
-def test_places() -> None:
-    here = objects(SERVICE.format("{ports: [{port: 80, name: a}]}"))
-    there = objects(SERVICE.format("{ports: [{name: b, port: 80}]}"), file="b.yaml")
-    (found,) = compare(here, there).differences
-    assert (str(found.here_at), str(found.there_at)) == ("a.yaml:4:33", "b.yaml:4:23")
-
-
 @pytest.mark.parametrize(
     ("texts", "problem"),
     [
@@ -120,19 +112,6 @@ def test_places() -> None:
 def test_not_compared(texts: list[str], problem: str) -> None:
     drift = compare(objects(BARE), objects(*texts, file="b.yaml"))
     assert (drift.differences, drift.problems) == ([], [problem])
-
-
-@pytest.mark.parametrize(
-    ("target", "counts"),
-    [
-        ("shop", {"Service": 1, "StatefulSet": 1}),
-        ("shop/web", {"Service": 0, "StatefulSet": 1}),
-        ("shop/db", {"Service": 1, "StatefulSet": 1}),
-    ],
-)
-def test_a_target(target: str, counts: dict[str, int]) -> None:
-    side = objects(SERVICE.format("{}"), SET.format("{serviceName: web}"))
-    assert compare(side, objects(KNATIVE), target).counts == counts
 
 
 @pytest.mark.parametrize(

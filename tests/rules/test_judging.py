@@ -125,30 +125,7 @@ def test_a_new_rule_is_checked_where_it_is_asked_for(
     assert [f"{each.rule.code} {each.remark.position.line}" for each in judged.findings] == found
 
 
-def test_a_pattern_for_a_new_rule_waits_for_it() -> None:
-    read = read_files([("Corefile", HIDDEN.format(silence="").encode())])
-    pattern = SilencePattern(Position("s.yaml", 1, 1), "HS242", "", "Corefile", "why")
-    filed = SilenceFile([pattern], frozenset(), is_everything=True)
-    for preview, found in ((False, []), (True, ["HS241", "HS003"])):
-        judged = judge(read.objects, read.silences, filed, preview=preview)
-        assert [each.rule.code for each in judged.findings] == found
-
-
 # What is read of files, and what is told about the rest.
-
-
-CONFIG_MAP = b"""apiVersion: v1
-kind: ConfigMap
-metadata: {name: coredns}
-data:
-  Corefile: |
-
-    . {
-        cache 30
-    }
-  quoted.server: ". {\\n cache 30\\n}"
-  other: text
-"""
 
 
 @pytest.mark.parametrize(
@@ -167,17 +144,6 @@ data:
 )
 def test_what_a_corefile_is(file: str, content: bytes, is_one: bool) -> None:
     assert is_corefile(file, content) is is_one
-
-
-def test_corefiles_in_a_config_map_have_their_places() -> None:
-    read = read_files([("a.yaml", CONFIG_MAP)])
-    places = [
-        corefile.at(directive.name.position)
-        for corefile in read.objects.corefiles
-        for _, directive in corefile.directives("cache")
-    ]
-    assert places == [Position("a.yaml", 8, 9), Position("a.yaml", 10, 18)]
-    assert {each.owner for each in read.objects.corefiles} == {"ConfigMap coredns"}
 
 
 @pytest.mark.parametrize(

@@ -93,12 +93,6 @@ def manifests(content: bytes, file: str = "a.yaml") -> list[Manifest]:
     return [Manifest(each, file, content) for each in read_objects(content, file)]
 
 
-def test_places_in_json() -> None:
-    (web,) = manifests(JSON, "a.json")
-    assert web.at("spec.ports[0].port") == Position("a.json", 3, 32)
-    assert web.content["spec"] == {"ports": [{"port": 80}]}
-
-
 def test_an_edit_replaces_a_word_with_its_quotes() -> None:
     db, _ = manifests(YAML)
     start, end = Position("a.yaml", 10, 17), Position("a.yaml", 10, 33)

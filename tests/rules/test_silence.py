@@ -143,8 +143,3 @@ def edit(line: int, column: int, to_line: int, to_column: int, text: str) -> Edi
 )
 def test_edits(edits: list[Edit], text: str) -> None:
     assert repaired(TEXT, edits) == text
-
-
-@pytest.mark.parametrize("break_", ["\n", "\r\n", "\r", "\x85", "\u2028", "\u2029"])
-def test_lines_end_where_they_do_in_yaml(break_: str) -> None:
-    assert repaired(f"one{break_}two three", [edit(2, 5, 2, 10, "3")]) == f"one{break_}two 3"

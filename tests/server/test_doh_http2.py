@@ -21,8 +21,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.http2 import MAX_BLOCK_LEN, MAX_FRAME_LEN, ErrorCode, Violation
-from hsdns.server.doh_http2 import COUNTED, MAX_STREAMS, RATES, Frames, Http2, HttpRequest
-from hsdns.server.doh_message import MAX_BODY_LEN, HttpReply
+from hsdns.server.doh_http2 import (
+    COUNTED,
+    MAX_BODY_LEN,
+    MAX_STREAMS,
+    RATES,
+    Frames,
+    Http2,
+    HttpReply,
+    HttpRequest,
+)
 from tests.support.clients.http2_frames import (
     CONTINUATION,
     DATA,

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.chain import Endpoint
-from hsdns.faults.asked import Asked
-from hsdns.faults.rule import Bite
+from hsdns.faults.rules import Bite
+from hsdns.faults.selector import Asked
 from hsdns.server import faulty_connection
 from hsdns.server.admission import ListenerFaults
 from hsdns.server.faulty_connection import FaultyConnection, SlowTransport

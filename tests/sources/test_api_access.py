@@ -39,16 +39,6 @@ def test_which_server_the_options_select(
     asyncio.run(run())
 
 
-def test_check_tells_what_a_pod_misses(tmp_path: Path) -> None:
-    assert ApiAccess(ConnectionOptions(), {}, str(tmp_path)).check() == [
-        'not in a cluster: KUBERNETES_SERVICE_HOST is not set; give "endpoint URL" or "kubeconfig FILE" in the '
-        "kubernetes block to reach a cluster from outside"
-    ]
-    (tmp_path / "token").write_text("abc")
-    (tmp_path / "ca.crt").write_text("a CA")
-    assert ApiAccess(ConnectionOptions(), IN_CLUSTER, str(tmp_path)).check() == []
-
-
 # What is watched for one block, and for two over the same API server.
 
 

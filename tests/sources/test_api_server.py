@@ -227,19 +227,6 @@ def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> Non
     asyncio.run(run())
 
 
-def test_rights_over_namespaces_by_name_are_used() -> None:
-    async def run() -> None:
-        cluster = small_cluster()
-        cluster.grant("namespaces", "shop")
-        async with watching(cluster, WatchOptions(namespaces=("shop",))) as harness:
-            await harness.until(lambda: "synced" in harness.events)
-            assert "+Namespace shop" in harness.events
-            cluster.delete({"kind": "Namespace", "metadata": {"name": "shop"}})
-            await harness.until(lambda: "-Namespace shop" in harness.events)
-
-    asyncio.run(run())
-
-
 def test_an_event_that_cannot_be_handled_is_dropped_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -384,27 +371,6 @@ class Fixed:
         pass
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "both"),
-    [
-        ({}, {}, {}),
-        ({"labels": "a=b"}, {"labels": "a=b"}, {"labels": "a=b"}),
-        ({"labels": "a=b"}, {"labels": "c"}, {}),
-        ({"namespace_labels": "a"}, {}, {}),
-        ({"namespaces": ("b",)}, {"namespaces": ("a", "b")}, {"namespaces": ("a", "b")}),
-        ({"namespaces": ("b",)}, {}, {}),
-        ({"endpoints": False}, {"endpoints": False}, {"endpoints": False}),
-        ({"endpoints": False}, {}, {}),
-        ({"pods": True}, {"imports": True}, {"pods": True, "imports": True}),
-    ],
-)
-def test_the_union_watches_what_either_needs(
-    one: dict[str, Any], other: dict[str, Any], both: dict[str, Any]
-) -> None:
-    options = WatchOptions(**one), WatchOptions(**other)
-    assert options[0].union(options[1]) == options[1].union(options[0]) == WatchOptions(**both)
-
-
 # Reading on demand from an API server in memory: what is requested, what is refused, what comes late.
 
 
@@ -538,23 +504,6 @@ def api(**fields: Any) -> MemoryApi:
 
 def read_of_api_pod(of: MemoryApi, name: str = "db-0", seconds: float = 1.0) -> PodReading:
     return asyncio.run(read_pod(of, "shop", name, seconds))
-
-
-def test_a_pod() -> None:
-    found = api(
-        spec={"dnsPolicy": "None", "hostNetwork": True, "dnsConfig": {"nameservers": ["192.0.2.1"]}},
-        status={"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]},
-    )  # fmt: skip
-    spec, addresses, denied = read_of_api_pod(found)
-    assert (spec.dns_policy, spec.host_network, addresses, denied) == (
-        "None",
-        True,
-        ("10.0.0.1", "fd00::1"),
-        None,
-    )
-    assert found.cluster.requests == [
-        "/api/v1/namespaces/shop/pods?limit=1&fieldSelector=metadata.name=db-0"
-    ]
 
 
 def test_one_that_has_ended_and_one_that_waits_for_an_address() -> None:

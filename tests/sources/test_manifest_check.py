@@ -58,12 +58,6 @@ def test_kinds_that_others_read(api_version: str, kind: str) -> None:
     assert list(check_object(kind, api_version, kind, None)) == []
 
 
-def test_an_object_that_is_refused_has_its_warnings_too() -> None:
-    found = read_manifest_file(b"apiVersion: v1\nkind: Service\nmetdata: {name: a}\n", "a.yaml")
-    assert found.warnings == ['a.yaml:3: Service has no field "metdata"; did you mean "metadata"?']
-    assert found.problems == ["a.yaml:1: Service: metadata: the field is missing; add it"]
-
-
 def test_who_wrote_it() -> None:
     assert is_written_by_hand({"name": "a"})
     assert is_written_by_hand(None)

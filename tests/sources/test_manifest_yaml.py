@@ -127,16 +127,6 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert all(each.startswith("a.yaml:") for each in found.problems)
 
 
-def test_an_equals_sign_is_text() -> None:
-    """PyYAML has a type of its own for it, and no constructor: it is in the enumerations of some definitions."""
-    content = (
-        b"apiVersion: v1\nkind: CustomResourceDefinition\nenum:\n- =\n- ok\n---\n" + HEAD.encode()
-    )
-    found = read_manifest_file(content, "a.yaml")
-    assert found.problems == []
-    assert [each.name for each in found.documents] == ["a"]
-
-
 # Lines of fields, in YAML and JSON.
 
 

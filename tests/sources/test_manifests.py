@@ -102,25 +102,6 @@ def loaded(*paths: Path | str) -> tuple[list[Object], list[tuple[int, str]]]:
 
 
 @pytest.mark.parametrize(
-    ("args", "base_dir", "paths"),
-    [
-        pytest.param(
-            ["a", "/b/c.yaml"],
-            "/etc/coredns",
-            ("/etc/coredns/a", "/b/c.yaml"),
-            id="relative and absolute",
-        ),
-        pytest.param(["./a", "../b"], ".", ("a", "../b"), id="below the working directory"),
-        pytest.param(["./-"], ".", ("./-",), id="a file whose name means standard input"),
-    ],
-)
-def test_setup(args: list[str], base_dir: str, paths: tuple[str, ...]) -> None:
-    assert (
-        Manifests.setup(token("manifests"), [token(each) for each in args], base_dir).paths == paths
-    )
-
-
-@pytest.mark.parametrize(
     ("args", "sentence"),
     [
         pytest.param(
@@ -211,21 +192,6 @@ def test_standard_input_is_read_with_the_files(
             logging.WARNING,
             f"{tmp_path}/a.yaml:1: Service default/a is already defined at standard input:1; this later one is used",
         ),
-    ]
-
-
-def test_a_warning_is_not_repeated(tmp_path: Path) -> None:
-    (tmp_path / "kustomization.yaml").write_text("resources: [a.yaml]\n")
-    (tmp_path / "a.yaml").write_text(service("a") + "  selektor: {}\n")
-
-    def change() -> None:
-        (tmp_path / "b.yaml").write_text(service("b", "10.96.0.8") + "  selektr: {}\n")
-
-    listener = watched(tmp_path, change, has_batch)
-    assert [message.partition(": ")[0] for _, message in listener.sentences] == [
-        f"{tmp_path}/a.yaml:7",
-        "source manifests",
-        f"{tmp_path}/b.yaml:7",
     ]
 
 
@@ -553,10 +519,6 @@ spec: {podSelector: {}, egress: [{to: [{namespaceSelector: {}}], ports: [{protoc
 def read(folder: Path, name: str, more: str = "") -> PodReading:
     (folder / "pods.yaml").write_text(PODS + more)
     return read_pod([str(folder)], "shop", name)
-
-
-def test_a_pod_that_its_workload_would_have(tmp_path: Path) -> None:
-    assert read(tmp_path, "db-0").spec.dns_policy == "Default"
 
 
 def test_what_a_network_policy_denies(tmp_path: Path) -> None:

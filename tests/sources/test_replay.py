@@ -80,20 +80,6 @@ class Case:
 
 
 @pytest.mark.parametrize(
-    ("line", "settings"),
-    [
-        ("replay shop.rec", ("/etc/shop.rec", 1.0, None, False)),
-        ("replay /a.rec speed=2.5 at=1m30s paused=true", ("/a.rec", 2.5, 90.0, True)),
-        ("replay /a.rec speed=0 paused=false", ("/a.rec", 0.0, None, False)),
-    ],
-)
-def test_setup(line: str, settings: tuple[str, float, float | None, bool]) -> None:
-    source = setup(line)
-    assert (source.path, source.speed, source.at, source.is_paused) == settings
-    assert str(source) == f"replay {settings[0]}"
-
-
-@pytest.mark.parametrize(
     ("line", "sentence"),
     [
         ("replay", 'Corefile:3:1: source "replay" needs the file of a recording: replay FILE'),
@@ -219,8 +205,3 @@ def test_a_file_that_cannot_be_replayed(octets: bytes | None, sentence: str) -> 
             assert not case.source.is_loaded
 
     run(scenario())
-
-
-def test_a_file_that_can() -> None:
-    source = Replay("shop.rec")
-    assert (source.check(), source.is_loaded) == ([], False)

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.reading import Lead
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.sources import SOURCES, source_from
@@ -42,7 +41,8 @@ def test_unknown_source(name: str, sentence: str) -> None:
 
 
 def test_a_known_source_is_set_up() -> None:
-    assert type(source_from(token("synthetic"), [token("services=5")], ".")) is SOURCES["synthetic"]
+    found = source_from(token("synthetic"), [token("services=5")], ".")
+    assert type(found).__name__ == SOURCES["synthetic"]
 
 
 def test_sources_are_imported_when_they_are_used() -> None:
@@ -60,13 +60,3 @@ def test_the_source_finds_what_is_there_now() -> None:
     source.push([*upserts(service("shop/web", "10.96.0.3")), *deletes(service("shop/db"))])
     (found,) = asyncio.run(source.read(lead)).objects
     assert found == service("shop/web", "10.96.0.3")
-
-
-def test_a_server_that_starts_again_gets_what_is_there_now() -> None:
-    source = PushSource(upserts(service("shop/web", "10.96.0.1")))
-    delivered: list[Event] = []
-    for _ in range(2):
-        source.load(delivered.extend, lambda level, message: None)
-    source.push(more := upserts(service("shop/db", "10.96.0.2")))
-    web = upserts(service("shop/web", "10.96.0.1"))
-    assert delivered == [*web, Synced(), *web, Synced(), *more]

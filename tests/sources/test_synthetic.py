@@ -29,23 +29,6 @@ def no_report(level: int, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "shape", "changes"),
-    [
-        pytest.param("synthetic", Shape(1000, 10, 0.5, 0.0, 1), 0.0, id="defaults"),
-        pytest.param(
-            "synthetic services=5 endpoints=3 headless=0.25 dual_stack=1 changes=2.5 seed=9",
-            Shape(5, 3, 0.25, 1.0, 9),
-            2.5,
-            id="all",
-        ),
-    ],
-)
-def test_setup(line: str, shape: Shape, changes: float) -> None:
-    source = setup(line)
-    assert (source.shape, source.changes, source.check()) == (shape, changes, [])
-
-
-@pytest.mark.parametrize(
     ("line", "sentence"),
     [
         pytest.param(
@@ -191,27 +174,6 @@ def addresses(found: Iterable[Object]) -> list[str]:
         for end in each.endpoints or ()
         for address in end.addresses or ()
     ]
-
-
-@pytest.mark.parametrize(
-    ("headless", "dual_stack", "first"),
-    [
-        pytest.param(0.0, 0.0, "c c c c c c c c", id="no headless"),
-        pytest.param(1.0, 0.0, "h h h h h h h h", id="all headless"),
-        pytest.param(0.5, 0.0, "c h c h c h c h", id="half"),
-        pytest.param(0.5, 0.5, "c h cd hd c h cd hd", id="half of each is dual-stack"),
-        pytest.param(0.25, 1.0, "cd cd cd hd cd cd cd hd", id="all dual-stack"),
-        pytest.param(0.1, 0.0, "c c c c c c c c", id="a tenth: the tenth one"),
-    ],
-)
-def test_shares_are_spread_evenly(headless: float, dual_stack: float, first: str) -> None:
-    shape = Shape(headless=headless, dual_stack=dual_stack)
-    kinds = [
-        ("h" if shape.is_headless(n) else "c") + "d" * shape.is_dual_stack(n) for n in range(1000)
-    ]
-    assert " ".join(kinds[:8]) == first
-    assert sum("h" in kind for kind in kinds) == 1000 * headless
-    assert sum("d" in kind for kind in kinds) == pytest.approx(1000 * dual_stack, abs=1)
 
 
 def test_no_address_is_used_twice() -> None:

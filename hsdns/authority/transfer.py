@@ -6,39 +6,32 @@ Rule 1: both use TCP; each message must arrive within TIMEOUT of the previous on
 Rule 2: messages are decoded in a thread: one of 64 KB takes tens of milliseconds.
 Rule 3: a transfer is complete if it begins and ends with the same SOA record.  Records outside of the zone are ignored.
 
-Zone transfer to a secondary: the records in batches, one for each message (RFC 5936 section 2.2):
-Rule 1: batches are limited by their uncompressed length, so that every message fits and names can be compressed.
-
 NOTIFY messages to secondaries (RFC 1996):
 Source: CoreDNS 1.14.7 plugin/transfer notify.go: up to three attempts over UDP, until the reply is NOERROR.
-
-Parser for the addresses of primaries and secondaries in the Corefile:
-Source: CoreDNS 1.14.7 plugin/pkg/parse host.go HostPort.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 import dns.exception
 import dns.message
 
-from hsdns.authority.file_zone import to_rr
+from hsdns.authority.master_file import to_rr
 from hsdns.authority.zone import Zone, ZoneError, serial_of
 from hsdns.chain import Endpoint
-from hsdns.corefile.keys import HostPort, split_ip_port
-from hsdns.corefile.tree import Token
+from hsdns.corefile.keys import HostPort
 from hsdns.upstream.connection import UdpConnection, describe, time_limit
 from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.framing import frame
 from hsdns.wire.iana import Opcode, Rcode, RRType, rcode_to_text
 from hsdns.wire.message import AA, RR, Query
-from hsdns.wire.name import Name, after_name
+from hsdns.wire.name import Name
 
 TIMEOUT: Final = 2.0  # seconds to connect, and for each message (miekg/dns)
 MAX_RECORDS: Final = 10_000_000  # limit for a primary that never stops sending
@@ -133,57 +126,6 @@ def _decode(wire: bytes, query_id: int) -> tuple[int, list[RR]]:
     return int(message.rcode()), records
 
 
-BATCH_LEN: Final = 16_384  # octets; the range of compression pointers (RFC 1035 section 4.1.4)
-# The space in a message beside header, question, OPT and TSIG.
-MAX_RECORD_LEN: Final = 65_535 - 12 - 259 - 1024
-_FIXED_LEN: Final = 10  # type, class, TTL, length
-
-
-class ZoneTransfer(NamedTuple):
-    """All of a zone at one moment: its SOA record, and the records between that and its repetition at the end."""
-
-    soa: RR
-    records: Iterator[RR]
-
-
-class TooLong(Exception):
-    """A record that does not fit into a message."""
-
-
-def batches(transfer: ZoneTransfer) -> Iterator[tuple[RR, ...]]:
-    """Yield the answer sections of a full transfer: the SOA record, all other records, and the SOA record again."""
-    batch, length = [transfer.soa], _length(transfer.soa)
-    for record in transfer.records:
-        size = _length(record)
-        if size > MAX_RECORD_LEN:
-            raise TooLong(f"a record of {record.owner.to_text()} has {size} octets")
-        if length + size > BATCH_LEN:
-            yield tuple(batch)
-            batch, length = [], 0
-        batch.append(record)
-        length += size
-    yield (*batch, transfer.soa)
-
-
-def client_serial(query: Query) -> int | None:
-    """Return the serial in the authority section of an IXFR query (RFC 1995 section 3); None if there is none."""
-    wire = query.whole
-    if not wire or wire[6:8] != b"\0\0" or wire[8:10] != b"\0\1":
-        return None
-    try:
-        at = after_name(wire, 12 + len(query.question_wire))
-        end = at + 10 + int.from_bytes(wire[at + 8 : at + 10], "big")
-        if int.from_bytes(wire[at : at + 2], "big") != RRType.SOA or end - at < 32:
-            return None
-    except IndexError:
-        return None
-    return int.from_bytes(wire[end - 20 : end - 16], "big")
-
-
-def _length(record: RR) -> int:
-    return len(record.owner.wire) + _FIXED_LEN + len(record.rdata)
-
-
 ATTEMPTS: Final = 3
 NOTIFY_TIMEOUT: Final = 2.0  # seconds for each attempt
 
@@ -217,22 +159,3 @@ async def send_notify(zone: Name, target: Endpoint, source: str | None = None) -
             if connection is not None:
                 connection.close()
     return f"NOTIFY for zone {zone.to_text()} was not accepted by {HostPort(*target)}: {reason}"
-
-
-DNS_PORT: Final = 53
-
-
-def read_endpoint(token: Token) -> Endpoint:
-    """Parse `IP`, `IP:PORT` or `[IPV6]:PORT`, with default port 53; raise CorefileError."""
-    found = split_ip_port(token.text, DNS_PORT)
-    if found is None:
-        raise token.error(
-            f'"{token.text}" is not an IP address; write it as 192.0.2.1, 192.0.2.1:5300 or [2001:db8::1]:5300'
-        )
-    return Endpoint(*found)
-
-
-def is_from(client: Endpoint, addresses: list[str]) -> bool:
-    """Whether a client has one of these addresses; the zone of a link-local address is ignored."""
-    host = client.address.partition("%")[0]
-    return any(host == address.partition("%")[0] for address in addresses)

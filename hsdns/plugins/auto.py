@@ -16,7 +16,8 @@ from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from hsdns.authority.file_zone import FileZone, OriginTemplate, describe
+from hsdns.authority.file_zone import FileZone, describe
+from hsdns.authority.template import OriginTemplate
 from hsdns.authority.zone import ZoneError
 from hsdns.chain import Next, Request
 from hsdns.corefile.keys import zones_from_args

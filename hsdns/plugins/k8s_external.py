@@ -18,7 +18,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.authority.transfer import ZoneTransfer
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import Handler, Next, Request
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.external import ExternalNames, srv_records, target_name

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.authority.transfer import is_from, read_endpoint
+from hsdns.authority.address import is_from, read_endpoint
 from hsdns.chain import Endpoint
 from hsdns.corefile.keys import HostPort
 from hsdns.corefile.tree import CorefileError, Position, Token

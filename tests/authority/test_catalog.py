@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.authority.secondary_zone import CatalogError, Member, read_catalog
+from hsdns.authority.catalog import CatalogError, Member, read_catalog
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import rr
 

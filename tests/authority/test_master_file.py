@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.authority.file_zone import SameSerial, read_zone
+from hsdns.authority.master_file import SameSerial, read_zone
 from hsdns.authority.zone import ZoneError
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import section

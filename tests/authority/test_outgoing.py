@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.authority.transfer import BATCH_LEN, TooLong, ZoneTransfer, batches, client_serial
+from hsdns.authority.outgoing import BATCH_LEN, TooLong, ZoneTransfer, batches, client_serial
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import RRType

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.authority.file_zone import OriginTemplate
+from hsdns.authority.template import OriginTemplate
 
 
 @pytest.mark.parametrize(

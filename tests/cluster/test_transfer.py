@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.authority.transfer import ZoneTransfer
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.cluster.selector import Selector
 from hsdns.cluster.transfer import has_records
 from hsdns.wire.name import Name

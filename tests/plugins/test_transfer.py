@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from hsdns.authority.transfer import ZoneTransfer
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.plugin import Plugin
 from hsdns.plugins import transfer

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
-from hsdns.authority.transfer import ZoneTransfer
+from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import NOWHERE, Earlier, Next, Request
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.answer_set import AnswerSet

@@ -18,11 +18,17 @@ from hsdns.block_choice import BlockChoice
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.fastpath import AnswerTable
 from hsdns.wire.decode import BadQuery, decode
-from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_badvers, encode_in_turns, udp_limit
+from hsdns.wire.encode import (
+    MAX_TCP_LEN,
+    encode,
+    encode_badvers,
+    encode_in_turns,
+    is_big,
+    udp_limit,
+)
 from hsdns.wire.iana import Rcode, RRClass
 from hsdns.wire.message import RR, Query, Reply, unwritten
 from hsdns.wire.name import ROOT
-from hsdns.wire.size import is_big
 
 log = logging.getLogger("hsdns.query")
 

@@ -16,10 +16,10 @@ from hsdns.answer_table.negative_zones import NegativeZones
 from hsdns.answer_table.policy import BlockPolicy
 from hsdns.cluster.question import POD
 from hsdns.fastpath import AnswerTable
+from hsdns.wire.encode import reply_size
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
-from hsdns.wire.size import reply_size
 
 _SLOTS: Final = 8192
 

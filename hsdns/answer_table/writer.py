@@ -29,11 +29,10 @@ from hsdns.fastpath import AnswerTable, ClusterNames, Tap, Terms, Versions
 from hsdns.fastpath.key import KEY_CD, KEY_DO
 from hsdns.fastpath.records import MAX_STORED_LEN
 from hsdns.wire.decode import decode
-from hsdns.wire.encode import MAX_TCP_LEN, encode
+from hsdns.wire.encode import MAX_TCP_LEN, encode, reply_size
 from hsdns.wire.iana import Rcode, RRClass, RRType
 from hsdns.wire.message import AD, TC, Query, Reply
 from hsdns.wire.name import Name
-from hsdns.wire.size import reply_size
 
 CAPACITY: Final = (
     64 * 1024 * 1024

@@ -1,7 +1,8 @@
 """Command line: runs a subcommand, or CoreDNS's own command line without one, and returns the exit status.
 
-Path: argv -> main() -> a subcommand's module, or cli/coredns.py for CoreDNS's own flags.
+Path: argv -> main() -> the class of a subcommand (command.py), or cli/coredns.py for CoreDNS's own flags.
 Rule 1: no logic here; each subcommand imports its dependencies when it runs.
+Rule 2: the class has the name of the command: `hsdns lookup` is Lookup in cli/lookup.py.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hsdns.cli.command import Command
 
 SUBCOMMANDS: Final = {
     "serve": "Serve a cluster from files, a simulated one, or the built-in demo",
@@ -33,13 +38,23 @@ SUBCOMMANDS: Final = {
     "completion": "Print the completion of a shell: bash, zsh or fish",
     "man": "Print a manual page, for man",
 }
+# The modules of commands with a package of their own.
+ELSEWHERE: Final = {"load": "hsdns.load.cli.load"}
+
+
+def find_command(name: str) -> type[Command] | ModuleType:
+    """The class of a subcommand, imported when it is needed; a module with run() and FLAGS for one without a class."""
+    module = import_module(ELSEWHERE.get(name, f"hsdns.cli.{name}"))
+    found: type[Command] | ModuleType = getattr(module, name.capitalize(), module)
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     name = words.pop(0) if words and words[0] in SUBCOMMANDS else "coredns"
-    run: Callable[[list[str]], int] = import_module(f"hsdns.cli.{name}").run
+    found = find_command(name)
+    run: Callable[[list[str]], int] = found.main if isinstance(found, type) else found.run
     try:
         return run(words)
     except BrokenPipeError:  # as in `hsdns -h | head -1`; a running server handles it itself

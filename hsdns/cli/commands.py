@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Final, NamedTuple
 
-from hsdns.cli import SUBCOMMANDS
+from hsdns.cli import SUBCOMMANDS, find_command
 from hsdns.cli.flags import Flag
 from hsdns.sources import SOURCES
 
@@ -21,7 +20,7 @@ HEADLINE: Final = "a DNS server for Kubernetes clusters"
 SOURCE: Final = "NAME [ARGUMENT...]"  # the argument of a flag that takes a source of the cluster
 
 
-class Command(NamedTuple):
+class Description(NamedTuple):
     """One command; `name` is empty for the one without a subcommand.
 
     `usage` has a line for each form; `words` are suggestions in places without a flag.
@@ -39,13 +38,18 @@ class Command(NamedTuple):
         return f"hsdns-{self.name}" if self.name else "hsdns"
 
 
-def commands() -> list[Command]:
+def described_commands() -> list[Description]:
     """All commands, the one without a subcommand first."""
     found = []
     for name, headline in {"": HEADLINE, **SUBCOMMANDS}.items():
-        module = import_module(f"hsdns.cli.{name or 'coredns'}")
-        words = tuple(SUBCOMMANDS) if not name else getattr(module, "WORDS", ())
-        found.append(Command(name, headline, _usage(module.run), module.FLAGS, words))
+        of = find_command(name or "coredns")
+        if isinstance(of, type):
+            found.append(
+                Description(name, headline, _usage(of.main), of.flags(), tuple(of.suggested))
+            )
+            continue
+        words = tuple(SUBCOMMANDS) if not name else getattr(of, "WORDS", ())
+        found.append(Description(name, headline, _usage(of.run), of.FLAGS, words))
     return found
 
 

@@ -12,7 +12,7 @@ import time
 from random import Random
 from typing import Final
 
-from hsdns.wire.decode_reply import HEADER_LEN, BadReply, decode_reply
+from hsdns.wire.decode import HEADER_LEN, BadReply, decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.message import Query, Reply
 

@@ -15,9 +15,21 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final
 
-from hsdns.resolver.message import answer_of, query_of, wire_of
-from hsdns.resolver.model import Answer, Arrival, Ended, Model, Packet, Received, Result, Sent, Step
-from hsdns.wire.decode_reply import HEADER_LEN, BadReply, answers_question
+from hsdns.resolver.model import (
+    Answer,
+    Arrival,
+    Ended,
+    Model,
+    Packet,
+    Received,
+    Result,
+    Sent,
+    Step,
+    answer_of,
+    query_of,
+    wire_of,
+)
+from hsdns.wire.decode import HEADER_LEN, BadReply, answers_question
 
 LONGEST: Final = 60.0  # seconds for a lookup
 CONNECTING: Final = 5.0  # seconds to connect over TCP

@@ -1,6 +1,6 @@
 """One pod, read on demand for the way a program in it looks up names; stores have no pods, or only their addresses.
 
-Path: explanation/asking_pod.py -> the source's read_pod() -> resolver/pod.py makes the pod's resolv.conf of it.
+Path: explanation/live.py -> the source's read_pod() -> resolver/resolv_conf.py makes the pod's resolv.conf of it.
 """
 
 from __future__ import annotations

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hsdns.corefile.pattern import compile_pattern
+from hsdns.corefile.properties import compile_pattern
 from hsdns.corefile.tree import did_you_mean
 from hsdns.expression import tree
 from hsdns.expression.builtins import BUILTINS, REFUSED
-from hsdns.expression.fault import ExpressionError
 from hsdns.expression.parser import PREDICATES
-from hsdns.expression.tree import Node
-from hsdns.expression.types import (
+from hsdns.expression.tree import (
     ANY,
     ARRAY,
     BOOL,
@@ -26,6 +24,8 @@ from hsdns.expression.types import (
     MAP,
     NIL,
     STRING,
+    ExpressionError,
+    Node,
     Signature,
     Type,
     type_of,

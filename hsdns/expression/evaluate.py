@@ -13,17 +13,24 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from hsdns.corefile.pattern import compile_pattern
+from hsdns.corefile.properties import compile_pattern
 from hsdns.expression import tree
-from hsdns.expression.builtins import BUILTINS
+from hsdns.expression.builtins import (
+    BUILTINS,
+    Evaluate,
+    Scope,
+    apply_predicate,
+    contains,
+    equal,
+    is_number,
+    kind_of,
+    less,
+    member,
+    wrap,
+)
 from hsdns.expression.check import Names, check
-from hsdns.expression.fault import ExpressionError
 from hsdns.expression.parser import PREDICATES, parse
-from hsdns.expression.predicates import apply_predicate
-from hsdns.expression.scope import Evaluate, Scope
-from hsdns.expression.tree import Node
-from hsdns.expression.types import Type, type_of
-from hsdns.expression.values import contains, equal, is_number, kind_of, less, member, wrap
+from hsdns.expression.tree import ExpressionError, Node, Type, type_of
 
 _ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "-": operator.sub,

@@ -2,19 +2,51 @@
 
 Path: view and template compile with NAMES and evaluate with functions_of() of each query.
 Source: CoreDNS 1.14.7 plugin/pkg/expression, request/request.go.
+
+read_expression() reads the rest of a line of the Corefile, with the positions of errors:
+Rule: the words of a line are joined by single spaces, as CoreDNS does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, Final
 
 from hsdns.chain import Request
-from hsdns.expression.fault import ExpressionError
-from hsdns.expression.types import BOOL, INT, STRING, Signature, signature
+from hsdns.corefile.tree import Line, Position, Token
+from hsdns.expression.check import Names
+from hsdns.expression.evaluate import Program, compile_expression
+from hsdns.expression.tree import BOOL, INT, STRING, ExpressionError, Signature, signature
 from hsdns.wire.encode import MAX_TCP_LEN, udp_limit
 from hsdns.wire.iana import class_to_text, type_to_text
+
+
+def read_expression(line: Line, tokens: Sequence[Token], names: Names) -> Program:
+    """Compile the expression in these words of a line; raise CorefileError."""
+    if not tokens:
+        raise line.error(f'property "{line.name.text}" needs an expression, found nothing')
+    text = " ".join(token.text for token in tokens)
+    try:
+        return compile_expression(text, names)
+    except ExpressionError as error:
+        raise _position(tokens, error.at).error(f"expression: {error.message}") from None
+
+
+def _position(tokens: Sequence[Token], at: int) -> Position:
+    """Return the position of a character of the joined text; that of its word if the word spans several lines."""
+    begin = 0
+    for token in tokens:
+        end = begin + len(token.text)
+        if at <= end or token is tokens[-1]:
+            inside = max(0, min(at, end) - begin)
+            if "\n" in token.text[:inside] or "\\" in token.text[:inside]:
+                return token.position
+            position = token.position
+            return position._replace(column=position.column + inside + token.quoted)
+        begin = end + 1
+    raise AssertionError("there are no words")
+
 
 NAMES: Final[dict[str, Signature]] = {
     "incidr": signature("string string", BOOL),

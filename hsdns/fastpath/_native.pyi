@@ -259,7 +259,7 @@ class LoadWorld(Protocol):
 
 @final
 class LoadSender:
-    """Sends the queries of a load test: hsdns/load/sender.py, compiled; times in nanoseconds.
+    """Sends the queries of a load test: hsdns/load/send/loop.py over udp.py, compiled; times in nanoseconds.
 
     `queries` have no IDs.  With `kinds`, one for each query, outcomes are counted (results.py), and told only if
     `replies` are wanted.  There are as many sockets as `first_ids`, and `window` queries may wait at once (0: as many

@@ -11,11 +11,19 @@ from __future__ import annotations
 from typing import Any, Final, Self
 
 from hsdns.gotemplate import tree
-from hsdns.gotemplate.fault import TemplateError
-from hsdns.gotemplate.functions import FUNCTIONS, LAZY
+from hsdns.gotemplate.functions import (
+    FUNCTIONS,
+    LAZY,
+    MISSING,
+    Method,
+    Missing,
+    field_of,
+    is_true,
+    kind_of,
+    to_text,
+)
 from hsdns.gotemplate.parser import Parsed, parse
-from hsdns.gotemplate.tree import Node
-from hsdns.gotemplate.values import MISSING, Method, Missing, field_of, is_true, kind_of, to_text
+from hsdns.gotemplate.tree import Node, TemplateError
 
 MAX_STEPS: Final = 10_000
 MAX_OUTPUT: Final = 65_536

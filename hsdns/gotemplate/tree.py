@@ -1,4 +1,4 @@
-"""Tree of a template; str() of a node is its text in Go's formatting.
+"""Tree of a template and its error; str() of a node is its text in Go's formatting.
 
 Path: made by parser.py, read by evaluate.py; the text of a whole template is a label of metrics.
 """
@@ -6,6 +6,15 @@ Path: made by parser.py, read by evaluate.py; the text of a whole template is a 
 from __future__ import annotations
 
 import msgspec
+
+
+class TemplateError(Exception):
+    """An error message, and its offset in the text, counted from 0; -1 if unknown."""
+
+    def __init__(self, message: str, at: int = -1) -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -30,14 +30,7 @@ from hsdns.cluster.schema import address_type
 from hsdns.cluster.transfer import has_records
 from hsdns.cluster.value import NO_PORT, Entry
 from hsdns.corefile.keys import read_fallthrough, read_name, zones_from_args
-from hsdns.corefile.properties import (
-    Property,
-    flag,
-    integer,
-    one,
-    only_once,
-    read_properties,
-)
+from hsdns.corefile.properties import Property, flag, integer, one, only_once, read_properties
 from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin
 from hsdns.plugins.kubernetes import MAX_ATTEMPTS, Kubernetes

@@ -21,12 +21,10 @@ from hsdns.corefile.properties import Property, choice, many, read_properties
 from hsdns.corefile.tree import Directive
 from hsdns.fastpath import LogRecord
 from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.wire.encode import MAX_TCP_LEN, udp_limit
+from hsdns.wire.encode import MAX_TCP_LEN, is_truncated, reply_size, udp_limit
 from hsdns.wire.iana import Rcode, class_to_text, rcode_to_text, type_to_text
-from hsdns.wire.message import AA, AD, CD, RA, RD, TC, Reply, copied_flags
+from hsdns.wire.message import AA, AD, CD, RA, RD, TC, Outcome, Reply, copied_flags, outcome
 from hsdns.wire.name import ROOT, Name
-from hsdns.wire.outcome import Outcome, outcome
-from hsdns.wire.size import is_truncated, reply_size
 
 LOGGER: Final = "hsdns.plugin.log"  # for lines about queries
 LINES: Final = "lines"  # attribute of a log record that stands for this many lines

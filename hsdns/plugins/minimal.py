@@ -14,8 +14,7 @@ from typing import ClassVar
 
 from hsdns.chain import Next, Request
 from hsdns.plugin import Plugin, Runtime
-from hsdns.wire.message import Reply
-from hsdns.wire.outcome import Outcome, outcome
+from hsdns.wire.message import Outcome, Reply, outcome
 
 
 class Minimal(Plugin):

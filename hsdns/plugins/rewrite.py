@@ -20,10 +20,8 @@ from typing import ClassVar, Self
 from hsdns.chain import Next, Request
 from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.rewriting.answer import TtlRule
-from hsdns.rewriting.draft import Draft, InvalidName, ReplyRule, rewrite
 from hsdns.rewriting.option import RewriteOption, reverted
-from hsdns.rewriting.rule import Rule
+from hsdns.rewriting.rule import Draft, InvalidName, ReplyRule, Rule, TtlRule, rewrite
 from hsdns.rewriting.syntax import read_rule
 from hsdns.wire.edns import ECHOED
 from hsdns.wire.iana import Rcode

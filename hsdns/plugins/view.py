@@ -15,10 +15,9 @@ from typing import Any, ClassVar, Self
 from hsdns.chain import Next, Request
 from hsdns.corefile.properties import Property, only_once, read_properties
 from hsdns.corefile.tree import Directive
-from hsdns.expression.corefile import read_expression
 from hsdns.expression.evaluate import Program
-from hsdns.expression.fault import ExpressionError
-from hsdns.expression.queries import NAMES, functions_of
+from hsdns.expression.queries import NAMES, functions_of, read_expression
+from hsdns.expression.tree import ExpressionError
 from hsdns.plugin import Block, Plugin
 from hsdns.wire.message import Reply
 

@@ -13,19 +13,28 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from hsdns.corefile.pattern import Pattern, read_pattern
+from hsdns.corefile.properties import Pattern, read_pattern
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
-from hsdns.rewriting.answer import OwnerRule, RcodeRule, TtlRule, ValueRule
-from hsdns.rewriting.draft import ReplyRule
-from hsdns.rewriting.match import Exact, Matcher, Prefix, Regex, Substring, Suffix, name_of
-from hsdns.rewriting.option_syntax import read_option
+from hsdns.rewriting.option import read_option
 from hsdns.rewriting.rule import (
+    Exact,
+    Matcher,
+    OwnerRule,
+    Prefix,
+    RcodeRule,
+    Regex,
+    ReplyRule,
     RewriteAlias,
     RewriteClass,
     RewriteName,
     RewriteReply,
     RewriteType,
     Rule,
+    Substring,
+    Suffix,
+    TtlRule,
+    ValueRule,
+    name_of,
 )
 from hsdns.wire.iana import class_from_text, rcode_from_text, type_from_text
 

@@ -13,9 +13,13 @@ import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
-from hsdns.upstream.connection import local_address, server_hostname
+from hsdns.upstream.connection import (
+    ConnectionClosed,
+    ProtocolViolation,
+    local_address,
+    server_hostname,
+)
 from hsdns.upstream.doh import DohSession
-from hsdns.upstream.faults import ConnectionClosed, ProtocolViolation
 from hsdns.upstream.target import Target
 
 MAX_CLOSED: Final = 3  # connections that may close during one query
@@ -103,12 +107,12 @@ class HttpsConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close the socket."""
-        self._session.close()
+        self._session.shut()
         self._flush()
         self._drop(ConnectionClosed("closed the connection"))
 
     def _flush(self) -> None:
-        data = self._session.data_to_send()
+        data = self._session.take_out()
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 

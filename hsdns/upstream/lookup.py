@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 
-from hsdns.upstream.connection import TCP, UDP, connect, time_limit
-from hsdns.upstream.faults import describe
+from hsdns.upstream.connection import TCP, UDP, connect, describe, time_limit
 from hsdns.upstream.target import HostTarget, Target
-from hsdns.wire.decode_reply import BadReply, decode_reply
+from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.encode import encode_query
 from hsdns.wire.iana import RRType, rcode_to_text
 from hsdns.wire.message import Query, Reply

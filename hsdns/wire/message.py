@@ -1,14 +1,28 @@
 """Query and Reply: the messages within the server, as immutable values.
 
-Path: between steps 3 and 6; handlers pass only these to each other.
+Path: between steps 3 and 6; handlers pass only these to each other.  `log` selects by outcome() what to log,
+`cache` checks with is_answered() what it stores.
 Rule 1: a handler that changes a reply makes a copy (`reply.replace(...)`).
 Rule 2: a Reply has no ID, question or OPT of its own; encode() takes them from the query, so that a Reply can be used
         for many queries.
+
+Extended DNS Errors (RFC 8914):
+Source: for with_extended_error() CoreDNS 1.14.7 plugin/template, miekg/dns SetEdns0: the reply has an OPT record with
+DO and size 4096, even if the query has none.
+
+Outcomes of replies (positive, NODATA, referral, error):
+Source: CoreDNS 1.14.7 plugin/pkg/response typify.go; RFC 2308 section 2, RFC 4035 section 5.3.1 (signature times).
+
+CNAME chains:
+Source: RFC 1034 section 3.6.2, RFC 2181 section 10.1, RFC 2308 section 2.2; CoreDNS 1.14.7 plugin/cache/cache.go.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from enum import Enum
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol, Self, cast
@@ -17,7 +31,7 @@ import msgspec
 
 from hsdns.turns import AT_ONCE
 from hsdns.wire.edns import Edns
-from hsdns.wire.iana import Opcode, Rcode, RRClass
+from hsdns.wire.iana import Opcode, OptCode, Rcode, RRClass, RRType
 from hsdns.wire.name import Name
 
 QR = 0x8000
@@ -202,3 +216,131 @@ def nxdomain(soa: RR) -> Reply:
 def is_notify(query: Query) -> bool:
     """Whether the query is a NOTIFY (RFC 1996), which the chain handles like any other."""
     return query.opcode == Opcode.NOTIFY
+
+
+PAYLOAD_SIZE: Final = 4096
+
+
+class InfoCode:
+    """The INFO-CODEs that hsdns has reasons for (RFC 8914 section 4)."""
+
+    OTHER: Final = 0
+    STALE_ANSWER: Final = 3
+    NOT_READY: Final = 14
+    STALE_NXDOMAIN: Final = 19
+    NOT_SUPPORTED: Final = 21
+
+
+def to_option(code: int, text: str) -> bytes:
+    """Return the EDNS option of an error in wire form, for Reply.extended_errors; its EXTRA-TEXT is UTF-8."""
+    data = code.to_bytes(2, "big") + text.encode()
+    return OptCode.EDE.to_bytes(2, "big") + len(data).to_bytes(2, "big") + data
+
+
+def with_extended_error(query: Query, reply: Reply, code: int, text: str = "") -> Reply:
+    """Return the reply with this error as the only option of its OPT record."""
+    edns = replace(query.edns, do=True) if query.edns is not None else Edns(PAYLOAD_SIZE, do=True)
+    return reply.replace(
+        edns=edns, edns_options=((OptCode.EDE, code.to_bytes(2, "big") + text.encode()),)
+    )
+
+
+_TRANSFERS: Final = frozenset({RRType.AXFR, RRType.IXFR})
+_SIGNATURE_TIMES: Final = struct.Struct("!8xII")  # RFC 4034 section 3.1: expiration, inception
+
+
+class Outcome(Enum):
+    """Classes of replies."""
+
+    POSITIVE = "positive"
+    NODATA = "nodata"
+    NXDOMAIN = "nxdomain"
+    DELEGATION = "delegation"
+    META = "meta"  # NOTIFY and zone transfers
+    SERVER_ERROR = "server error"  # SERVFAIL and NOTIMP
+    # Other rcodes, no reply, expired signatures, contradictory sections.
+    OTHER_ERROR = "other error"
+
+
+def outcome(query: Query, reply: Reply | None, wall: Callable[[], float]) -> Outcome:
+    """Classify a reply, None if there is none; `wall` is called only for signatures."""
+    if reply is None:
+        return Outcome.OTHER_ERROR
+    if is_notify(query) or query.qtype in _TRANSFERS:
+        return Outcome.META
+    if query.do and _is_expired(reply, wall):
+        return Outcome.OTHER_ERROR
+    rcode = reply.rcode
+    if reply.answer and rcode == Rcode.NOERROR:
+        return Outcome.POSITIVE
+    if reply.answer and rcode == Rcode.NXDOMAIN:
+        return Outcome.OTHER_ERROR
+    if rcode == Rcode.NXDOMAIN:
+        return Outcome.NXDOMAIN
+    if rcode in (Rcode.SERVFAIL, Rcode.NOTIMP):
+        return Outcome.SERVER_ERROR
+    if rcode != Rcode.NOERROR:
+        return Outcome.OTHER_ERROR
+    types = {rr.rrtype for rr in reply.authority}
+    if RRType.SOA in types:
+        return Outcome.NODATA
+    return Outcome.DELEGATION if RRType.NS in types else Outcome.POSITIVE
+
+
+def _is_expired(reply: Reply, wall: Callable[[], float]) -> bool:
+    """Whether any signature is outside its validity period, in the serial arithmetic of RFC 1982."""
+    for section in (reply.answer, reply.authority, reply.additional):
+        for rr in section:
+            if rr.rrtype == RRType.RRSIG and len(rr.rdata) >= 18:
+                expiration, inception = _SIGNATURE_TIMES.unpack_from(rr.rdata)
+                now = int(wall())
+                if (now - inception) % 2**32 >= 2**31 or (expiration - now) % 2**32 >= 2**31:
+                    return True
+    return False
+
+
+def follow(answer: Sequence[RR], start: bytes, qclass: int = RRClass.IN) -> bytes | None:
+    """Return the lower-case wire form of the name at the end of the chain; None if the chain forks or loops."""
+    targets: dict[bytes, bytes | None] = {}
+    for rr in answer:
+        if rr.rrtype == RRType.CNAME and qclass in (rr.rrclass, RRClass.ANY):
+            owner, target = rr.owner.lower, rr.rdata.lower()
+            targets[owner] = target if targets.get(owner, target) == target else None
+    name = start
+    for _ in range(len(targets) + 1):
+        if name not in targets:
+            return name
+        following = targets[name]
+        if following is None:
+            return None
+        name = following
+    return None
+
+
+def is_answered(query: Query, answer: Sequence[RR]) -> bool:
+    """Whether the answer has records of the query's type at the end of the CNAME chain that starts at its name.
+
+    CNAME is answered by a CNAME of the name itself, ANY by any record of the name.
+    """
+    qtype, qclass, name = query.qtype, query.qclass, query.qname.lower
+    if qtype == RRType.CNAME:
+        own = {
+            rr.rdata.lower()
+            for rr in answer
+            if rr.rrtype == qtype and rr.owner.lower == name and qclass in (rr.rrclass, RRClass.ANY)
+        }
+        return len(own) == 1
+    if len(answer) == 1:  # nothing to follow
+        (only,) = answer
+        return (
+            qtype in (only.rrtype, RRType.ANY)
+            and only.owner.lower == name
+            and qclass in (only.rrclass, RRClass.ANY)
+        )
+    end = name if qtype == RRType.ANY else follow(answer, name, qclass)
+    return end is not None and any(
+        qtype in (rr.rrtype, RRType.ANY)
+        and rr.owner.lower == end
+        and qclass in (rr.rrclass, RRClass.ANY)
+        for rr in answer
+    )

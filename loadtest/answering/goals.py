@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from loadtest import limits
+from loadtest import figures
 from loadtest.answering.mixes import DNSPERF, DRAIN
-from loadtest.answering.programs import COREDNS, DICT, ECHO, KNOT, NATIVE, PURE
 from loadtest.answering.results import Results
+from loadtest.programs import COREDNS, DICT, ECHO, KNOT, NATIVE, PURE
 
 
 class Goal(NamedTuple):
@@ -60,12 +60,12 @@ class Verdict(NamedTuple):
     @property
     def holds(self) -> bool:
         """Whether the ratio is within the limit; always true without a limit."""
-        return limits.holds(self.ratio, self.goal.limit)
+        return figures.holds(self.ratio, self.goal.limit)
 
     @property
     def word(self) -> str:
         """The verdict in one or two words."""
-        return limits.verdict(self.ratio, self.goal.limit, self.goal.aim)
+        return figures.verdict(self.ratio, self.goal.limit, self.goal.aim)
 
 
 def judge(results: Results, mixes: Collection[str], servers: Collection[str]) -> Sequence[Verdict]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hsdns.expression.builtins import BUILTINS, MAX_SIZE, REFUSED, sort_by
-from hsdns.expression.fault import ExpressionError
 from hsdns.expression.parser import PREDICATES
+from hsdns.expression.tree import ExpressionError
 
 DEEP: list[object] = []
 for _ in range(60):

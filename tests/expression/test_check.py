@@ -5,10 +5,20 @@ from __future__ import annotations
 import pytest
 
 from hsdns.expression.check import check
-from hsdns.expression.fault import ExpressionError
 from hsdns.expression.parser import parse
 from hsdns.expression.queries import NAMES
-from hsdns.expression.types import ANY, ARRAY, BOOL, FLOAT, INT, MAP, NIL, STRING, Type
+from hsdns.expression.tree import (
+    ANY,
+    ARRAY,
+    BOOL,
+    FLOAT,
+    INT,
+    MAP,
+    NIL,
+    STRING,
+    ExpressionError,
+    Type,
+)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.corefile.tree import CorefileError
-from hsdns.expression.corefile import read_expression
-from hsdns.expression.queries import NAMES
+from hsdns.expression.queries import NAMES, read_expression
 from tests.support.plugins.setup import directives
 
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies
 
+from hsdns.expression.builtins import MAX_STEPS, to_text
 from hsdns.expression.evaluate import compile_expression
-from hsdns.expression.fault import ExpressionError
 from hsdns.expression.parser import MAX_OPERATORS
 from hsdns.expression.queries import NAMES, functions_of
-from hsdns.expression.scope import MAX_STEPS
-from hsdns.expression.types import ANY, ARRAY, BOOL, INT, STRING
-from hsdns.expression.values import to_text
+from hsdns.expression.tree import ANY, ARRAY, BOOL, INT, STRING, ExpressionError
 from tests.support.plugins.requests import make_request
 
 QUERY = functions_of(make_request("Web.example.org."))

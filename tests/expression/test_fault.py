@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hsdns.expression.fault import ExpressionError
+from hsdns.expression.tree import ExpressionError
 
 
 def test_says_what_and_where() -> None:

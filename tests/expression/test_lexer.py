@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.expression.fault import ExpressionError
-from hsdns.expression.lexer import MAX_LEN, tokenize
+from hsdns.expression.parser import MAX_LEN, tokenize
+from hsdns.expression.tree import ExpressionError
 
 
 def words(text: str) -> str:

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from hsdns.expression import tree
-from hsdns.expression.fault import ExpressionError
 from hsdns.expression.parser import MAX_DEPTH, MAX_OPERATORS, parse
-from hsdns.expression.tree import Node
+from hsdns.expression.tree import ExpressionError, Node
 
 
 def shape(node: Node | None) -> str:

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.expression.fault import ExpressionError
-from hsdns.expression.predicates import apply_predicate
-from hsdns.expression.scope import Scope
+from hsdns.expression.builtins import Scope, apply_predicate
+from hsdns.expression.tree import ExpressionError
 
 
 @pytest.mark.parametrize(

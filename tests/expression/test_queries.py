@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.expression.fault import ExpressionError
 from hsdns.expression.queries import NAMES, functions_of, incidr
+from hsdns.expression.tree import ExpressionError
 from hsdns.wire.edns import Edns
 from tests.support.plugins.requests import make_request
 

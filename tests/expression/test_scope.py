@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.expression.fault import ExpressionError
-from hsdns.expression.scope import MAX_STEPS, Scope
+from hsdns.expression.builtins import MAX_STEPS, Scope
+from hsdns.expression.tree import ExpressionError
 
 
 def test_names() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.expression.types import (
+from hsdns.expression.tree import (
     ANY,
     ARRAY,
     BOOL,

@@ -5,8 +5,8 @@ import math
 import pytest
 from hypothesis import given, strategies
 
-from hsdns.expression.fault import ExpressionError
-from hsdns.expression.values import equal, float_to_text, member, to_float, to_int, to_json, wrap
+from hsdns.expression.builtins import equal, float_to_text, member, to_float, to_int, to_json, wrap
+from hsdns.expression.tree import ExpressionError
 
 
 @pytest.mark.parametrize(

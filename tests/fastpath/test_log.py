@@ -12,8 +12,8 @@ from hsdns.fastpath.hit_counts import TCP, kind_of
 from hsdns.fastpath.log import MAX_OCTETS, MAX_RECORDS, LogRing
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
+from hsdns.wire.encode import reply_size
 from hsdns.wire.message import AD, CD, RD, TC, Reply, nodata, nxdomain
-from hsdns.wire.size import reply_size
 from tests.fastpath.servers import Server
 from tests.fastpath.twins import V4, V6, TableUnderTest, addresses, ask, soa
 

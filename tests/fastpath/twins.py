@@ -20,11 +20,10 @@ from hsdns.fastpath.control import write_address
 from hsdns.wire import rdata
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
-from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_query
+from hsdns.wire.encode import MAX_TCP_LEN, encode, encode_query, reply_size
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RD, RR, Query, Reply, nodata, nxdomain
 from hsdns.wire.name import Name
-from hsdns.wire.size import reply_size
 
 PYTHON: Final = "hsdns.fastpath._python"
 NATIVE: Final = "hsdns.fastpath._native"

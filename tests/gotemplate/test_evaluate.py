@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies
 
 from hsdns.gotemplate.evaluate import MAX_OUTPUT, Template
-from hsdns.gotemplate.fault import TemplateError
-from hsdns.gotemplate.values import Method, Record, StringMap
+from hsdns.gotemplate.functions import Method, Record, StringMap
+from hsdns.gotemplate.tree import TemplateError
 
 QUESTION = Record("dns.Question", {"Name": "ip-10-1.Example.org.", "Qtype": 1, "Qclass": 1})
 DATA = Record(

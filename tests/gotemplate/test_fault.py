@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hsdns.gotemplate.fault import TemplateError
+from hsdns.gotemplate.tree import TemplateError
 
 
 def test_says_what_and_where() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies
 
-from hsdns.gotemplate.fault import TemplateError
-from hsdns.gotemplate.functions import FUNCTIONS, parse_int
-from hsdns.gotemplate.values import Record
+from hsdns.gotemplate.functions import FUNCTIONS, Record, parse_int
+from hsdns.gotemplate.tree import TemplateError
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.gotemplate.fault import TemplateError
-from hsdns.gotemplate.lexer import MAX_LEN, tokenize
+from hsdns.gotemplate.parser import MAX_LEN, tokenize
+from hsdns.gotemplate.tree import TemplateError
 
 
 def words(text: str) -> str:

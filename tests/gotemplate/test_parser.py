@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from hsdns.gotemplate.evaluate import Template
-from hsdns.gotemplate.fault import TemplateError
 from hsdns.gotemplate.parser import MAX_DEPTH, parse
+from hsdns.gotemplate.tree import TemplateError
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies
 
-from hsdns.gotemplate.printf import MAX_WIDTH, sprintf
-from hsdns.gotemplate.values import Record
+from hsdns.gotemplate.functions import MAX_WIDTH, Record, sprintf
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.gotemplate.fault import TemplateError
-from hsdns.gotemplate.values import (
+from hsdns.gotemplate.functions import (
     MISSING,
     Method,
     Record,
@@ -13,6 +12,7 @@ from hsdns.gotemplate.values import (
     kind_of,
     to_text,
 )
+from hsdns.gotemplate.tree import TemplateError
 
 PAIR = Record("pair", {"A": 1, "B": "x", "C": Method(0, lambda: 1)})
 

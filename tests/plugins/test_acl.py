@@ -14,10 +14,9 @@ from hsdns.corefile.tree import Line, Position, Token
 from hsdns.plugins.acl import Acl, read_policy
 from hsdns.plugins.log import Log
 from hsdns.wire.edns import Edns
-from hsdns.wire.encode import encode
+from hsdns.wire.encode import encode, reply_size
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
-from hsdns.wire.size import reply_size
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from hsdns.chain import Request
 from hsdns.cluster.freshness import Dependencies, NoCounters
-from hsdns.corefile.pattern import compile_pattern
+from hsdns.corefile.properties import compile_pattern
 from hsdns.plugins.rewrite import Rewrite
-from hsdns.rewriting.match import Exact, Matcher, Prefix, Regex, Suffix
-from hsdns.rewriting.rule import RewriteName
+from hsdns.rewriting.rule import Exact, Matcher, Prefix, Regex, RewriteName, Suffix
 from hsdns.wire.edns import ECHOED, Edns
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode, RRType

@@ -7,9 +7,8 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from hsdns.resolver.message import answer_of, wire_of
-from hsdns.resolver.model import Answer, Packet
-from hsdns.wire.decode_reply import BadReply
+from hsdns.resolver.model import Answer, Packet, answer_of, wire_of
+from hsdns.wire.decode import BadReply
 from hsdns.wire.iana import Rcode, RRType
 
 PACKET = Packet(0.0, "udp", 0, "u1", 7, RRType.A, "web.example.com")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hsdns.rewriting.draft import Draft, rewrite
-from hsdns.rewriting.rule import Rule
+from hsdns.rewriting.rule import Draft, Rule, rewrite
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import make_request

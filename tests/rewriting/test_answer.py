@@ -2,9 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.rewriting.answer import AliasRule, OwnerRule, RcodeRule, TtlRule, ValueRule
-from hsdns.rewriting.draft import Draft, InvalidName, ReplyRule, rewrite
-from hsdns.rewriting.match import Exact, Suffix
+from hsdns.rewriting.rule import (
+    AliasRule,
+    Draft,
+    Exact,
+    InvalidName,
+    OwnerRule,
+    RcodeRule,
+    ReplyRule,
+    Suffix,
+    TtlRule,
+    ValueRule,
+    rewrite,
+)
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import reply, section

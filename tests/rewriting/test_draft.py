@@ -2,8 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.rewriting.answer import RcodeRule, TtlRule
-from hsdns.rewriting.draft import Draft, InvalidName, Lookup, Record, ReplyRule, rewrite, to_name
+from hsdns.rewriting.rule import (
+    Draft,
+    InvalidName,
+    Lookup,
+    RcodeRule,
+    Record,
+    ReplyRule,
+    TtlRule,
+    rewrite,
+    to_name,
+)
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.corefile.pattern import compile_pattern
-from hsdns.rewriting.match import Below, Exact, Matcher, Prefix, Regex, Substring, Suffix, name_of
+from hsdns.corefile.properties import compile_pattern
+from hsdns.rewriting.rule import Below, Exact, Matcher, Prefix, Regex, Substring, Suffix, name_of
 from hsdns.wire.name import Name
 
 

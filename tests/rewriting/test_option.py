@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from hsdns.rewriting.draft import Draft, rewrite
 from hsdns.rewriting.option import (
     VARIABLES,
     Action,
@@ -15,6 +14,7 @@ from hsdns.rewriting.option import (
     reverted,
     subnet,
 )
+from hsdns.rewriting.rule import Draft, rewrite
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.corefile.tree import CorefileError, Position, Token
-from hsdns.rewriting.option import RewriteOption
-from hsdns.rewriting.option_syntax import read_option
+from hsdns.rewriting.option import RewriteOption, read_option
 from hsdns.wire.message import Query
 from tests.support.plugins.requests import make_request
 

@@ -2,16 +2,22 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.rewriting.answer import AliasRule, OwnerRule, RcodeRule, TtlRule, ValueRule
-from hsdns.rewriting.draft import InvalidName
-from hsdns.rewriting.match import Exact, Prefix, Suffix
 from hsdns.rewriting.rule import (
+    AliasRule,
+    Exact,
+    InvalidName,
+    OwnerRule,
+    Prefix,
+    RcodeRule,
     RewriteAlias,
     RewriteClass,
     RewriteName,
     RewriteReply,
     RewriteType,
     Rule,
+    Suffix,
+    TtlRule,
+    ValueRule,
 )
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import make_request

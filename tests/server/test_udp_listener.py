@@ -17,7 +17,7 @@ from hsdns.chain import Request
 from hsdns.fastpath import Terms
 from hsdns.fastpath.control import write_address
 from hsdns.query import QueryProcessor
-from hsdns.server.pending_queries import PendingQueries
+from hsdns.server.admission import PendingQueries
 from hsdns.server.runtime import Tasks
 from hsdns.server.sockets import open_udp
 from hsdns.server.udp_listener import BATCH_LEN, KNOWN, TURN

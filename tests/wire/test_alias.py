@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.wire.alias import follow, is_answered
 from hsdns.wire.iana import type_from_text
-from hsdns.wire.message import Query
+from hsdns.wire.message import Query, follow, is_answered
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import rr
 

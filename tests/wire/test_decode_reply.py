@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.turns import AT_ONCE
-from hsdns.wire import decode_reply as decode_reply_module
-from hsdns.wire.decode_reply import (
+from hsdns.wire import decode as decode_reply_module
+from hsdns.wire.decode import (
     MANY,
     BadReply,
     WrongQuestion,

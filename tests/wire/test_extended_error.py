@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.wire.edns import Edns, read_options
-from hsdns.wire.encode import encode
-from hsdns.wire.extended_error import InfoCode, to_option, with_extended_error
+from hsdns.wire.encode import encode, is_truncated
 from hsdns.wire.iana import OptCode, RRType
-from hsdns.wire.message import RR, Query, Reply
+from hsdns.wire.message import RR, InfoCode, Query, Reply, to_option, with_extended_error
 from hsdns.wire.name import Name
-from hsdns.wire.size import is_truncated
 from tests import strategies
 from tests.support.plugins.requests import make_request
 

@@ -4,8 +4,7 @@ import pytest
 
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Reply, unwritten
-from hsdns.wire.outcome import Outcome, outcome
+from hsdns.wire.message import Outcome, Reply, outcome, unwritten
 from tests.support.plugins.requests import make_request, reply
 
 A = "a.example.org. 5 IN A 10.0.0.1"

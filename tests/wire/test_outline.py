@@ -4,12 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.wire.decode import decode
-from hsdns.wire.decode_reply import decode_reply
+from hsdns.wire.decode import decode, decode_reply, outline
 from hsdns.wire.encode import MAX_TCP_LEN, encode
-from hsdns.wire.message import RR, Query, Reply
-from hsdns.wire.outcome import outcome
-from hsdns.wire.outline import outline
+from hsdns.wire.message import RR, Query, Reply, outcome
 from tests.strategies import damaged, queries, sections
 from tests.support.clients.messages import query
 

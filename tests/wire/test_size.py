@@ -4,9 +4,8 @@ import dns.message
 import pytest
 
 from hsdns.wire.edns import Edns
-from hsdns.wire.encode import MAX_TCP_LEN, encode, udp_limit
+from hsdns.wire.encode import MAX_TCP_LEN, encode, is_truncated, reply_size, udp_limit
 from hsdns.wire.message import TC, Reply
-from hsdns.wire.size import is_truncated, reply_size
 from tests.support.plugins.requests import make_request, reply
 
 ONE = "a.example.org. 60 IN A 10.0.0.1"

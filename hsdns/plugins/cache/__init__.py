@@ -1,7 +1,7 @@
 """Caches replies.
 
 Path: step 5, before `hosts`, `kubernetes` and `forward`, after `loadbalance`.
-Source: CoreDNS 1.14.7 plugin/cache (cache.go, handler.go, item.go); RFC 2308, RFC 8767.
+Source: CoreDNS 1.14.7 plugin/cache (setup.go, cache.go, handler.go, item.go); RFC 2308, RFC 8767.
 Rule 1: _store() alone decides which replies are stored, and in which half.
 Rule 2: all records of a reply have one TTL, the lowest within the floor and the maximum, already in the first reply.
 Rule 3: a `fresh` reply (computed from the newest state of the cluster) is counted like others but not stored.  A marker
@@ -12,43 +12,210 @@ Rule 4: one query at a time refreshes an entry.  The new reply is stored; SERVFA
 Rule 5: cacheable: the answer table counts the `fresh` replies that it stores as this plugin would.
 Rule 6: the answer table also stores replies from entries (they are lent), until the entry expires or must be refreshed.
         A new entry for the same key invalidates the stored replies.
+
+Entries that are lent:
+Rule: they are identified by their counter only.  Entries with the same counter are invalidated together, which costs
+      a lookup.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.chain import Next, Request
-from hsdns.cluster.freshness import CachedReply, cached_counter
+from hsdns.cluster.freshness import COUNT, CachedReply, cached_counter
 from hsdns.corefile.keys import zones_from_args
-from hsdns.corefile.properties import Property, only_once, read_properties
-from hsdns.corefile.tree import Directive
-from hsdns.plugin import Block, Plugin, Runtime, catch_up
-from hsdns.plugins.cache.counts import Counts
-from hsdns.plugins.cache.half import Half, Judgement, below, for_client, judge, ttls
-from hsdns.plugins.cache.lent import LentEntries
-from hsdns.plugins.cache.options import (
-    DENIAL,
-    MIN_TTL,
-    PROPERTIES,
-    SUCCESS,
-    Bounds,
-    Prefetch,
-    Stale,
-    read_ttl,
-    warn_of_durations,
+from hsdns.corefile.properties import (
+    Property,
+    choice,
+    duration,
+    flag,
+    integer,
+    one,
+    only_once,
+    read_properties,
 )
+from hsdns.corefile.tree import Directive, Line, Token
+from hsdns.plugin import Block, Plugin, Runtime, catch_up
+from hsdns.plugins.cache.half import Half, Judgement, below, for_client, judge, ttls
 from hsdns.plugins.cache.refresh import wait_for
-from hsdns.plugins.cache.store import Entry, Key, Store
+from hsdns.plugins.cache.store import DENIAL, MIN_TTL, SUCCESS, Counts, Entry, Key, Store
 from hsdns.turns import another_turn
+from hsdns.wire.encode import is_big
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.packed import with_ttl
-from hsdns.wire.size import is_big
+
+_NUMBER_LEN: Final = 8
+
+
+class LentEntries:
+    """The time until which the answer table may send an entry, by the entry's counter; monotonic seconds."""
+
+    def __init__(self) -> None:
+        # Pages of it take memory when they are written to first.
+        self._until = memoryview(bytearray(COUNT * _NUMBER_LEN)).cast("d")
+
+    def add(self, counter: int, expires: float) -> None:
+        """Record that an entry was lent."""
+        self._until[counter] = max(self._until[counter], expires)
+
+    def take(self, counter: int, now: float) -> bool:
+        """Whether an entry may still be lent; it counts as returned."""
+        until, self._until[counter] = self._until[counter], 0.0
+        return until > now
+
+
+LONGEST_TTL: Final = 2**31 - 1  # RFC 2181 section 8
+LONGEST_FAILURE: Final = 300.0  # seconds; RFC 2308 section 7.1, RFC 8767 section 5
+
+read_ttl = integer(1, LONGEST_TTL)
+
+
+def warn_of_durations(zones: Sequence[Token], warn: Callable[[str], None]) -> None:
+    """Warn that `cache 30s` names a zone, which is rarely intended: nothing would be cached."""
+    for token in zones:
+        if re.fullmatch(r"[0-9]{1,9}[smh]", token.text):
+            warn(
+                f'{token.position}: "{token.text}" is read as a zone, as in CoreDNS; '
+                f'a TTL is the first argument and has no unit, as in "cache {int(duration()(token))}"'
+            )
+
+
+class Bounds(NamedTuple):
+    """The capacity of a half, and the maximum and minimum TTL in seconds, None for the default."""
+
+    capacity: int
+    maximum: int | None = None
+    floor: int | None = None
+
+
+class Disabled(NamedTuple):
+    """Zones for which replies of one kind are not cached."""
+
+    kind: str
+    zones: tuple[Name, ...]
+
+
+class Prefetch(NamedTuple):
+    """Refresh an entry after `amount` hits less than `gap` seconds apart, when `percent` of its TTL is left."""
+
+    amount: int = 0
+    gap: float = 60.0
+    percent: int = 10
+
+
+class Stale(NamedTuple):
+    """Serve stale replies for `up_to` seconds after they expire; 0 for never.
+
+    `verify` tries to refresh first, for `timeout` seconds, 0 for no limit.  `ttl` is the TTL of stale replies; after a
+    failed refresh the next one is tried after `recheck` seconds.
+    """
+
+    up_to: int = 0
+    verify: bool = False
+    timeout: float = 0.0
+    ttl: int = 0
+    recheck: float = 0.0
+
+
+def _read_bounds(line: Line) -> Bounds:
+    """Parse `CAPACITY [TTL] [MINTTL]`."""
+    args = line.args
+    if not 1 <= len(args) <= 3:
+        raise line.error(
+            f'property "{line.name.text}" takes 1 to 3 arguments (capacity, ttl, least ttl), found {len(args)}'
+        )
+    return Bounds(
+        integer(0)(args[0]),
+        read_ttl(args[1]) if len(args) > 1 else None,
+        integer(0, LONGEST_TTL)(args[2]) if len(args) > 2 else None,
+    )
+
+
+def _read_disabled(line: Line) -> Disabled:
+    """Parse `success|denial [ZONE...]`; without a zone all."""
+    if not line.args:
+        raise line.error(
+            'property "disable" takes "success" or "denial" and then zones, found nothing'
+        )
+    kind = choice(SUCCESS, DENIAL)(line.args[0])
+    return Disabled(kind, zones_from_args(line.args[1:]) or (ROOT,))
+
+
+def _read_prefetch(line: Line) -> Prefetch:
+    """Parse `AMOUNT [DURATION [PERCENT%]]`."""
+    args = line.args
+    if not 1 <= len(args) <= 3:
+        raise line.error(
+            f'property "prefetch" takes 1 to 3 arguments (amount, duration, percentage), found {len(args)}'
+        )
+    found = Prefetch(integer(0)(args[0]))
+    if len(args) > 1:
+        found = found._replace(gap=duration()(args[1]))
+    return found._replace(percent=_read_percent(args[2])) if len(args) > 2 else found
+
+
+def _read_percent(token: Token) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,9}%", token.text) or not 10 <= int(token.text[:-1]) <= 90:
+        raise token.error(f'"{token.text}" is not a percentage from 10% to 90%')
+    return int(token.text[:-1])
+
+
+def _read_stale(line: Line) -> Stale:
+    """Parse `[DURATION] [immediate [TTL [RECHECK]] | verify [TIMEOUT [TTL [RECHECK]]]]`."""
+    args = list(line.args)
+    found = Stale(up_to=int(duration()(args.pop(0))) if args else 3600)
+    if args:
+        mode = args.pop(0)
+        word = choice("immediate", "verify")(mode._replace(text=mode.text.lower()))
+        found = found._replace(verify=word == "verify")
+    if args and found.verify:
+        found = found._replace(timeout=duration()(args.pop(0)))
+    if args:
+        found = found._replace(ttl=_read_stale_ttl(args.pop(0)))
+    if args:
+        found = found._replace(recheck=duration(0.0, LONGEST_FAILURE)(args.pop(0)))
+    if args:
+        raise args[0].error(f'serve_stale has too many arguments: "{args[0].text}"')
+    return found
+
+
+def _read_stale_ttl(token: Token) -> int:
+    seconds = duration(0.0, LONGEST_TTL)(token)
+    if seconds != int(seconds):
+        raise token.error(f'a TTL must be a whole number of seconds, found "{token.text}"')
+    return int(seconds)
+
+
+def _read_policy(token: Token) -> str:
+    return choice("prefer_positive")(token._replace(text=token.text.lower()))
+
+
+PROPERTIES: Final[dict[str, Property[Any]]] = {
+    "success": Property(_read_bounds, syntax="CAPACITY [TTL] [MINTTL]"),
+    "denial": Property(_read_bounds, syntax="CAPACITY [TTL] [MINTTL]"),
+    "prefetch": Property(
+        _read_prefetch, default=Prefetch(), syntax="AMOUNT [DURATION [PERCENTAGE%]]"
+    ),
+    "serve_stale": Property(
+        _read_stale,
+        syntax="[DURATION] [immediate [TTL [RECHECK]] | verify [TIMEOUT [TTL [RECHECK]]]]",
+    ),
+    "serve_stale_policy": Property(
+        one(_read_policy), default="", syntax="prefer_positive", repeat="once"
+    ),
+    "servfail": Property(
+        one(duration(0.0, LONGEST_FAILURE)), default=float(MIN_TTL), syntax="DURATION"
+    ),
+    "disable": Property(_read_disabled, syntax="success|denial [ZONE...]", repeat="collect"),
+    "keepttl": Property(flag, default=False),
+}
+
 
 MAX_TTL: Final = 3600  # plugin/pkg/dnsutil MaximumDefaultTTL
 MAX_DENIAL_TTL: Final = MAX_TTL // 2

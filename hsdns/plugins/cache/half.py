@@ -11,13 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hsdns.chain import Request
-from hsdns.plugins.cache.options import MIN_TTL
-from hsdns.plugins.cache.store import Store
-from hsdns.wire.alias import is_answered
+from hsdns.plugins.cache.store import MIN_TTL, Store
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import AD, Query, Reply
+from hsdns.wire.message import AD, Outcome, Query, Reply, is_answered, outcome
 from hsdns.wire.name import Name
-from hsdns.wire.outcome import Outcome, outcome
 
 # Tuples, because the hash of an Enum is a Python call.
 _DENIALS: Final = (Outcome.NXDOMAIN, Outcome.NODATA, Outcome.SERVER_ERROR)

@@ -71,7 +71,7 @@ from hsdns.plugins.kubernetes.watch import ClusterWatch
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.snapshot_file import SnapshotFile
 from hsdns.turns import another_turn
-from hsdns.upstream.resolv_conf import RESOLV_CONF, read_search_list
+from hsdns.upstream.target import RESOLV_CONF, read_search_list
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query, Reply, nxdomain
 from hsdns.wire.name import ROOT, Name

@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.view import ClusterView
-from hsdns.wire.extended_error import InfoCode, to_option
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Query, Reply
+from hsdns.wire.message import InfoCode, Query, Reply, to_option
 from hsdns.wire.name import Name
 
 

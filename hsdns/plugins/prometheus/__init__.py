@@ -6,30 +6,74 @@ Source: CoreDNS 1.14.7 plugin/metrics, with the same names, labels and buckets, 
 Rule 1: label values are bounded: a record type that is not in TYPES is "other", a zone is one of the Corefile's.
 Rule 2: a query costs six dict updates; label tuples are created once and reused.
 Rule 3: cacheable: the answer table counts its hits itself, and count_hits() adds them up before the page is made.
+
+Metrics of the Python runtime:
+Source: the collectors of prometheus-client, with the same names, so existing dashboards for Python work.
 """
 
 from __future__ import annotations
 
+import gc
 import platform
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
+from weakref import WeakSet
 
 from hsdns import __version__
 from hsdns.answer_table.capabilities import HitCounts, HitLabels
 from hsdns.chain import Handler, Next, Request
-from hsdns.corefile.arguments import listen_address
+from hsdns.corefile.keys import listen_address
 from hsdns.corefile.properties import Property, flag, one, only_once, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.http_page import HttpPage
 from hsdns.metrics import SIZE_BUCKETS, TIME_BUCKETS, Counter, Labels, Registry
 from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.plugins.prometheus.runtime import show_runtime
 from hsdns.plugins.prometheus.web import TlsContext, read_web_config
 from hsdns.wire.edns import OPT_FIXED_LEN
+from hsdns.wire.encode import reply_size
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
-from hsdns.wire.size import reply_size
+
+_registered: Final[WeakSet[Registry]] = WeakSet()
+
+
+def show_runtime(metrics: Registry) -> None:
+    """Register the metrics, once; as in CoreDNS, a reload does not remove them."""
+    if metrics in _registered:
+        return
+    _registered.add(metrics)
+    counters = {
+        what: metrics.counter(f"python_gc_{name}_total", help_text, ("generation",))
+        for what, name, help_text in (
+            ("collected", "objects_collected", "Objects collected during gc"),
+            ("uncollectable", "objects_uncollectable", "Uncollectable objects found during GC"),
+            ("collections", "collections", "Number of times this generation was collected"),
+        )
+    }
+    threads = metrics.gauge("hsdns_runtime_threads", "Threads that Python knows of.")
+    metrics.gauge(
+        "python_info",
+        "Python platform information",
+        ("implementation", "major", "minor", "patchlevel", "version"),
+    ).set(
+        1,
+        (
+            platform.python_implementation(),
+            *platform.python_version_tuple(),
+            platform.python_version(),
+        ),
+    )
+
+    def update() -> None:
+        for generation, found in enumerate(gc.get_stats()):
+            for what, counter in counters.items():
+                counter.values[(str(generation),)] = found[what]
+        threads.set(threading.active_count())
+
+    metrics.before_collect(update)
+
 
 DEFAULT_ADDRESS: Final = "localhost:9153"
 # The zone label of queries that no block answers; without a final dot, so it is never the name of a zone.

@@ -6,6 +6,12 @@ Rule 1: a file MODULE.py in the directory of the Corefile takes precedence.  It 
 Rule 2: such a file must not have the name of another module, which the server itself may import later.
 Rule 3: nothing is written, not even `__pycache__`, because the directory is usually a read-only ConfigMap.
 Rule 4: any exception of the module becomes an ImportError that names the innermost line of the user's own.
+
+Turns measure how long a handler blocks the event loop, without the time of the plugins after it:
+Rule: a turn is the time between two waits of the handler, in which the loop answers no other query.
+
+Messages name the user's own code, not that of this server, of Python or of installed packages:
+Rule: an installed package is the user's own only if the handler is in it.
 """
 
 from __future__ import annotations
@@ -13,13 +19,125 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import sysconfig
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import partial
 from hashlib import sha256
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType, TracebackType, coroutine
+from typing import Any, Final
 
-from hsdns.plugins.python.own_code import OwnCode
+import hsdns
+
+_SERVER: Final = os.path.dirname(os.path.abspath(hsdns.__file__)) + os.sep
+_LIBRARY: Final = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+_INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+class OwnCode:
+    """The user's own code: the handler's top-level package, and every file that is not installed."""
+
+    def __init__(self, module_name: str) -> None:
+        self._top = module_name.partition(".")[0]
+
+    def contains(self, file: str) -> bool:
+        """Whether a file is the user's own."""
+        if not os.path.isabs(file) or file.startswith(_SERVER):  # `<frozen importlib>` is no file
+            return False
+        for folder in _INSTALLED:
+            _, found, inside = file.rpartition(folder)
+            if found:
+                return inside.partition(os.sep)[0].removesuffix(".py") == self._top
+        return not file.startswith(_LIBRARY)
+
+    def describe(self, error: BaseException, otherwise: str = "") -> str:
+        """Return an exception as one line: class, message, and the innermost own line, `(FILE:LINE)`.
+
+        If none of the lines is the user's own, `otherwise` takes its place.
+        """
+        if isinstance(error, SyntaxError) and error.filename is not None:
+            return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"
+        text = traceback.format_exception_only(error)[0].strip().partition("\n")[0]
+        place = self.place(error.__traceback__) or otherwise
+        return f"{text} ({place})" if place else text
+
+    def place(self, trace: TracebackType | None) -> str:
+        """Return the innermost own line of a traceback as `FILE:LINE`, "" if there is none."""
+        places = [
+            f"{frame.f_code.co_filename}:{line}"
+            for frame, line in traceback.walk_tb(trace)
+            if self.contains(frame.f_code.co_filename)
+        ]
+        return places[-1] if places else ""
+
+
+class Turns:
+    """The turns of one call; `longest` in seconds, and the `place` in the handler where that turn ended.
+
+    `clock` gives monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float], frame: FrameType | None = None) -> None:
+        self.longest = 0.0
+        self.place = ""
+        self._clock = clock
+        self._frame = frame
+        self._elsewhere = 0.0  # time of later plugins in the current turn
+
+    def own(self, call: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
+        """Await the handler."""
+        return _step(call, self._clock, self._begin, self._end)
+
+    def elsewhere(self, call: Awaitable[Any]) -> Awaitable[Any]:
+        """Await `next` for the handler, without counting its turns."""
+        return _step(call, self._clock, lambda: None, self._exclude)
+
+    def _begin(self) -> None:
+        self._elsewhere = 0.0
+
+    def _end(self, seconds: float) -> None:
+        if seconds - self._elsewhere > self.longest:
+            self.longest = seconds - self._elsewhere
+            self.place = place_of(self._frame) if self._frame is not None else ""
+
+    def _exclude(self, seconds: float) -> None:
+        self._elsewhere += seconds
+
+
+def place_of(frame: FrameType) -> str:
+    """Return the current line of a frame, `FILE:LINE`; after the call has ended, its last line."""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+@coroutine
+def _step(
+    call: Awaitable[Any],
+    clock: Callable[[], float],
+    begin: Callable[[], None],
+    end: Callable[[float], None],
+) -> Generator[Any, Any, Any]:
+    """Await a call, and report each of its turns."""
+    turns = call.__await__()
+    resume = partial(turns.send, None)
+    while True:
+        begin()
+        began = clock()
+        try:
+            waiting = resume()
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            end(clock() - began)
+        try:
+            sent = yield waiting
+        except BaseException as error:
+            resume = partial(turns.throw, error)
+        else:
+            resume = partial(turns.send, sent)
+
 
 _own_folders: set[str] = set()  # the directories that load() has added to sys.path
 _loaded: dict[str, bytes] = {}  # the digest of each file that was loaded last

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from hsdns.chain import Endpoint, Request
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import Directive, Line, Position, Token
-from hsdns.plugins.python import Options, UserHandler
-from hsdns.plugins.python.reply_check import fault
+from hsdns.plugins.python import Options, UserHandler, fault
 from hsdns.wire.iana import Rcode, type_from_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name

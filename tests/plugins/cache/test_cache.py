@@ -11,10 +11,10 @@ from hsdns.fastpath import Versions
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.forward import Forward
 from hsdns.wire.edns import Edns
+from hsdns.wire.encode import MANY_RECORDS
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import AD, CD, RD, Reply, unwritten
 from hsdns.wire.name import ROOT, Name
-from hsdns.wire.size import MANY_RECORDS
 from tests.support.coroutines.eager import finish, turns
 from tests.support.plugins.requests import Answers, make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime

@@ -7,8 +7,7 @@ import pytest
 
 from hsdns.chain import Request
 from hsdns.metrics import Registry
-from hsdns.plugins.cache.counts import Counts
-from hsdns.plugins.cache.store import Store
+from hsdns.plugins.cache.store import Counts, Store
 from tests.support.plugins.requests import make_request
 
 REQUEST = make_request("www.example.org.", server="dns://:1053").replace(view="inside")

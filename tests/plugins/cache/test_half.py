@@ -4,9 +4,8 @@ import pytest
 
 from hsdns.plugins.cache.half import Half, judge, ttls
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.message import Outcome, Reply, unwritten
 from hsdns.wire.name import Name
-from hsdns.wire.outcome import Outcome
 from tests.support.plugins.requests import make_request, reply
 
 A = "www.example.org. 60 IN A 192.0.2.1"

@@ -3,7 +3,7 @@
 import pytest
 
 from hsdns.cluster.freshness import COUNT
-from hsdns.plugins.cache.lent import LentEntries
+from hsdns.plugins.cache import LentEntries
 
 
 @pytest.mark.parametrize("counter", [0, 5, COUNT - 1])

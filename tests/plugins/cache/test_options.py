@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.plugins.cache import Cache
-from hsdns.plugins.cache.options import Prefetch, Stale
+from hsdns.plugins.cache import Cache, Prefetch, Stale
 from tests.support.plugins.setup import set_up, setup_error
 
 

@@ -12,7 +12,7 @@ import pytest
 from hsdns.chain import WaitsInTask
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.forward import Forward
-from hsdns.upstream.health import PROBE_TIMEOUT
+from hsdns.upstream.exchange import PROBE_TIMEOUT
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from tests.support.coroutines.scripted_timeouts import expire_timeouts, script_timeouts

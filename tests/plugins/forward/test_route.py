@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from hsdns.plugins.forward import Forward
-from hsdns.upstream.exchange import UpstreamSettings
-from hsdns.upstream.health import HealthCheck
+from hsdns.upstream.exchange import HealthCheck, UpstreamSettings
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.name import Name
 from tests.support.plugins.setup import set_up, setup_error

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.plugins.hosts.table import HostsTable, parse_address, reverse_to_packed
+from hsdns.plugins.hosts import HostsTable, parse_address, reverse_to_packed
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import ROOT, Name
 

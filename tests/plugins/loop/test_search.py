@@ -9,10 +9,9 @@ from typing import Self
 import dns.message
 import pytest
 
+from hsdns.plugins import loop as search_module
 from hsdns.plugins.forward import Forward
-from hsdns.plugins.loop import Loop
-from hsdns.plugins.loop import search as search_module
-from hsdns.plugins.loop.search import RECHECK, RETRY_AFTER, probe_name
+from hsdns.plugins.loop import RECHECK, RETRY_AFTER, Loop, probe_name
 from hsdns.upstream.exchange import Upstream
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.plugins.pprof import profile as profile_module
-from hsdns.plugins.pprof.profile import Frame, Profile, folded, sample, stack_of, to_pprof
+from hsdns.plugins import pprof as profile_module
+from hsdns.plugins.pprof import Frame, Profile, folded, sample, stack_of, to_pprof
 
 INNER = Frame("inner", "/lib/a.py", 7)
 OUTER = Frame("Outer.call", "/lib/b.py", 300)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from hsdns.metrics import Registry
-from hsdns.plugins.prometheus.runtime import show_runtime
+from hsdns.plugins.prometheus import show_runtime
 
 NAMES = {
     "python_gc_objects_collected_total", "python_gc_objects_uncollectable_total",

@@ -7,7 +7,7 @@ import sysconfig
 import pytest
 
 import hsdns
-from hsdns.plugins.python.own_code import OwnCode
+from hsdns.plugins.python.module import OwnCode
 
 LIBRARY = sysconfig.get_path("stdlib")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.plugins.python.reply_check import fault, ttl_fault
+from hsdns.plugins.python import fault, ttl_fault
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.plugins.python.turns import Turns, place_of
+from hsdns.plugins.python.module import Turns, place_of
 from tests.support.coroutines.event_loops import run
 
 

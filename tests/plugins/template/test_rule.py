@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.gotemplate.values import Record
-from hsdns.plugins.template import read_rule
-from hsdns.plugins.template.rule import Hit, Miss, Rule
+from hsdns.gotemplate.functions import Record
+from hsdns.plugins.template import Hit, Miss, Rule, read_rule
 from tests.support.plugins.requests import make_request
 from tests.support.plugins.setup import directives, make_block
 

@@ -1,0 +1,458 @@
+"""Forwards queries to upstream servers.
+
+Path: step 5, the last of ORDER except `whoami`; upstream/ exchanges the messages.
+Source: CoreDNS 1.14.7 plugin/forward forward.go and setup.go.
+Rule 1: the reply is passed through: rcode, AA, RA, AD, TC and all records are those of the upstream.
+Rule 2: a query is tried for at most five seconds.  After an error the next upstream is asked, and the failed one is
+        probed until it answers.  Only errors count as attempts, not replies that are failed over.
+Rule 3: several `forward` in a block are tried in the order of the file: the first one for the name takes the query, and
+        passes it to the next one as its option `next` says.
+Rule 4: an upstream that sends queries back here (`loop keep`) is not used.
+Rule 5: cacheable: its replies are not `fresh`, so they are not stored in the answer table; `cache` stores them.
+"""
+
+from __future__ import annotations
+
+import ssl
+from asyncio import sleep
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from ipaddress import ip_address
+from typing import Any, ClassVar, Final, Self
+
+from hsdns.chain import Next, Request
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.properties import (
+    Property,
+    choice,
+    duration,
+    duration_to_text,
+    flag,
+    integer,
+    many,
+    one,
+    read_properties,
+    text,
+)
+from hsdns.corefile.tree import Directive, Line, Token, did_you_mean
+from hsdns.metrics import Counter
+from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.upstream.exchange import (
+    EXPIRE,
+    POLICIES,
+    READ_TIMEOUT,
+    HealthCheck,
+    Policy,
+    Upstream,
+    UpstreamError,
+    UpstreamOverload,
+    UpstreamSettings,
+)
+from hsdns.upstream.lookup import find_targets
+from hsdns.upstream.target import (
+    HTTP2,
+    HostTarget,
+    Target,
+    TlsFiles,
+    make_context,
+    read_address,
+    read_tls,
+    read_upstreams,
+)
+from hsdns.wire.decode import WrongQuestion
+from hsdns.wire.encode import MAX_TCP_LEN
+from hsdns.wire.iana import Rcode, rcode_from_text
+from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.name import Name
+
+ATTEMPTS_PER_UPSTREAM: Final = 2  # plugin/forward defaultConnectAttemptsPerUpstream
+MAX_TO: Final = 15  # plugin/forward setup.go: arguments, each of which may give several upstreams
+_MORE_RCODES: Final = {"NOTIMPL": Rcode.NOTIMP, "BADSIG": Rcode.BADVERS}  # miekg/dns
+_ALPN: Final = {"tls": (), "https": HTTP2}
+
+
+@dataclass
+class Route:
+    """The names to forward, their upstreams, and how; start() sets `upstreams` and `policy`."""
+
+    zone: Name
+    targets: tuple[Target | HostTarget, ...]
+    resolvers: tuple[Target, ...]
+    excepted: tuple[Name, ...]
+    settings: UpstreamSettings
+    prefer_udp: bool
+    max_fails: int
+    max_attempts: int | None  # None: ATTEMPTS_PER_UPSTREAM for each; 0: no limit
+    max_concurrent: int
+    failfast: bool
+    failover: frozenset[int]
+    next_rcodes: frozenset[int]
+    next_on_nodata: bool
+    policy_name: str
+    contexts: dict[str, ssl.SSLContext]  # by transport
+    in_flight: int = 0  # queries
+    upstreams: tuple[Upstream, ...] = field(default=())
+    policy: Policy = field(init=False)
+
+    def matches(self, qname: Name) -> bool:
+        """Whether a name is forwarded."""
+        if not qname.is_at_or_below(self.zone):
+            return False
+        return qname == self.zone or not any(qname.is_at_or_below(zone) for zone in self.excepted)
+
+    def protocol(self, client_protocol: str) -> str:
+        """The protocol to use: that of the client, unless an option sets another one."""
+        if self.settings.force_tcp:
+            return "tcp"
+        return "udp" if self.prefer_udp else client_protocol
+
+    def attempts(self, upstreams: int) -> float:
+        """The number of attempts that may fail for one query, with this number of upstreams."""
+        if self.max_attempts is None:
+            return ATTEMPTS_PER_UPSTREAM * upstreams
+        return self.max_attempts or float("inf")
+
+
+def _read_health_check(line: Line) -> HealthCheck:
+    """Parse `DURATION [no_rec] [domain NAME]`."""
+    if not line.args:
+        raise line.error('property "health_check" takes a duration such as "0.5s", found nothing')
+    check = HealthCheck(duration(0.001)(line.args[0]))
+    words = list(line.args[1:])
+    while words:
+        word = words.pop(0)
+        if choice("no_rec", "domain")(word) == "no_rec":
+            check = check._replace(recursion_desired=False)
+        elif words:
+            check = check._replace(domain=zones_from_args((words.pop(0),))[0])
+        else:
+            raise word.error('word "domain" of health_check takes a name, found nothing')
+    return check
+
+
+def _zones(line: Line) -> tuple[Name, ...]:
+    if not line.args:
+        raise line.error(f'property "{line.name.text}" takes at least 1 zone, found nothing')
+    return zones_from_args(line.args)
+
+
+def _rcode(token: Token) -> int:
+    word = token.text.upper()
+    try:
+        return _MORE_RCODES.get(word) or rcode_from_text(word)
+    except ValueError:
+        known = ("SERVFAIL", "NXDOMAIN", "REFUSED", "NOTIMP", "FORMERR", "NOERROR")
+        raise token.error(
+            f'"{token.text}" is not a response code such as NXDOMAIN{did_you_mean(word, known)}'
+        ) from None
+
+
+def _failover_rcode(token: Token) -> int:
+    rcode = _rcode(token)
+    if rcode == Rcode.NOERROR:
+        raise token.error(
+            "NOERROR is a success and cannot be failed over; use next_on_nodata for empty replies"
+        )
+    return rcode
+
+
+def _read_source(token: Token) -> str:
+    try:
+        return str(ip_address(token.text))
+    except ValueError:
+        raise token.error(
+            f'"{token.text}" is not an IP address; write one without a port'
+        ) from None
+
+
+_SECONDS: Final = duration()
+PROPERTIES: Final[dict[str, Property[Any]]] = {
+    "except": Property(_zones, syntax="ZONE...", repeat="extend"),
+    "force_tcp": Property(flag, default=False),
+    "prefer_udp": Property(flag, default=False),
+    "use_caps_for_id": Property(flag, default=False),
+    "expire": Property(one(_SECONDS), default=EXPIRE, syntax="DURATION"),
+    "max_age": Property(one(_SECONDS), default=0.0, syntax="DURATION"),
+    "max_idle_conns": Property(one(integer(0)), default=0, syntax="COUNT"),
+    "read_timeout": Property(one(duration(0.001)), default=READ_TIMEOUT, syntax="DURATION"),
+    "max_fails": Property(one(integer(0, 2**32 - 1)), default=2, syntax="COUNT"),
+    "max_connect_attempts": Property(one(integer(0, 2**32 - 1)), syntax="COUNT"),
+    "max_concurrent": Property(one(integer(0)), default=0, syntax="COUNT"),
+    "policy": Property(one(choice(*POLICIES)), default="random", syntax="|".join(POLICIES)),
+    "health_check": Property(
+        _read_health_check, default=HealthCheck(), syntax="DURATION [no_rec] [domain NAME]"
+    ),
+    "failfast_all_unhealthy_upstreams": Property(flag, default=False),
+    "failover": Property(many(_failover_rcode), syntax="RCODE...", repeat="extend"),
+    "next": Property(many(_rcode), syntax="RCODE...", repeat="extend"),
+    "next_on_nodata": Property(flag, default=False),
+    "tls": Property(read_tls, default=TlsFiles(), syntax="[CA] | CERT KEY [CA]"),
+    "tls_servername": Property(one(text), syntax="NAME"),
+    "doh_method": Property(one(choice("POST", "GET")), default="POST", syntax="POST|GET"),
+    "source_address": Property(one(_read_source), syntax="IP"),
+    "resolver": Property(many(read_address), default=(), syntax="IP[:PORT]..."),
+}
+
+
+def read_route(directive: Directive, block: Block) -> Route:
+    """Parse `forward FROM TO...` and its properties; raise CorefileError."""
+    position = directive.name.position
+    if len(directive.args) < 2:
+        raise position.error(
+            '"forward" takes a zone and at least one upstream, such as "forward . 10.0.0.2"'
+        )
+    from_token, *to_tokens = directive.args
+    zones = zones_from_args((from_token,))
+    if len(zones) > 1:
+        block.warn(
+            f'{from_token.position}: "{from_token.text}" stands for {len(zones)} zones, but forward only uses '
+            f"{zones[0].to_text()}; write one forward for each"
+        )
+    options = read_properties((directive,), PROPERTIES)
+    if 0 < options["max_age"] < options["expire"]:
+        raise position.error(
+            f"max_age {duration_to_text(options['max_age'])} is less than expire "
+            f"{duration_to_text(options['expire'])}; increase max_age or reduce expire"
+        )
+    targets = _read_targets(to_tokens)
+    source = options["source_address"]
+    for target in targets:
+        if isinstance(target, HostTarget):
+            continue
+        if options["tls_servername"] is not None and target.server_name is not None:
+            raise position.error(
+                f'"tls_servername {options["tls_servername"]}" and "%{target.server_name}" both name the server of '
+                f"{target}; remove one of them"
+            )
+        if source is not None and (":" in source) != (":" in target.address):
+            block.warn(
+                f"{position}: {target} cannot be reached from source_address {source}, which is of another address "
+                "family; remove one of them"
+            )
+    return Route(
+        zone=zones[0],
+        targets=tuple(
+            target
+            if options["tls_servername"] is None
+            else target._replace(server_name=options["tls_servername"])
+            for target in targets
+        ),
+        resolvers=options["resolver"],
+        excepted=tuple(options["except"]),
+        settings=UpstreamSettings(
+            expire=options["expire"],
+            max_age=options["max_age"],
+            max_idle=options["max_idle_conns"],
+            read_timeout=options["read_timeout"],
+            force_tcp=options["force_tcp"],
+            check=options["health_check"],
+            source=source,
+            doh_method=options["doh_method"],
+            use_caps_for_id=options["use_caps_for_id"],
+        ),
+        prefer_udp=options["prefer_udp"],
+        max_fails=options["max_fails"],
+        max_attempts=options["max_connect_attempts"],
+        max_concurrent=options["max_concurrent"],
+        failfast=options["failfast_all_unhealthy_upstreams"],
+        failover=frozenset(options["failover"]),
+        next_rcodes=frozenset(options["next"]),
+        next_on_nodata=options["next_on_nodata"],
+        policy_name=options["policy"],
+        contexts=_contexts(options["tls"], block, {target.transport for target in targets}),
+    )
+
+
+def _contexts(files: TlsFiles, block: Block, transports: set[str]) -> dict[str, ssl.SSLContext]:
+    """The TLS contexts of the transports; the files are read even if none is needed, to detect invalid ones."""
+    if files != TlsFiles():
+        make_context(files, block.path)
+    return {
+        transport: make_context(files, block.path, alpn)
+        for transport, alpn in _ALPN.items()
+        if transport in transports
+    }
+
+
+def _read_targets(tokens: list[Token]) -> list[Target | HostTarget]:
+    """Parse the TO arguments; of upstreams with the same address and port the first one counts."""
+    read = [(token, read_upstreams(token)) for token in tokens]
+    words = [token for token, found in read if found]
+    if not words:
+        raise tokens[0].error(
+            f'"{tokens[0].text}" contains no upstream; add a nameserver to the file, or write an address'
+        )
+    if len(words) > MAX_TO:
+        raise words[MAX_TO].error(
+            f"forward takes at most {MAX_TO} upstreams, found {len(words)}; remove some"
+        )
+    targets: dict[str, Target | HostTarget] = {}
+    for _, found in read:
+        for target in found:
+            targets.setdefault(str(target), target)
+    return list(targets.values())
+
+
+BUDGET: Final = 5.0  # seconds; plugin/forward defaultTimeout
+# Seconds between two rounds through the upstreams where attempts are not counted: connections that are refused at
+# once would otherwise be tried thousands of times in the five seconds.
+ROUND_PAUSE: Final = 0.05
+
+
+class Forward(Plugin):
+    """Forwards queries, with one route for each `forward` of the block."""
+
+    name: ClassVar[str] = "forward"
+    cacheable = True
+    PROPERTIES: ClassVar[dict[str, Property[Any]]] = PROPERTIES
+
+    def __init__(self, routes: tuple[Route, ...]) -> None:
+        self.routes = routes
+        self._runtime: Runtime
+        self._broken: Counter
+        self._rejected: Counter
+
+    @classmethod
+    def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
+        """Parse all `forward FROM TO...` of a block; files with nameservers are read here and not again."""
+        return cls(tuple(read_route(directive, block) for directive in directives))
+
+    async def start(self, runtime: Runtime) -> None:
+        """Create the upstreams; raise CorefileError for unknown hosts.  Connections are opened by the first query."""
+        self._runtime = runtime
+        self._broken = runtime.metrics.counter(
+            "coredns_forward_healthcheck_broken_total",
+            "Counter of the number of complete failures of the healthchecks.",
+        )
+        self._rejected = runtime.metrics.counter(
+            "coredns_forward_max_concurrent_rejects_total",
+            "Counter of the number of queries rejected because the concurrent queries were at maximum.",
+        )
+        for route in self.routes:
+            route.policy = Policy(route.policy_name, runtime.random)
+            route.upstreams = tuple(
+                Upstream(
+                    target,
+                    clock=runtime.clock,
+                    metrics=runtime.metrics,
+                    waiting=runtime.queries,
+                    settings=route.settings,
+                    tls=route.contexts.get(target.transport),
+                )
+                for target in await find_targets(route.targets, route.resolvers)
+            )
+
+    async def stop(self) -> None:
+        """Close idle connections."""
+        for route in self.routes:
+            for upstream in route.upstreams:
+                upstream.close()
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Ask the upstreams of the first route that matches the name, or pass on."""
+        return await self._forward(0, request, next)
+
+    async def _forward(self, first: int, request: Request, next: Next) -> Reply:  # noqa: A002 - as above
+        """Use the first matching route from number `first`."""
+        for place in range(first, len(self.routes)):
+            route = self.routes[place]
+            if route.matches(request.query.qname):
+                break
+        else:
+            return await next(request)
+        if 0 < route.max_concurrent <= route.in_flight:
+            self._rejected.inc()
+            return unwritten(
+                Rcode.REFUSED, f"concurrent queries exceeded maximum {route.max_concurrent}"
+            )
+        route.in_flight += 1
+        try:
+            reply = await self._ask(route, request)
+            # As in CoreDNS, `next` of the last `forward` has no effect.
+            if reply.written and place + 1 < len(self.routes) and _goes_to_next(route, reply):
+                return await self._forward(place + 1, request, next)
+            return reply
+        except WrongQuestion:
+            return Reply(rcode=Rcode.FORMERR)
+        finally:
+            route.in_flight -= 1
+
+    async def _ask(self, route: Route, request: Request) -> Reply:
+        """Try one upstream after the other; raise WrongQuestion."""
+        clock = self._runtime.clock
+        upstreams = [upstream for upstream in route.upstreams if not upstream.loops]
+        if not upstreams:
+            return unwritten(Rcode.REFUSED, _loop_message(route))
+        deadline = clock() + BUDGET
+        order = route.policy.order(upstreams)
+        attempts_left = route.attempts(len(upstreams))
+        error = ""
+        down = place = failed_over = rounds = 0
+        while attempts_left > 0 and clock() < deadline:
+            if place == len(order):
+                place = down = 0
+                rounds += 1
+                if rounds > 1 and route.max_attempts == 0:
+                    await self._runtime.queries.spawn(sleep(ROUND_PAUSE))
+            upstream = order[place]
+            place += 1
+            if upstream.health.is_down(route.max_fails):
+                down += 1
+                if down < len(upstreams):
+                    continue
+                self._broken.inc()
+                if route.failfast:
+                    break
+                # All seem to be down, which is more likely an error of the probes, so one is tried nevertheless.
+                upstream = self._runtime.random.choice(upstreams)
+            if request.metadata is not None:
+                request.metadata["forward/upstream"] = partial(str, upstream)
+            try:
+                reply = await self._ask_upstream(route, upstream, request, deadline)
+            except UpstreamOverload as overload:
+                return unwritten(Rcode.SERVFAIL, str(overload))
+            except UpstreamError as failure:
+                error = str(failure)
+            else:
+                if reply.rcode in route.failover:
+                    failed_over += 1
+                    if failed_over < len(upstreams):
+                        continue
+                return reply
+            if route.max_fails and not upstream.health.is_probing:
+                self._runtime.spawn(
+                    upstream.probe_until_healthy(), f"forward: probes of {upstream}"
+                )
+            attempts_left -= 1
+            if down >= len(upstreams):
+                break
+        return unwritten(Rcode.SERVFAIL, error or _unhealthy_message(route))
+
+    async def _ask_upstream(
+        self, route: Route, upstream: Upstream, request: Request, deadline: float
+    ) -> Reply:
+        protocol, clock = route.protocol(request.protocol), self._runtime.clock
+        limit = MAX_TCP_LEN if request.protocol == "tcp" else None
+        reply = await upstream.ask(request.query, protocol, deadline - clock(), limit)
+        left = deadline - clock()
+        if reply.tc and route.prefer_udp and protocol == "udp" and left > 0:
+            reply = await upstream.ask(request.query, "tcp", left)
+        return reply
+
+
+def _goes_to_next(route: Route, reply: Reply) -> bool:
+    """Whether a reply passes the query to the next `forward`."""
+    is_empty = reply.rcode == Rcode.NOERROR and not reply.answer
+    return reply.rcode in route.next_rcodes or (route.next_on_nodata and is_empty)
+
+
+def _loop_message(route: Route) -> str:
+    named = ", ".join(map(str, route.upstreams))
+    return f"every upstream of forward sends its queries back to this server: {named}"
+
+
+def _unhealthy_message(route: Route) -> str:
+    """The error if no upstream was asked."""
+    named = ", ".join(map(str, route.upstreams))
+    return f"no healthy upstream: none of {named} answers its probes"

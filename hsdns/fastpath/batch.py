@@ -39,10 +39,10 @@ from hsdns.fastpath.mmsg import (
     NAME_LEN,
     WORDS,
     Memory,
+    Sender,
     places,
     to_words,
 )
-from hsdns.fastpath.sender import Sender
 from hsdns.fastpath.table import AnswerTable
 from hsdns.wire.decode import MAX_QUERY_LEN
 

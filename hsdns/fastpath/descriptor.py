@@ -1,6 +1,6 @@
 """A file descriptor as a socket object that does not close it.
 
-Path: batch.py, portable_batch.py and sender.py, for calls that would be long with ctypes.
+Path: batch.py, portable_batch.py and mmsg.py, for calls that would be long with ctypes.
 Rule 1: the owner of the descriptor closes it.
 """
 

@@ -25,8 +25,8 @@ from hsdns.fastpath.control import (
     MAPPED,
     SOCKADDR_IN6_LEN,
     SOCKADDR_IN_LEN,
+    family_of,
 )
-from hsdns.fastpath.descriptor import family_of
 from hsdns.fastpath.hit_counts import IPV6
 from hsdns.fastpath.mmsg import (
     CALLS,

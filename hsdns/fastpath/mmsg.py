@@ -20,8 +20,7 @@ from itertools import accumulate, repeat
 from mmap import mmap
 from typing import Final, NamedTuple
 
-from hsdns.fastpath.control import reply_messages, write_messages
-from hsdns.fastpath.descriptor import lent
+from hsdns.fastpath.control import lent, reply_messages, write_messages
 from hsdns.fastpath.fragments import fragments_allowed
 
 # struct mmsghdr in words of eight octets: name, its length, iovec, their number, control, its length, flags, length of

@@ -17,7 +17,7 @@ WITHOUT_ACTOR = ("whoever", "nobody")
 SENTENCE = re.compile(r"[A-Za-z,;:'-]+(?: [A-Za-z,;:'-]+){3,}")
 GOLDEN = {".txt", ".json", ".yaml"}
 # How many pieces of sentences no test holds. The number may only fall.
-MOST_LOOSE = 906
+MOST_LOOSE = 850
 
 Words = tuple[str, ...]
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -42,10 +41,10 @@ SUBCOMMANDS: Final = {
 ELSEWHERE: Final = {"load": "hsdns.load.cli.load"}
 
 
-def find_command(name: str) -> type[Command] | ModuleType:
-    """The class of a subcommand, imported when it is needed; a module with run() and FLAGS for one without a class."""
+def find_command(name: str) -> type[Command]:
+    """The class of a subcommand, imported when it is needed."""
     module = import_module(ELSEWHERE.get(name, f"hsdns.cli.{name}"))
-    found: type[Command] | ModuleType = getattr(module, name.capitalize(), module)
+    found: type[Command] = getattr(module, name.capitalize())
     return found
 
 
@@ -53,10 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     name = words.pop(0) if words and words[0] in SUBCOMMANDS else "coredns"
-    found = find_command(name)
-    run: Callable[[list[str]], int] = found.main if isinstance(found, type) else found.run
     try:
-        return run(words)
+        return find_command(name).main(words)
     except BrokenPipeError:  # as in `hsdns -h | head -1`; a running server handles it itself
         # At exit Python flushes standard output, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,14 +1,11 @@
-"""What the command line accepts, for completion and manual pages; read from each command's parser and help.
+"""What the command line accepts, for completion and manual pages; read from the class of each command.
 
-Path: cli/completion.py and cli/man.py -> here -> FLAGS and the help of each module of cli/.
-Rule: a command has FLAGS and prints its usage with -h; one that takes words without a flag lists suggestions in WORDS.
-      So a new option or command is completed and described without a change here.
+Path: cli/completion.py and cli/man.py -> here -> the flags, words and help of each command.
+Rule: a new flag or command is completed and described without a change here.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -43,13 +40,8 @@ def described_commands() -> list[Description]:
     found = []
     for name, headline in {"": HEADLINE, **SUBCOMMANDS}.items():
         of = find_command(name or "coredns")
-        if isinstance(of, type):
-            found.append(
-                Description(name, headline, _usage(of.main), of.flags(), tuple(of.suggested))
-            )
-            continue
-        words = tuple(SUBCOMMANDS) if not name else getattr(of, "WORDS", ())
-        found.append(Description(name, headline, _usage(of.run), of.FLAGS, words))
+        words = tuple(of.suggested)
+        found.append(Description(name, headline, _usage(of.help_text()), of.flags(), words))
     return found
 
 
@@ -63,10 +55,7 @@ def values(flag: Flag) -> tuple[str, ...]:
     return tuple(SOURCES) if flag.argument == SOURCE else ()
 
 
-def _usage(run: object) -> tuple[str, ...]:
-    assert callable(run)
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        run(["-h"])
-    forms = printed.getvalue().partition("Usage: ")[2].partition("\n\n")[0]
+def _usage(help_text: str) -> tuple[str, ...]:
+    forms = help_text.partition("Usage: ")[2].partition("\n\n")[0]
     # Text after two spaces is a remark.
     return tuple(line.strip().partition("  ")[0] for line in forms.splitlines())

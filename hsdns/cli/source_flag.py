@@ -7,7 +7,7 @@ Rule: standard input is read before anything is started, so that Ctrl-C ends the
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns.cli import builtin
@@ -54,14 +54,6 @@ class SourceCommand(SourceOptions):
     def runs_code(self) -> bool:
         """Whether code that the input names may run."""
         return not self.no_code
-
-
-def source_objects(flags: Mapping[str, object]) -> tuple[Token, ...] | None:
-    """The words of -source in parsed flags, None without it; raise FlagError."""
-    words, conf = flags.get("source"), flags.get("conf")
-    if not isinstance(words, list):
-        return None
-    return source_tokens(words, conf if isinstance(conf, str) else None)
 
 
 def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:

@@ -51,9 +51,7 @@ def test_every_subcommand_says_what_it_does(capsys: pytest.CaptureFixture[str]) 
         assert cli.main([name, "-h"]) == 0
         shown = capsys.readouterr().out
         assert shown.startswith(f"Usage: hsdns {name} ")
-        command = cli.find_command(name)
-        flags = command.flags() if isinstance(command, type) else command.FLAGS
-        assert all(f"\n  -{flag}" in shown for flag in flags)
+        assert all(f"\n  -{flag}" in shown for flag in cli.find_command(name).flags())
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from hsdns.fastpath.control import (
     MAPPED,
     SOCKADDR_IN6_LEN,
     SOCKADDR_IN_LEN,
+    family_of,
 )
-from hsdns.fastpath.descriptor import family_of
 from hsdns.fastpath.hit_counts import IPV6
 from hsdns.fastpath.mmsg import (
     CALLS,
@@ -39,10 +39,10 @@ from hsdns.fastpath.mmsg import (
     NAME_LEN,
     WORDS,
     Memory,
+    Sender,
     places,
     to_words,
 )
-from hsdns.fastpath.sender import Sender
 from hsdns.fastpath.table import AnswerTable
 from hsdns.wire.decode import MAX_QUERY_LEN
 

@@ -21,13 +21,13 @@ from hsdns.fastpath.batch import (
     Miss,
 )
 from hsdns.fastpath.control import (
+    family_of,
     is_ipv6,
     read_address,
     reply_messages,
     write_address,
     write_messages,
 )
-from hsdns.fastpath.descriptor import family_of
 from hsdns.fastpath.fragments import fragments_allowed
 from hsdns.fastpath.hit_counts import IPV6
 from hsdns.fastpath.table import AnswerTable

@@ -52,8 +52,15 @@ from hsdns.cluster.objects import (
     Upserted,
     labels_text,
 )
-from hsdns.cluster.pod_reading import PodReading, PodUnreadable
-from hsdns.cluster.reading import MAX_PODS, OTHER_PODS, Fault, Lead, Reading
+from hsdns.cluster.reading import (
+    MAX_PODS,
+    OTHER_PODS,
+    Fault,
+    Lead,
+    PodReading,
+    PodUnreadable,
+    Reading,
+)
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.tree import did_you_mean
 from hsdns.sources.api_access import WatchOptions

@@ -40,8 +40,7 @@ from hsdns.cluster.objects import (
     identity,
     stub,
 )
-from hsdns.cluster.pod_reading import PodReading, PodUnreadable
-from hsdns.cluster.reading import Lead, Reading
+from hsdns.cluster.reading import Lead, PodReading, PodUnreadable, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.tree import Token, did_you_mean
 from hsdns.sources.manifest_file import MAX_FILE_LEN, read_manifest_file

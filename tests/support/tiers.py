@@ -63,7 +63,7 @@ COSTLY: Final = frozenset(
     test_it_is_what_queries_are_answered_with test_kubeconfig_process.py
     test_many_addresses_are_rotated_with_one_random_number test_no_claim_ends_the_process
     test_no_more_is_read_while_a_request_is_in_progress test_octets_are_those_of_memory
-    test_prepared_replies_of_old_answers_take_no_memory test_queries_are_answered_between_the_pieces
+    test_queries_are_answered_between_the_pieces
     test_replies_that_are_forgotten test_sigterm_while_busy test_small_frames_of_a_turn_are_bounded
     test_the_real_process test_the_ring_is_bounded_by_octets test_the_ring_is_bounded_by_records
     test_the_ring_is_bounded_over_tcp test_the_test_of_the_page_passes test_what_was_packed_comes_back_equal

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hsdns import collector
+from hsdns import memory
 from hsdns.cli import builtin
 from hsdns.cli.flags import NO_CODE, Flag, FlagError, output_format, parse_flags, read_time, usage
 from hsdns.cli.output import complain, say, say_json, say_text
@@ -86,7 +86,7 @@ def run(words: list[str]) -> int:
         )
         every = read_time(flags, "every", INTERVAL, example="100ms")
         targets = Targets(_targets(flags), flags)
-        collector.set_up()  # all names of a cluster are many long-lived objects
+        memory.set_up_collector()  # all names of a cluster are many long-lived objects
         if flags.get("watch"):
             return _watch(targets, settings, every, flags, output)
         reports = targets.audit(settings)

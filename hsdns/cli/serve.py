@@ -100,7 +100,7 @@ def run(words: list[str]) -> int:
 
     from hsdns.cli import launch
     from hsdns.cli.coredns import version_text
-    from hsdns.server.cpus import usable_cpus
+    from hsdns.limits import usable_cpus
 
     count = workers_of(flags) or usable_cpus()
     port = flags.get("dns.port", DEFAULT_PORT)

@@ -1,6 +1,6 @@
 """The actions on the process: its queue of misses is full, or it is killed and restarted.
 
-Path: words.py creates them -> server/udp_listener.py evaluates the rules for each miss; server/restarts.py restarts the
+Path: words.py creates them -> server/udp.py evaluates the rules for each miss; server/restarts.py restarts the
 process when a rule is due.
 Rule 1: of a miss, only its client and listener are known; the query has not been decoded yet.
 Rule 2: a rule restarts the process once, at its time, or whenever too many queries are pending.

@@ -19,8 +19,8 @@ from hsdns.assemble import Configuration, assemble
 from hsdns.cli import launch, serve
 from hsdns.cli.coredns import version_text
 from hsdns.cli.corefile_source import CorefileSource
+from hsdns.limits import usable_cpus
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.cpus import usable_cpus
 from hsdns.server.interfaces import interface_addresses
 from loadtest.ports import free_port
 

@@ -33,11 +33,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from hsdns import __version__, collector
+from hsdns import __version__, memory
 from hsdns.cli.flags import FlagError, output_format, parse_flags, runs_code, usage
 from hsdns.cli.output import complain, say_text
 from hsdns.corefile.tree import CorefileError
-from hsdns.descriptor_limit import descriptor_limit, raise_limit
+from hsdns.limits import descriptor_limit, raise_limit
 from hsdns.load.cli.export import Metrics, check_gateway, tell, write_for_ci
 from hsdns.load.cli.generator import Generator, find_generator
 from hsdns.load.cli.knee import find_knee
@@ -91,10 +91,10 @@ def _load_and_tell(words: list[str], termination: Termination) -> int:
         settings = read_settings(flags)
         metrics = Metrics(str(flags.get("prometheus", "")), check_gateway(flags))
         generator = find_generator(settings.portion, settings.start_at, settings.job)
-        collector.set_up()
+        memory.set_up_collector()
         # What a run remembers of a cluster and of answers is many objects, nearly none of them in cycles: a full
         # collection would stop the verification and the changes for up to a second.
-        with collector.growing():
+        with memory.growing():
             report, results = _run(settings, flags, metrics, generator, termination)
     except (FlagError, LoadError, CorefileError, CannotTell, OSError) as error:
         complain(sentence_of(error))

@@ -211,8 +211,8 @@ class Connection(Generic[Meaning]):
     def take_reset(self, stream: Stream[Meaning], code: int) -> None:
         """The other end has reset a stream, which is closed now."""
 
-    def take_goaway(self, last: int) -> None:
-        """The other end goes away; streams after the last one are not processed."""
+    def take_goaway(self) -> None:
+        """The other end goes away."""
 
     def sent(self, stream: Stream[Meaning]) -> None:
         """All of a body has been sent."""
@@ -412,7 +412,7 @@ class Connection(Generic[Meaning]):
             raise _wrong("GOAWAY of a stream")
         if len(payload) < 8:
             raise Violation(ErrorCode.FRAME_SIZE_ERROR, f"GOAWAY of {len(payload)} octets")
-        self.take_goaway(int.from_bytes(payload[:4], "big") & LAST_STREAM)
+        self.take_goaway()
 
     def _take_window_update(self, flags: int, number: int, payload: bytes) -> None:
         del flags

@@ -14,6 +14,15 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.coroutines import event_loops
 from tests.support.effort import tries
+from tests.support.tiers import (  # noqa: F401 - hooks
+    pytest_collection_modifyitems,
+    pytest_ignore_collect,
+    pytest_runtest_logreport,
+    pytest_runtest_makereport,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 
 # No test fails because the machine is busy: an example may take any time, and so may making one.
 # The same examples each time in CI, so that a red run can be seen again; new ones each time at a desk.

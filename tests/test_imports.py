@@ -9,10 +9,10 @@ import sys
 # Packages beside hsdns and the standard library.
 PACKAGES = {"_distutils_hack", "httptools", "msgspec", "typing_extensions", "uvloop"}
 HSDNS = {
-    "limits memory metrics",
+    "errors limits memory metrics",
     "apiserver apiserver.access apiserver.client apiserver.connections apiserver.redaction apiserver.resource",
     "apiserver.transport",
-    "cli cli.control_path cli.coredns cli.corefile_source cli.flags cli.launch cli.output",
+    "cli cli.command cli.control_path cli.coredns cli.corefile_source cli.flags cli.launch cli.output",
     "cluster cluster.objects cluster.selector",
     "corefile corefile.keys corefile.lexer corefile.parser corefile.properties corefile.tree",
     "plugins",

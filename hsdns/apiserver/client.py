@@ -26,7 +26,7 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -60,6 +60,7 @@ from hsdns.apiserver.transport import (
     Response,
     Unreachable,
     away,
+    read_body,
 )
 from hsdns.metrics import DEFAULT_BUCKETS, Registry
 from hsdns.turns import Timer
@@ -319,12 +320,24 @@ def _as_file(content: bytes) -> Iterator[str]:
 # Seconds; a server that is starting may delay a list for most of a minute.
 HEADERS_TIMEOUT: Final = 60.0
 ERROR_READ_TIMEOUT: Final = 10.0  # seconds; the bodies of errors are short
+MAX_WRITTEN_LEN: Final = 1 << 20  # octets of the response to a request that writes
 AHEAD_LEN: Final = 1 << 23  # octets of a response to buffer before get() is called
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 _FAULTS: Final = (HttpFault, OSError, TimeoutError)
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
+    """A request."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    accept: str
+    body: bytes = b""
+    content_type: str = ""
+
+
+class _Sent(NamedTuple):
     """A response whose head has arrived: its connection and route, and the access of the request."""
 
     connection: HttpConnection
@@ -336,7 +349,7 @@ class _Ahead(NamedTuple):
     """A request that was sent ahead, and the task that returns its response."""
 
     essence: dict[str, str]
-    task: asyncio.Task[_Asked]
+    task: asyncio.Task[_Sent]
 
 
 class ApiClient:
@@ -373,27 +386,38 @@ class ApiClient:
             ("verb", "host"),
         )
 
-    @asynccontextmanager
-    async def get(
+    def get(
         self, path: str, query: Mapping[str, str], accept: str = JSON
-    ) -> AsyncIterator[Response]:
+    ) -> AbstractAsyncContextManager[Response]:
         """Send a GET; the response is valid within the context."""
+        return self._response(_Request("GET", path, query, accept))
+
+    async def send(
+        self, method: str, path: str, body: bytes = b"", content_type: str = JSON
+    ) -> tuple[int, str]:
+        """Send a request that writes; return the status and the beginning of the body; raise Unreachable."""
+        async with self._response(_Request(method, path, {}, JSON, body, content_type)) as response:
+            return response.status, await response.text(MAX_WRITTEN_LEN)
+
+    @asynccontextmanager
+    async def _response(self, request: _Request) -> AsyncIterator[Response]:
+        path, query, method = request.path, request.query, request.method
         access = await self._current()
         host = urlsplit(access.server).netloc
         began = self._now()
         obstacle = self.obstacles.find(path, query)
         if obstacle is not None and obstacle.status:
-            self._requests.inc((str(obstacle.status), "GET", host))
+            self._requests.inc((str(obstacle.status), method, host))
             yield Refusal(path, obstacle)
             return
         try:
-            asked = await self._sent_ahead(path, query, accept, obstacle)
-            asked = asked or await self._send(access, path, query, accept, obstacle)
+            asked = await self._sent_ahead(request, obstacle)
+            asked = asked or await self._send(access, request, obstacle)
         except Unreachable:
-            self._requests.inc(("<error>", "GET", host))
+            self._requests.inc(("<error>", method, host))
             raise
         connection, route, access = asked
-        self._requests.inc((str(connection.status), "GET", host))
+        self._requests.inc((str(connection.status), method, host))
         if connection.status == 401:
             self._source.invalidate(access)
         self._bodies[connection] = path
@@ -413,7 +437,7 @@ class ApiClient:
                 connection.close()
             # As in client-go, watches are not measured: their duration is that of the connection.
             if query.get("watch") not in ("true", "1"):
-                self._durations.observe(self._now() - began, ("GET", host))
+                self._durations.observe(self._now() - began, (method, host))
 
     async def reach(self) -> None:
         """Open a connection, for the next request; raise Unreachable."""
@@ -431,8 +455,9 @@ class ApiClient:
         A failure is dropped: get() sends the request again.
         """
 
-        async def send() -> _Asked:
-            return await self._send(await self._current(), path, query, accept, None, AHEAD_LEN)
+        async def send() -> _Sent:
+            request = _Request("GET", path, query, accept)
+            return await self._send(await self._current(), request, None, AHEAD_LEN)
 
         task = asyncio.get_running_loop().create_task(send())
         self._ahead[path] = _Ahead(_essence(query, accept), task)
@@ -459,14 +484,13 @@ class ApiClient:
             self.redact.remember(value)
         return access
 
-    async def _sent_ahead(
-        self, path: str, query: Mapping[str, str], accept: str, obstacle: Obstacle | None
-    ) -> _Asked | None:
+    async def _sent_ahead(self, request: _Request, obstacle: Obstacle | None) -> _Sent | None:
         """The response to this request if it was sent ahead, else None."""
+        path = request.path
         ahead = self._ahead.get(path)
         if ahead is None:
             return None
-        if obstacle is not None or ahead.essence != _essence(query, accept):
+        if obstacle is not None or ahead.essence != _essence(request.query, request.accept):
             await self._forget(path)
             return None
         del self._ahead[path]
@@ -481,25 +505,24 @@ class ApiClient:
         task = self._ahead.pop(path).task
         task.cancel()
         (found,) = await asyncio.gather(task, return_exceptions=True)
-        if isinstance(found, _Asked):
+        if isinstance(found, _Sent):
             found.connection.close()
 
     async def _send(
         self,
         access: Access,
-        path: str,
-        query: Mapping[str, str],
-        accept: str,
+        request: _Request,
         obstacle: Obstacle | None,
         buffer_len: int = BUFFER_LEN,
-    ) -> _Asked:
+    ) -> _Sent:
         """Send the request and wait for the response headers; raise Unreachable."""
         route = self._route(access)
         server = urlsplit(access.server)
-        target = f"{route.target}{server.path}{path}{'?' if query else ''}{urlencode(query)}"
+        question = f"?{urlencode(request.query)}" if request.query else ""
+        target = f"{route.target}{server.path}{request.path}{question}"
         headers = [
             ("Host", server.netloc),
-            ("Accept", accept),
+            ("Accept", request.accept),
             ("Accept-Encoding", "identity"),
             ("User-Agent", user_agent()),
             *access.headers,
@@ -507,18 +530,24 @@ class ApiClient:
         ]
         if access.authorization:
             headers.append(("Authorization", access.authorization))
+        if request.body:
+            headers += [
+                ("Content-Type", request.content_type),
+                ("Content-Length", str(len(request.body))),
+            ]
+        is_read = request.method == "GET"
         try:
-            request = head_of(f"GET {target}", headers)
+            octets = head_of(f"{request.method} {target}", headers) + request.body
         except ValueError as error:
             raise Unreachable(f"cannot ask {access.server}: {error}") from None
         try:
             if obstacle is not None:
                 raise away(obstacle)
             async with asyncio.timeout(self._headers_timeout):
-                connection = await self._connections.ask(route, request, buffer_len)
+                connection = await self._connections.ask(route, octets, buffer_len, repeats=is_read)
         except _FAULTS as error:
             raise self._unreachable(access, error) from None
-        return _Asked(connection, route, access)
+        return _Sent(connection, route, access)
 
     def _route(self, access: Access) -> Route:
         is_secure = access.server.startswith("https:")
@@ -549,20 +578,8 @@ class _Response:
         self._access = access
         self._redact = redact
 
-    async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
-        """Yield the body in chunks as they arrive."""
-        with self._limited(read_timeout):
-            while chunk := await self._connection.read():
-                yield chunk
-
     async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
         """Pass the body to `take` as it arrives."""
-        with self._limited(read_timeout):
-            await self._connection.feed(take)
-
-    @contextmanager
-    def _limited(self, read_timeout: Callable[[], float]) -> Iterator[None]:
-        """Read the body within the timeout."""
         # One timer that checks the time of the last chunk is cheaper than a timer for each chunk.
         loop, connection = asyncio.get_running_loop(), self._connection
         began = loop.time()
@@ -579,7 +596,7 @@ class _Response:
 
         timer = Timer(loop, read_timeout(), check)
         try:
-            yield
+            await connection.feed(take)
         except _ReadTimeout as error:
             seconds = error.seconds
             raise Unreachable(f"{self._access.server} has sent no data for {seconds:g} s") from None
@@ -590,12 +607,7 @@ class _Response:
 
     async def text(self, limit: int) -> str:
         """Read the body, at most `limit` octets, and remove credentials from it."""
-        found = bytearray()
-        async for chunk in self.chunks(lambda: ERROR_READ_TIMEOUT):
-            found += chunk
-            if len(found) >= limit:
-                break
-        octets = bytes(found[:limit])
+        octets = (await read_body(self, limit, ERROR_READ_TIMEOUT))[:limit]
         if is_protobuf(self.headers.get("Content-Type", "")):
             from hsdns.apiserver.watch_event import status_text  # noqa: PLC0415 - the reflector has it by then
 

@@ -149,20 +149,6 @@ class HttpConnection(asyncio.Protocol):
             self._head = None
             self.is_used = True
 
-    async def read(self) -> bytes:
-        """The next octets of the body, b"" at its end; raise the error that ended it early."""
-        while not self._pieces:
-            if self.error is not None:
-                raise self.error
-            if self._is_complete:
-                return b""
-            self._arrived = asyncio.get_running_loop().create_future()
-            try:
-                await self._arrived
-            finally:
-                self._arrived = None
-        return self._next_piece()
-
     async def feed(self, take: Callable[[bytes], bool]) -> None:
         """Pass the octets of the body to `take` as they arrive, until it returns False or the body ends.
 
@@ -327,20 +313,17 @@ class HttpConnection(asyncio.Protocol):
                     return
             arrived.set_result(None)
         except BaseException as error:
-            arrived.set_exception(error)
+            if not arrived.done():  # what takes a piece may end the response
+                arrived.set_exception(error)
 
     def _wake(self) -> None:
-        """Wake ask(), read() or feed()."""
+        """Wake ask() or feed()."""
         if self._head is not None and not self._head.done():
             if self._has_head:
                 self._head.set_result(None)
             elif self.error is not None:
                 self._head.set_exception(self.error)
-        if self._arrived is None or self._arrived.done():
-            return
-        if self._take is None:
-            self._arrived.set_result(None)
-        else:
+        if self._arrived is not None and self._take is not None and not self._arrived.done():
             self._pass_on(self._arrived, self._take)
 
 
@@ -398,10 +381,13 @@ class Connections:
     def __init__(self) -> None:
         self._idle: dict[Route, list[tuple[HttpConnection, asyncio.TimerHandle]]] = {}
 
-    async def ask(self, route: Route, request: bytes, buffer_len: int) -> HttpConnection:
+    async def ask(
+        self, route: Route, request: bytes, buffer_len: int, *, repeats: bool = True
+    ) -> HttpConnection:
         """Send a request; return the connection once the head of the response has arrived.
 
-        At most `buffer_len` octets of the body are buffered before they are read.  Raises HttpFault or OSError.
+        At most `buffer_len` octets of the body are buffered before they are read.  With `repeats`, it is sent again if
+        the server has closed an idle connection.  Raises HttpFault or OSError.
         """
         while True:
             connection = self._take(route) or await self._open(route)
@@ -412,7 +398,7 @@ class Connections:
                 return connection
             except (Lost, NoResponse):
                 connection.close()
-                if not was_used:
+                if not was_used or not repeats:
                     raise
             except BaseException:
                 connection.close()

@@ -118,7 +118,7 @@ def read_context(path: str, name: str = "") -> Context:
     )
 
 
-def pem(entry: Entry, key: str, path: str) -> Entry | None:
+def _pem(entry: Entry, key: str, path: str) -> Entry | None:
     """Return the path of a certificate or key of an entry, or its PEM data."""
     if data := entry.get(f"{key}-data"):
         try:
@@ -128,7 +128,7 @@ def pem(entry: Entry, key: str, path: str) -> Entry | None:
     return {"path": entry[key]} if entry.get(key) else None
 
 
-def impersonation(user: Entry) -> list[tuple[str, str]]:
+def _impersonation(user: Entry) -> list[tuple[str, str]]:
     """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`, which the package ignores."""
     found = [
         (header, str(user[key]))
@@ -146,7 +146,7 @@ def plain_access(context: Context, path: str) -> Entry | None:
 
     Raises KubeconfigError.
     """
-    cluster, user = context.cluster, context.user
+    user = context.user
     if user.get("exec") or user.get("auth-provider"):
         return None
     token, name = str(user.get("token") or ""), user.get("username")
@@ -159,16 +159,24 @@ def plain_access(context: Context, path: str) -> Entry | None:
         pair = f"{name}:{user['password']}"
         authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
     return {
+        **access_without_token(context, path),
+        "authorization": authorization,
+        "token_file": str(user.get("tokenFile") or ""),
+    }
+
+
+def access_without_token(context: Context, path: str) -> Entry:
+    """What needs no plugin of an access, whoever makes its token; raise KubeconfigError."""
+    cluster, user = context.cluster, context.user
+    return {
         "server": str(cluster["server"]).rstrip("/"),
         "insecure": bool(cluster.get("insecure-skip-tls-verify")),
         "tls_server_name": str(cluster.get("tls-server-name") or ""),
         "proxy": str(cluster.get("proxy-url") or ""),
-        "authority": pem(cluster, "certificate-authority", path),
-        "certificate": pem(user, "client-certificate", path),
-        "key": pem(user, "client-key", path),
-        "headers": impersonation(user),
-        "authorization": authorization,
-        "token_file": str(user.get("tokenFile") or ""),
+        "authority": _pem(cluster, "certificate-authority", path),
+        "certificate": _pem(user, "client-certificate", path),
+        "key": _pem(user, "client-key", path),
+        "headers": _impersonation(user),
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Final, Protocol
 
@@ -119,10 +119,6 @@ class Refusal:
         status |= {"reason": "Forbidden", "message": message, "code": self.status}
         self._body = json.dumps(status)
 
-    async def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
-        """Yield the body."""
-        yield self._body.encode()
-
     async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
         """Pass on the body."""
         take(self._body.encode())
@@ -151,20 +147,30 @@ class Response(Protocol):
     status: int
     headers: Mapping[str, str]  # case-insensitive
 
-    def chunks(self, read_timeout: Callable[[], float]) -> AsyncIterator[bytes]:
-        """Yield the body in chunks as they arrive; raise Unreachable if it is incomplete.
-
-        After `read_timeout()` seconds without data it is incomplete; `read_timeout` is called again after each chunk.
-        """
-
     async def feed(self, take: Callable[[bytes], bool], read_timeout: Callable[[], float]) -> None:
-        """Pass the body to `take` in chunks as they arrive, until it returns False; otherwise as chunks().
+        """Pass the body to `take` in chunks as they arrive, until it returns False.
 
-        An error that `take` raises ends it.
+        Raise Unreachable if the body is incomplete, as it is after `read_timeout()` seconds without data; it is called
+        again after each chunk.  An error that `take` raises ends it.
         """
 
     async def text(self, limit: int) -> str:
         """Read the body, at most `limit` octets, without credentials; raise Unreachable."""
+
+
+async def read_body(response: Response, limit: int, seconds: float) -> bytes:
+    """The body, or its beginning once that has more than `limit` octets; raise Unreachable if it is incomplete.
+
+    After so many seconds without data it is incomplete.
+    """
+    found = bytearray()
+
+    def take(chunk: bytes) -> bool:
+        found.extend(chunk)
+        return len(found) <= limit
+
+    await response.feed(take, lambda: seconds)
+    return bytes(found)
 
 
 class Transport(Protocol):

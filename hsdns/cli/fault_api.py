@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Final
 
 from hsdns.cluster.objects import Deleted, Event, Upserted
-from hsdns.fault_scenarios.cluster import Objects
+from hsdns.fault_scenarios.memory_server import Objects
 from hsdns.fault_scenarios.scenario import Step
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.history import KINDS, ApiHistory

@@ -14,6 +14,11 @@ from hsdns.cluster.objects import Endpoint, Pod
 AnyPod = TypeVar("AnyPod", Pod, PodManifest)
 
 
+def is_ready(endpoint: Endpoint) -> bool:
+    """Whether an endpoint is ready; one without the condition is."""
+    return endpoint.conditions is None or endpoint.conditions.ready is not False
+
+
 def pod_of(endpoint: Endpoint, pods: Sequence[AnyPod]) -> AnyPod | None:
     """The pod of an endpoint, if it is known."""
     ref = endpoint.target_ref

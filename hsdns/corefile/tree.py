@@ -12,6 +12,8 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
+from hsdns.errors import OperatorError
+
 T = TypeVar("T")
 
 
@@ -33,7 +35,7 @@ class Position(NamedTuple):
         return CorefileError(self, message)
 
 
-class CorefileError(Exception):
+class CorefileError(OperatorError):
     """An error in the Corefile, with its position: `Corefile:12:5: unknown property "ttll" ...`."""
 
     def __init__(self, position: Position, message: str) -> None:

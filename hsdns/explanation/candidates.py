@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.likeness import likeness
-from hsdns.cluster.not_ready import why_not_ready
+from hsdns.cluster.not_ready import is_ready, why_not_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
@@ -33,6 +33,8 @@ from hsdns.cluster.objects import (
     ServiceImportSpec,
     ServicePort,
     ServiceSpec,
+    identity,
+    labels_text,
 )
 from hsdns.cluster.pack import pack_slice, pack_target, source_cluster
 from hsdns.cluster.pods import address_in
@@ -49,25 +51,20 @@ from hsdns.explanation.scene import Change, ClusterObjects, Replay, Scene, text
 MADE_ADDRESS: Final = "192.0.2.1"  # of an endpoint that is added (RFC 5737)
 
 
-def is_ready(endpoint: Endpoint) -> bool:
-    """Whether an endpoint is ready; one without the condition is."""
-    return endpoint.conditions is None or endpoint.conditions.ready is not False
-
-
 def headless_spec(parsed: ParsedName) -> ServiceSpec:
     """The spec of a headless Service with the port of a name."""
     return ServiceSpec(type="ClusterIP", cluster_ip="None", ports=[service_port(parsed)])
 
 
-def with_service(service: Service, scene: Scene, **fields: object) -> Scene:
-    """Change fields of a Service's spec, in addition to earlier changes."""
-    now = next((each for each in scene.services if each.metadata == service.metadata), service)
+def with_spec(of: Service | ServiceImport, scene: Scene, **fields: object) -> Scene:
+    """Change fields of an object's spec, in addition to earlier changes."""
+    now: Any = scene.objects.get(identity(of), of)
     return scene.with_objects(structs.replace(now, spec=structs.replace(now.spec, **fields)))
 
 
 def as_headless(service: Service, scene: Scene) -> Scene:
     """Make a Service headless."""
-    return with_service(
+    return with_spec(
         service, scene, type="ClusterIP", cluster_ip="None", cluster_ips=None, external_name=None
     )
 
@@ -210,34 +207,26 @@ def selected(selector: Selector | None, labels: Mapping[str, str] | None = None)
 # Changes of options of the kubernetes block that exclude objects of more than one kind.
 
 
-def without_labels(place: str) -> Change:
-    """Remove the restriction by `labels`."""
-    return Change(
-        "Corefile",
-        f"`labels` of the kubernetes block leaves out {place}",
-        "`labels` matches its labels",
-        lambda scene: scene.with_settings(labels=None),
-    )
+def _option(cause: str, needed: str, **options: object) -> Change:
+    """Change options of the kubernetes block."""
+    return Change("Corefile", cause, needed, lambda scene: scene.with_options(**options))
 
 
-def without_namespace_labels(place: str) -> Change:
-    """Remove the restriction by `namespace_labels`."""
-    return Change(
-        "Corefile",
-        f"`namespace_labels` of the kubernetes block leaves out {place}",
-        "`namespace_labels` matches its labels",
-        lambda scene: scene.with_settings(namespace_labels=None),
-    )
+def _setting(cause: str, needed: str, **settings: object) -> Change:
+    """Change what the kubernetes block selects."""
+    return Change("Corefile", cause, needed, lambda scene: scene.with_settings(**settings))
 
 
-def without_ignore(place: str) -> Change:
+def _without_labels(place: str, name: str = "labels") -> Change:
+    """Remove the restriction by `labels` or `namespace_labels`."""
+    cause = f"`{name}` of the kubernetes block leaves out {place}"
+    return _setting(cause, f"`{name}` matches its labels", **{name: None})
+
+
+def _without_ignore(place: str) -> Change:
     """Remove `ignore`, so that Services without a ready endpoint exist."""
-    return Change(
-        "Corefile",
-        f"`ignore empty_service` hides {place}, because it has no ready endpoint",
-        "`ignore empty_service` is removed",
-        lambda scene: scene.with_options(ignore=False),
-    )
+    cause = f"`ignore empty_service` hides {place}, because it has no ready endpoint"
+    return _option(cause, "`ignore empty_service` is removed", ignore=False)
 
 
 # The changes of endpoints that may make a missing name exist, likely ones first.
@@ -273,7 +262,7 @@ def of_endpoints(
         if labels is not None and not labels.matches(each.metadata.labels)
     ]
     if hidden:
-        yield without_labels(_slice_place(hidden[0]))
+        yield _without_labels(_slice_place(hidden[0]))
     listed = [(part, each) for part in scene.slices for each in part.endpoints or ()]
     meant, known = listed, list[tuple[bytes, str]]()
     if parsed.endpoint:
@@ -438,7 +427,7 @@ def _why_none(owner: Owner, kept: ClusterObjects, scene: Scene) -> str:
         if not owner.selector:
             return ": its EndpointSlices are empty"
     selector = owner.selector
-    shown = ",".join(f"{key}={value}" for key, value in selector.items())
+    shown = labels_text(selector)
     if not selector:
         return ": it has no selector and no EndpointSlice"
     pods = kept.pods(owner.metadata.namespace.encode().lower())
@@ -448,7 +437,7 @@ def _why_none(owner: Owner, kept: ClusterObjects, scene: Scene) -> str:
     if matched:
         return f": pod {matched[0].metadata.name}, which its selector matches, has no address"
     near = max(pods, key=lambda each: likeness(selector, each.metadata.labels or {}))
-    labels = ",".join(f"{key}={value}" for key, value in sorted((near.metadata.labels or {}).items())[:2])  # fmt: skip
+    labels = labels_text(dict(sorted((near.metadata.labels or {}).items())[:2]))
     return f": its selector {shown} matches no pod; pod {near.metadata.name} has {labels or 'no labels'}"
 
 
@@ -478,11 +467,11 @@ def of_import(
             partial(_with_added, found, parsed, replay),
         )
     elif by_label and not by_label.matches(found.metadata.labels):
-        yield without_namespace_labels(place)
+        yield _without_labels(place, "namespace_labels")
     owner, spec = Owner.of_import(found), found.spec
     is_headless = spec.type == "Headless"
     if options["ignore"] and not is_headless:
-        yield without_ignore(place)
+        yield _without_ignore(place)
     if parsed.endpoint or is_headless:
         yield from of_endpoints(parsed, scene, kept, owner, replay)
     if not is_headless:
@@ -493,25 +482,19 @@ def of_import(
             if spec.ports
             else f"{place} has no ports",
             f"{place} has a {asked}",
-            partial(_with_fields, found, ports=[service_port(parsed)]),
+            partial(with_spec, found, ports=[service_port(parsed)]),
         )
         yield Change(
             place,
             f"{place} has no IP address",
             f"{place} has one",
-            partial(_with_fields, found, ips=[MADE_ADDRESS]),
+            partial(with_spec, found, ips=[MADE_ADDRESS]),
         )
 
 
 def _with_added(found: ServiceImport, parsed: ParsedName, replay: Replay, scene: Scene) -> Scene:
     labels = replay.block.options["labels"]
     return Owner.of_import(found).with_endpoint(parsed, labels, scene.with_objects(found))
-
-
-def _with_fields(found: ServiceImport, scene: Scene, **fields: object) -> Scene:
-    """Change fields of a ServiceImport's spec, in addition to earlier changes."""
-    now = next((each for each in scene.imports if each.metadata == found.metadata), found)
-    return scene.with_objects(structs.replace(now, spec=structs.replace(now.spec, **fields)))
 
 
 def candidates(
@@ -530,15 +513,11 @@ def candidates(
             ),
         )
     if options["namespaces"] and namespace not in {each.lower() for each in options["namespaces"]}:
-        yield Change(
-            "Corefile",
-            f"`namespaces` of the kubernetes block leaves out {namespace}",
-            f"`namespaces` has {namespace}",
-            lambda scene: scene.with_options(namespaces=()),
-        )
+        cause = f"`namespaces` of the kubernetes block leaves out {namespace}"
+        yield _option(cause, f"`namespaces` has {namespace}", namespaces=())
     by_label = options["namespace_labels"]
     if by_label and not all(by_label.matches(each.metadata.labels) for each in scene.namespaces):
-        yield without_namespace_labels(namespace)
+        yield _without_labels(namespace, "namespace_labels")
     if parsed.kind == POD:
         yield from _of_pod(parsed, namespace, replay)
     elif replay.block.answers.lookup.is_multicluster(replay.zone):
@@ -551,11 +530,10 @@ def _of_pod(parsed: ParsedName, namespace: str, replay: Replay) -> Iterator[Chan
     pods = replay.block.options["pods"]
     address = address_in(parsed.name)
     if pods == "disabled":
-        yield Change(
-            "Corefile",
+        yield _option(
             "`pods` of the kubernetes block is disabled, so pods have no names by address",
             "`pods insecure` is in the kubernetes block",
-            lambda scene: scene.with_options(pods="insecure"),
+            pods="insecure",
         )
     elif pods == "verified" and address is not None:
         shown = _address(text(parsed.name))
@@ -598,14 +576,10 @@ def _of_service(
     else:
         service = found
     if found is not None and options["labels"] and not options["labels"].matches(service.metadata.labels):  # fmt: skip
-        yield without_labels(place)
+        yield _without_labels(place)
     if options["noendpoints"]:
-        yield Change(
-            "Corefile",
-            "`noendpoints` is in the kubernetes block, so no EndpointSlice is read",
-            "`noendpoints` is removed",
-            lambda scene: scene.with_settings(endpoints=True),
-        )
+        cause = "`noendpoints` is in the kubernetes block, so no EndpointSlice is read"
+        yield _setting(cause, "`noendpoints` is removed", endpoints=True)
     spec = service.spec
     if spec.type == "ExternalName":
         given = spec.external_name or ""
@@ -616,7 +590,7 @@ def _of_service(
                 f'externalName "{given}" of {place} {what}, and a CNAME record needs a host name',
                 "externalName is a host name, or the Service has no selector and an EndpointSlice "
                 "with the address",
-                partial(with_service, service, external_name="name.invalid"),
+                partial(with_spec, service, external_name="name.invalid"),
             )
         yield Change(
             place,
@@ -628,7 +602,7 @@ def _of_service(
         return
     is_headless = (spec.cluster_ips or [spec.cluster_ip or ""])[0] == "None"
     if options["ignore"] and not is_headless:
-        yield without_ignore(place)
+        yield _without_ignore(place)
     if parsed.endpoint or is_headless or parsed.topology_zone:
         yield from of_endpoints(parsed, scene, kept, Owner.of_service(service), replay)
     if not is_headless:
@@ -644,11 +618,11 @@ def _of_service(
                 place,
                 f"{place} has {port_names(spec.ports or ())}, but no {asked_port(parsed)}",
                 f"{place} has {asked_port(parsed)}",
-                partial(with_service, service, ports=[service_port(parsed)]),
+                partial(with_spec, service, ports=[service_port(parsed)]),
             )
         yield Change(
             place,
             f"{place} has neither a cluster IP nor a port",
             f"{place} has a cluster IP",
-            partial(with_service, service, cluster_ip=MADE_ADDRESS, cluster_ips=[MADE_ADDRESS]),
+            partial(with_spec, service, cluster_ip=MADE_ADDRESS, cluster_ips=[MADE_ADDRESS]),
         )

@@ -1,7 +1,7 @@
 """The client of a lookup: its resolvers, its Pod, its whole lookups, and the setting of it that makes one fail.
 
-Path: server/explaining.py, cli/resolve.py -> asker_of(), find_pod() (the source's read_pod()); asker.py -> Lookups,
-asker_cause() -> resolver/ (the models), explain.Explainer.ask (the answers) -> resolver.report.LookupReport.
+Path: server/explaining.py, cli/resolve.py -> client_of(), find_pod() (the source's read_pod()); lookup.py -> Lookups,
+client_cause() -> resolver/ (the models), explain.Explainer.ask (the answers) -> resolver.report.LookupReport.
 Rule: a cause is reported only after a lookup that differs only in this setting has succeeded, or would reach another
       server that the first lookup did not reach.
 """
@@ -16,19 +16,30 @@ from typing import Any, Final, NamedTuple
 from hsdns.assemble import Configuration
 from hsdns.cluster.controllers.kinds import PodSpec
 from hsdns.cluster.pack import pack_label
-from hsdns.cluster.pod_reading import PodReading, PodUnreadable
+from hsdns.cluster.reading import PodReading, PodUnreadable
 from hsdns.cluster.reverse import is_reverse
 from hsdns.corefile.tree import did_you_mean
-from hsdns.explanation.question import Asking, AskingError, overridden
+from hsdns.explanation.question import LookupQuestion, QuestionError, overridden
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS, USUAL
-from hsdns.resolver.message import answer_of, wire_of
-from hsdns.resolver.model import Answer, Ended, Fate, Packet, Result, Sent, Step, exchange
+from hsdns.resolver.model import (
+    Answer,
+    Ended,
+    Fate,
+    Packet,
+    Result,
+    Sent,
+    Step,
+    answer_of,
+    exchange,
+    wire_of,
+)
 from hsdns.resolver.musl import LINE_LEN
-from hsdns.resolver.pod import POLICIES, PodDns, pod_resolv_conf, search_list
 from hsdns.resolver.report import LookupReport, report_of
+from hsdns.resolver.resolv_conf import POLICIES, PodDns, pod_resolv_conf, search_list
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.manifests import USUAL_DNS, Manifests
+from hsdns.wire import counted
 from hsdns.wire.iana import Rcode
 from hsdns.wire.rdata import address_to_text
 
@@ -141,7 +152,7 @@ HOST_NETWORK: Final = "ClusterFirstWithHostNet"
 NEWER: Final = {"musl-1.2.3": "musl"}
 
 
-class Asker(NamedTuple):
+class Client(NamedTuple):
     """The client: resolvers with a resolv.conf, of a Pod or not.
 
     `path` is NAMESPACE/NAME of the Pod, `server` the address of the cluster's DNS as the kubelet writes it, `domain`
@@ -169,7 +180,7 @@ class Asker(NamedTuple):
         return [Setting(each, self.text, servers, self.blocked) for each in self.resolvers]
 
 
-class AskerCause(NamedTuple):
+class ClientCause(NamedTuple):
     """A cause as a sentence, its fix, and `found`: the setting, or name, with which the lookup succeeds."""
 
     cause: str
@@ -179,14 +190,14 @@ class AskerCause(NamedTuple):
     found: str = ""
 
 
-async def asker_cause(
-    asker: Asker,
+async def client_cause(
+    asker: Client,
     lookups: Lookups,
     setting: Setting,
     failed: LookupReport,
-) -> AskerCause | None:
+) -> ClientCause | None:
     """The first cause that a lookup proves, or None if the client is not the cause."""
-    likely: AskerCause | None = None
+    likely: ClientCause | None = None
     for each in _causes(asker, setting, failed, lookups.name):
         if "udp" in dict(setting.blocked):  # whatever other causes there are
             return each
@@ -203,12 +214,12 @@ async def asker_cause(
 
 
 def _causes(
-    asker: Asker, setting: Setting, failed: LookupReport, name: str
-) -> Iterator[AskerCause]:
+    asker: Client, setting: Setting, failed: LookupReport, name: str
+) -> Iterator[ClientCause]:
     resolver, dots = setting.resolver, name.removesuffix(".").count(".")
     if setting.blocked:
         sentence = setting.blocked[0][1]
-        yield AskerCause(
+        yield ClientCause(
             f"{sentence}{_needs_tcp(setting, failed)}",
             "the policy allows port 53 over UDP and TCP to the cluster's DNS",
             setting._replace(blocked=()),
@@ -216,7 +227,7 @@ def _causes(
     yield from _of_policy(asker, setting)
     for remark in failed.remarks:
         if "ignores the line search" in remark:
-            yield AskerCause(
+            yield ClientCause(
                 f"{remark}, so it tries no search domain",
                 f"the line has {LINE_LEN} octets at most",
                 setting._replace(text=_shortened(setting.text)),
@@ -225,20 +236,20 @@ def _causes(
         whole = search_list(asker.pod, asker.domain, asker.node)
         left_out = [each for each in whole if each not in failed.search]
         if left_out and len(failed.search) < len(whole):
-            yield AskerCause(
+            yield ClientCause(
                 f"the kubelet writes {len(failed.search)} of {len(whole)} search domains into the resolv.conf, "
                 f"and leaves out {left_out[0]}" + (" and others" if len(left_out) > 1 else ""),
                 "there are fewer search domains, or shorter ones",
                 _with_search(setting, whole),
             )
     if failed.ndots <= dots and not name.endswith("."):
-        yield AskerCause(
-            f"{name} has {_counted(dots, 'dot')} and ndots is {failed.ndots}, so {resolver} tries no search domain",
+        yield ClientCause(
+            f"{name} has {counted(dots, 'dot')} and ndots is {failed.ndots}, so {resolver} tries no search domain",
             f"ndots is {dots + 1} or more, or the whole name is asked",
             setting._replace(text=f"{setting.text}options ndots:{dots + 1}\n"),
         )
     if not name.endswith("."):
-        yield AskerCause(
+        yield ClientCause(
             f"the search list catches {name}: {failed.why}",
             f"the name ends with a dot, {name}., and is asked as it is",
             setting,
@@ -246,14 +257,14 @@ def _causes(
         )
     for other in (NEWER.get(resolver, ""), *(each for each in USUAL if each != resolver)):
         if other:
-            yield AskerCause(
+            yield ClientCause(
                 failed.why,
                 f"it is {other}" if other == NEWER.get(resolver) else f"{other} goes on",
                 setting._replace(resolver=other),
             )
     for suffix in _suffixes(asker, failed):
         has = " ".join(failed.search) or "none"
-        yield AskerCause(
+        yield ClientCause(
             f"the search list has no {suffix}, where {_short(name)} exists; it has {_shown(failed.search)}"
             if has != "none"
             else f"there is no search list, and {_short(name)} exists in {suffix}",
@@ -262,7 +273,7 @@ def _causes(
         )
 
 
-def _of_policy(asker: Asker, setting: Setting) -> Iterator[AskerCause]:
+def _of_policy(asker: Client, setting: Setting) -> Iterator[ClientCause]:
     pod = asker.pod
     if pod is None:
         return
@@ -272,20 +283,20 @@ def _of_policy(asker: Asker, setting: Setting) -> Iterator[AskerCause]:
     fixed = setting._replace(text=usual)
     named = f"its dnsPolicy is {pod.policy}"
     if pod.policy == "ClusterFirst" and pod.on_host_network:
-        yield AskerCause(
+        yield ClientCause(
             f"{named}, which on the host network means Default: it asks {setting.nameservers}, not the cluster's "
             f"DNS {asker.server}",
             f"dnsPolicy is {HOST_NETWORK}",
             fixed,
         )
     elif pod.policy in ("Default", "None") and not is_cluster:
-        yield AskerCause(
+        yield ClientCause(
             f"{named}, so it asks {setting.nameservers}, not the cluster's DNS {asker.server}",
             "dnsPolicy is ClusterFirst",
             fixed,
         )
     elif pod.policy in ("Default", "None"):
-        yield AskerCause(
+        yield ClientCause(
             f"{named}, so its search list is {_shown(MODELS[setting.resolver].read(setting.text).search)}"
             if MODELS[setting.resolver].read(setting.text).search
             else f"{named} and its dnsConfig has no searches, so it has no search list",
@@ -294,13 +305,13 @@ def _of_policy(asker: Asker, setting: Setting) -> Iterator[AskerCause]:
         )
 
 
-def _other_server(asker: Asker, setting: Setting, failed: LookupReport) -> AskerCause | None:
+def _other_server(asker: Client, setting: Setting, failed: LookupReport) -> ClientCause | None:
     """The cause for a client that uses another server, whose answers are not seen."""
     last = failed.queries[-1] if failed.queries else None
     if last is None or setting.is_seen(last.nameserver):
         return None
     assert asker.pod is not None, "as the caller has looked"
-    return AskerCause(
+    return ClientCause(
         f"its dnsPolicy is {asker.pod.policy}, so it asks {setting.nameservers}, not the cluster's "
         f"DNS {asker.server}",
         "that server is asked",
@@ -308,7 +319,7 @@ def _other_server(asker: Asker, setting: Setting, failed: LookupReport) -> Asker
     )
 
 
-def _suffixes(asker: Asker, failed: LookupReport) -> Iterator[str]:
+def _suffixes(asker: Client, failed: LookupReport) -> Iterator[str]:
     """The cluster's search domains that are not in the list, first the domain of the Pod's namespace."""
     domain = asker.domain
     if not domain:
@@ -360,10 +371,6 @@ def _shown(search: Sequence[str]) -> str:
     return " ".join(search[:3]) + (" …" if len(search) > 3 else "") or "none"
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 # The client's Pod: its DNS settings, its address, and the address of the cluster's DNS as its kubelet writes it.
 #
 # Rule: the kubelet's settings are not in the API.  The cluster's DNS is the given address, else the cluster IP of the
@@ -376,7 +383,7 @@ UNREAD_POLICIES: Final = "NetworkPolicies are not read; one of them may keep the
 _KUBE_DNS: Final = (pack_label("kube-system"), pack_label("kube-dns"))
 
 
-class AskingPod(NamedTuple):
+class ClientPod(NamedTuple):
     """A Pod; `address` is empty if it has none, `domain` is the cluster domain, `server` the address of its DNS.
 
     `denied` has the transports over which it cannot reach the cluster's DNS, each with a sentence.  `remarks` name the
@@ -393,19 +400,19 @@ class AskingPod(NamedTuple):
 
 async def find_pod(
     configuration: Configuration, path: str, given: str, in_watch: InWatch
-) -> AskingPod:
-    """Read a pod from the first block that has pods, once the cluster is read; raise AskingError.
+) -> ClientPod:
+    """Read a pod from the first block that has pods, once the cluster is read; raise QuestionError.
 
     `given` is the address of the cluster's DNS, "" if none is.  `in_watch` runs a coroutine where a source is watched.
     """
     namespace, slash, name = path.partition("/")
     if not (namespace and slash and name):
-        raise AskingError(f'-from needs a namespace and a pod, as in shop/web-0, found "{path}"')
+        raise QuestionError(f'-from needs a namespace and a pod, as in shop/web-0, found "{path}"')
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
     with_pods = [each for each in blocks if isinstance(each.source, ApiServer | Manifests)]
     if not with_pods:
         found = " and ".join(str(each.source) for each in blocks) or "nothing of a cluster"
-        raise AskingError(
+        raise QuestionError(
             f"-from needs a source with pods, manifests or an API server, and here is {found}"
         )
     block = with_pods[0]
@@ -414,15 +421,15 @@ async def find_pod(
     try:
         reading = await in_watch(_tried(source, namespace, name))
     except TimeoutError:
-        raise AskingError(f"the pod {path} could not be read in time; ask again") from None
+        raise QuestionError(f"the pod {path} could not be read in time; ask again") from None
     if isinstance(reading, PodUnreadable):
-        raise AskingError(str(reading))
+        raise QuestionError(str(reading))
     server, told = _cluster_dns(block, given)
     zone = next((each for each in block.zones if not is_reverse(each)), block.zones[0])
     remarks = [f"the cluster's DNS is {server}, {told}"]
     if reading.denied is None:
         remarks.append(UNREAD_POLICIES)
-    return AskingPod(
+    return ClientPod(
         _dns_of(reading.spec, namespace, path),
         next(iter(reading.addresses), ""),
         zone.to_text().removesuffix("."),
@@ -440,8 +447,10 @@ async def _tried(source: ApiServer | Manifests, namespace: str, name: str) -> Tr
         return error
 
 
-async def asker_of(configuration: Configuration, asking: Asking, in_watch: InWatch) -> Asker:
-    """The client, once the cluster has been read; raise AskingError."""
+async def client_of(
+    configuration: Configuration, asking: LookupQuestion, in_watch: InWatch
+) -> Client:
+    """The client, once the cluster has been read; raise QuestionError."""
     node, added = asking.resolv_conf, asking.added
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
     names = sorted({name for each in blocks for name in each.store.namespaces.copy()})
@@ -450,10 +459,10 @@ async def asker_of(configuration: Configuration, asking: Asking, in_watch: InWat
         zones = [zone for each in blocks for zone in each.zones if not is_reverse(zone)]
         domain = zones[0].to_text().removesuffix(".") if zones else ""
         text = overridden(node, asking.search, asking.ndots)
-        return Asker(asking.resolvers, text, domain, namespaces, added=added)
+        return Client(asking.resolvers, text, domain, namespaces, added=added)
     pod = await find_pod(configuration, asking.pod, asking.cluster_dns, in_watch)
     text = pod_resolv_conf(pod.dns, pod.server, pod.domain, node)
-    return Asker(
+    return Client(
         asking.resolvers,
         overridden(text, asking.search, asking.ndots),
         pod.domain,
@@ -470,17 +479,17 @@ async def asker_of(configuration: Configuration, asking: Asking, in_watch: InWat
 
 
 def _cluster_dns(block: Kubernetes, given: str) -> tuple[str, str]:
-    """The address of the cluster's DNS, and its origin; raise AskingError if it is not known."""
+    """The address of the cluster's DNS, and its origin; raise QuestionError if it is not known."""
     if given:
         try:
             return str(ip_address(given)), "as given"
         except ValueError:
-            raise AskingError(f'-cluster-dns needs an IP address, found "{given}"') from None
+            raise QuestionError(f'-cluster-dns needs an IP address, found "{given}"') from None
     value = block.store.services.values.get(_KUBE_DNS)  # type: ignore[arg-type]  # both are labels
     if value is not None and value.cluster_ips:
         return address_to_text(value.cluster_ips[0]), "the cluster IP of Service kube-system/kube-dns"  # fmt: skip
     if isinstance(block.source, ApiServer):
-        raise AskingError(
+        raise QuestionError(
             "there is no Service kube-system/kube-dns with a cluster IP, so the address that the kubelet writes "
             "is not known; give it with -cluster-dns ADDRESS"
         )
@@ -491,18 +500,20 @@ def _dns_of(spec: PodSpec, namespace: str, path: str) -> PodDns:
     policy = spec.dns_policy or "ClusterFirst"
     if policy not in POLICIES:
         hint = did_you_mean(policy, POLICIES)
-        raise AskingError(f'dnsPolicy of the pod {path} is "{policy}", which is none{hint}')
+        raise QuestionError(f'dnsPolicy of the pod {path} is "{policy}", which is none{hint}')
     config = spec.dns_config
     nameservers: Sequence[str] = (config.nameservers if config else None) or []
     for address in nameservers:
         try:
             ip_address(address)
         except ValueError:
-            raise AskingError(
+            raise QuestionError(
                 f'dnsConfig of the pod {path} has the nameserver "{address}", which is no IP address'
             ) from None
     if policy == "None" and not nameservers:
-        raise AskingError(f"the pod {path} has dnsPolicy None, but no nameserver in its dnsConfig")
+        raise QuestionError(
+            f"the pod {path} has dnsPolicy None, but no nameserver in its dnsConfig"
+        )
     return PodDns(
         namespace,
         policy,

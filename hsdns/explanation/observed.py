@@ -25,6 +25,7 @@ from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.secondary import Secondary
 from hsdns.upstream.target import HostTarget, Target
+from hsdns.wire import counted
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 from hsdns.wire.message import Reply, unwritten
 
@@ -131,7 +132,7 @@ def summary(reply: Reply) -> str:
     """A description of a reply."""
     rcode = rcode_to_text(reply.rcode)
     if reply.answer:
-        return f"{rcode} with {_counted(len(reply.answer), 'record')}"
+        return f"{rcode} with {counted(len(reply.answer), 'record')}"
     return rcode if reply.rcode else f"{rcode} without records"
 
 
@@ -154,10 +155,6 @@ def _changes(below: Reply | None, reply: Reply) -> list[str]:
         else:
             found.append(f"changed the answer to {summary(reply)}")
     return found
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 class Observation(NamedTuple):

@@ -1,6 +1,6 @@
 """The client's flags, or parameters of a page: the name to look up, and the resolvers.
 
-Path: cli/asker_flags.py, server/control/explain.py -> here -> client.py creates an Asker from it.
+Path: cli/asker_flags.py, server/control/explain.py -> here -> client.py creates a Client from it.
 Rule: this is cheap to import, because a command that uses a server's explanation needs only this.
 """
 
@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from hsdns.cluster.reverse import reverse_name
 from hsdns.corefile.tree import did_you_mean
+from hsdns.errors import OperatorError
 from hsdns.resolver import MODELS, USUAL
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
@@ -44,7 +45,7 @@ def read_question(name: str, rrtype: str = "") -> tuple[Name, int]:
 TYPES: Final = (RRType.A, RRType.AAAA)
 
 
-# Parameters of /v1/explain, each with its field of Asking; they have the names of the flags.
+# Parameters of /v1/explain, each with its field of LookupQuestion; they have the names of the flags.
 PARAMETERS: Final = {
     "from": "pod",
     "resolver": "resolvers",
@@ -56,11 +57,11 @@ PARAMETERS: Final = {
 MOST_NDOTS: Final = 15  # resolv.conf(5)
 
 
-class AskingError(ValueError):
+class QuestionError(OperatorError, ValueError):
     """Why a lookup cannot be explained, as a sentence for the operator."""
 
 
-class Asking(NamedTuple):
+class LookupQuestion(NamedTuple):
     """A lookup of a program.
 
     `pod` is NAMESPACE/NAME, or empty; `resolv_conf` is the text of the program's file, or with a pod that of its node.
@@ -92,12 +93,12 @@ class Asking(NamedTuple):
         return {"name": self.name, **({"type": rrtype} if rrtype else {}), **found}
 
 
-def from_parameters(given: Mapping[str, str]) -> Asking:
+def from_parameters(given: Mapping[str, str]) -> LookupQuestion:
     """Read the lookup from parameters; raise ValueError with a sentence."""
     ndots = given.get("ndots", "")
     if ndots and not (ndots.isascii() and ndots.isdigit() and int(ndots) <= MOST_NDOTS):
         raise ValueError(f'ndots is a number from 0 to {MOST_NDOTS}, found "{ndots}"')
-    return Asking(
+    return LookupQuestion(
         *read_name(given["name"], given.get("type", "")),
         read_resolvers(given.get("resolver", "")),
         given.get("from", ""),

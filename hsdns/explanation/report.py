@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from hsdns.resolver.report import LookupReport
+from hsdns.wire import counted
 
 VERSION: Final = 1
 Outcome = Literal["resolves", "does not resolve", "could not tell"]
@@ -228,7 +229,7 @@ def _differences(found: Explanation, answer: ServerAnswer) -> Iterable[str]:
         return
     own, theirs = _by_content(found.records), _by_content(answer.records)
     if own and not theirs:
-        yield f"it answers {_denied(answer)}, but the name has {_counted(len(own))}{_from(found, answer)}"
+        yield f"it answers {_denied(answer)}, but the name has {counted(len(own), 'record')}{_from(found, answer)}"
         return
     if not own and not theirs and answer.rcode != found.rcode:
         yield f"it answers {_denied(answer)}, not {found.rcode}{_from(found, answer)}"
@@ -262,7 +263,3 @@ def _by_content(
 def _content(record: RecordReport | Record) -> tuple[str, str]:
     words = record.rdata.lower().split()
     return record.type, " ".join(words[2:] if record.type == "SRV" else words)
-
-
-def _counted(count: int) -> str:
-    return "1 record" if count == 1 else f"{count} records"

@@ -19,6 +19,7 @@ from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
+    Identity,
     Namespace,
     Object,
     Pod,
@@ -26,6 +27,7 @@ from hsdns.cluster.objects import (
     ServiceImport,
     Synced,
     Upserted,
+    identity,
 )
 from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
 from hsdns.cluster.question import POD, ParsedName
@@ -34,13 +36,6 @@ from hsdns.cluster.value import Key
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
-
-Identity = tuple[type[Object], str, str]  # kind, namespace, name
-
-
-def identity(found: Object) -> Identity:
-    """The identity of an object."""
-    return type(found), found.metadata.namespace, found.metadata.name
 
 
 def text(label: bytes) -> str:

@@ -11,6 +11,8 @@ Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or W
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, final
 
+from hsdns.fastpath.terms import Terms
+
 __all__ = [
     "AnswerTable",
     "AnswerTableStatistics",
@@ -147,14 +149,9 @@ class AnswerTable:
         query: bytes,
         reply: bytes,
         dependencies: Sequence[tuple[int, int]],
-        group: int,
+        terms: Terms,
         *,
         size: int,
-        rotate: bool,
-        names: ClusterNames | None,
-        mark_ttl: int,
-        log: bool = False,
-        max_payload: int = 65535,
         timed: tuple[float, int, float] | None = None,
         errors: bytes | None = None,
         renewed: bool = False,
@@ -459,13 +456,7 @@ class ServiceReplies:
         ttl: int,
         soa: bytes,
         note: object,
-        *,
-        group: int,
-        rotate: bool,
-        names: ClusterNames | None,
-        mark_ttl: int,
-        log: bool,
-        max_payload: int,
+        terms: Terms,
     ) -> bool:
         """Add the form of a reply; False if it would make another one.  After 8 of these, `lacks` is False.
 

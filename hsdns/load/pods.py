@@ -21,7 +21,7 @@ import msgspec
 from hsdns.load.errors import LoadError
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import Model, candidates
-from hsdns.resolver.pod import PodDns, pod_resolv_conf
+from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
 from hsdns.wire.name import MAX_NAME_LEN
 
 EXTERNAL: Final = "external"  # the kind of names outside the cluster

@@ -119,7 +119,7 @@ class KneeReport(msgspec.Struct, frozen=True):
     found: bool
     holds: float | None
     breaks: float | None
-    said: str
+    sentence: str = msgspec.field(name="said")
     limits: list[str]
     steps: list[KneeStep]
 

@@ -52,7 +52,7 @@ from hsdns.wire.iana import (
 )
 from hsdns.wire.message import AD, CD, RD, RR, Query, Reply, unwritten, with_extended_error
 from hsdns.wire.name import Name
-from hsdns.wire.text import record_from_text
+from hsdns.wire.record_text import record_from_text
 
 GROUP: Final[dict[str, Signature]] = {"group": signature("string|int", STRING)}
 

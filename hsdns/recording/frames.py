@@ -14,33 +14,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-# Zstandard: the module of the standard library, or its backport before Python 3.14.
-
-
+# The module of the standard library, or its backport before Python 3.14.
 if sys.version_info >= (3, 14):
-    from compression.zstd import (
-        CompressionParameter,
-        DecompressionParameter,
-        ZstdCompressor,
-        ZstdDecompressor,
-        ZstdError,
-    )
+    from compression import zstd as zstd
 else:
-    from backports.zstd import (
-        CompressionParameter,
-        DecompressionParameter,
-        ZstdCompressor,
-        ZstdDecompressor,
-        ZstdError,
-    )
-
-__all__ = [
-    "CompressionParameter",
-    "DecompressionParameter",
-    "ZstdCompressor",
-    "ZstdDecompressor",
-    "ZstdError",
-]
+    from backports import zstd as zstd
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 FRAME: Final = 256 * 1024  # octets of text
@@ -59,7 +37,7 @@ class FrameWriter:
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
-        self._compressor = ZstdCompressor(options={CompressionParameter.checksum_flag: 1})
+        self._compressor = zstd.ZstdCompressor(options={zstd.CompressionParameter.checksum_flag: 1})
         self._length = 0  # of the text in the frame
 
     def add(self, lines: bytes) -> None:
@@ -72,7 +50,7 @@ class FrameWriter:
     def flush(self) -> None:
         """Write all added lines, so that they can be read."""
         if self._length:
-            self._write(self._compressor.flush(ZstdCompressor.FLUSH_FRAME))
+            self._write(self._compressor.flush(zstd.ZstdCompressor.FLUSH_FRAME))
             self._length = 0
 
 
@@ -101,17 +79,19 @@ def _plain(file: IO[bytes], begin: bytes) -> Iterator[tuple[int, bytes]]:
 def _frames(file: IO[bytes], chunk: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the text of each frame, with the number of octets read for it."""
     began = octet = 0  # where the frame begins, and what was read
-    frame: ZstdDecompressor | None = None
+    frame: zstd.ZstdDecompressor | None = None
     held = bytearray()
     while chunk:
         octet += len(chunk)
         while chunk or (frame is not None and not frame.needs_input):
             if frame is None:
                 began = octet - len(chunk)
-                frame = ZstdDecompressor(options={DecompressionParameter.window_log_max: WINDOW})
+                frame = zstd.ZstdDecompressor(
+                    options={zstd.DecompressionParameter.window_log_max: WINDOW}
+                )
             try:
                 held += frame.decompress(chunk, max_length=FRAME)
-            except ZstdError:
+            except zstd.ZstdError:
                 raise Damaged(f"is damaged, or was changed, after octet {began}") from None
             chunk = frame.unused_data if frame.eof else b""
             if frame.eof or len(held) > HELD:

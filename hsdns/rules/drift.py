@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import Workload
-from hsdns.cluster.objects import Service, ServicePort
+from hsdns.cluster.objects import Service, ServicePort, labels_text
 from hsdns.corefile.tree import Position, did_you_mean
 from hsdns.rules.objects import Manifest, Objects, is_headless, value_at
 
@@ -205,7 +205,7 @@ def _external_name(service: Service) -> str | None:
 
 def _selector(service: Service) -> str | None:
     selector = service.spec.selector or {}
-    return ",".join(f"{key}={value}" for key, value in sorted(selector.items())) or None
+    return labels_text(dict(sorted(selector.items()))) or None
 
 
 def _cluster_ip(service: Service) -> str:

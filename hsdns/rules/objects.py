@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
@@ -357,10 +357,7 @@ class Objects:
 
     @cached_property
     def _by_kind(self) -> dict[str, list[Manifest]]:
-        found: defaultdict[str, list[Manifest]] = defaultdict(list)
-        for each in self.manifests:
-            found[each.kind].append(each)
-        return found
+        return _grouped(self.manifests, lambda each: each.kind)
 
     def written(self, kind: str) -> list[Manifest]:
         """All manifests of a kind, whether they are checked or not."""
@@ -376,10 +373,7 @@ class Objects:
     @cached_property
     def service_names(self) -> dict[str, list[tuple[Manifest, Service]]]:
         """The Services by name, in any namespace."""
-        found: defaultdict[str, list[tuple[Manifest, Service]]] = defaultdict(list)
-        for manifest, service in self.services:
-            found[manifest.name].append((manifest, service))
-        return found
+        return _grouped(self.services, lambda each: each[0].name)
 
     def named(self, name: str, near: Manifest) -> list[tuple[Manifest, Service]]:
         """The Services with a name that may be in the namespace of an object."""
@@ -388,27 +382,19 @@ class Objects:
     @cached_property
     def slices(self) -> dict[str, list[Manifest]]:
         """The EndpointSlices by the name of their Service, in any namespace."""
-        found: defaultdict[str, list[Manifest]] = defaultdict(list)
-        for each in self.of("EndpointSlice"):
-            assert each.object is not None, "as valid ones have"
-            found[(each.object.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")].append(each)
-        return found
+        return _grouped(
+            self.of("EndpointSlice"), lambda each: each.labels.get(SERVICE_NAME_LABEL, "")
+        )
 
     @cached_property
     def endpoints(self) -> dict[str, list[Manifest]]:
         """The Endpoints by name, in any namespace."""
-        found: defaultdict[str, list[Manifest]] = defaultdict(list)
-        for each in self.of("Endpoints"):
-            found[each.name].append(each)
-        return found
+        return _grouped(self.of("Endpoints"), lambda each: each.name)
 
     @cached_property
     def pods(self) -> dict[str, list[Manifest]]:
         """The Pods by name, in any namespace."""
-        found: defaultdict[str, list[Manifest]] = defaultdict(list)
-        for each in self.of("Pod"):
-            found[each.name].append(each)
-        return found
+        return _grouped(self.of("Pod"), lambda each: each.name)
 
     @cached_property
     def pod_sets(self) -> list[PodSet]:
@@ -434,10 +420,8 @@ class Objects:
     @cached_property
     def _by_namespace(self) -> dict[str, list[int]]:
         """The positions of pod_sets."""
-        found: defaultdict[str, list[int]] = defaultdict(list)
-        for position, pods in enumerate(self.pod_sets):
-            found[pods.manifest.namespace].append(position)
-        return found
+        positions = range(len(self.pod_sets))
+        return _grouped(positions, lambda each: self.pod_sets[each].manifest.namespace)
 
     def near_pods(self, manifest: Manifest) -> list[tuple[str, list[int]]]:
         """The namespaces that an object may be in, with the positions of their pods among pod_sets."""
@@ -494,6 +478,13 @@ class Objects:
             found[manifest.namespace, *first].append(position)
             found["*", *first].append(position)
         return found
+
+
+def _grouped(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    found: defaultdict[str, list[T]] = defaultdict(list)
+    for each in items:
+        found[key(each)].append(each)
+    return found
 
 
 def value_at(value: Any, path: str) -> Any:

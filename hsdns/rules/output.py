@@ -17,7 +17,7 @@ from hsdns.corefile.tree import Position
 from hsdns.rules.mesh import SITE as MESH_SITE
 from hsdns.rules.mesh import TOOL, MeshFinding
 from hsdns.rules.rule import LEVELS, SITE, Edit, Finding, Rule
-from hsdns.wire import printable
+from hsdns.wire import counted, printable
 
 
 class Report(NamedTuple):
@@ -96,16 +96,15 @@ def _plain(report: Report) -> list[str]:
         ]
     if report.mesh:
         lines += ["", f"{TOOL} finds:", *(f"{each}: {each.page}" for each in report.mesh)]
-    counts = [
-        _counted(sum(each.level == level for each in report.findings), level) for level in LEVELS
-    ]
-    found = ", ".join(each for each in counts if each) or "nothing found"
-    where = f"{_counted(report.objects, 'object') or 'no objects'} of {_counted(report.files, 'file') or 'no files'}"
+    counts = {level: sum(each.level == level for each in report.findings) for level in LEVELS}
+    found = ", ".join(counted(each, level) for level, each in counts.items() if each)
+    found = found or "nothing found"
+    where = f"{_some(report.objects, 'object')} of {_some(report.files, 'file')}"
     more = []
     if report.below:
-        more.append(f"{_counted(report.below, 'finding')} below the -level")
+        more.append(f"{counted(report.below, 'finding')} below the -level")
     if report.mesh:
-        more.append(f"{_counted(len(report.mesh), 'finding')} of istioctl")
+        more.append(f"{counted(len(report.mesh), 'finding')} of istioctl")
     if report.silenced:
         more.append(f"{len(report.silenced)} silenced")
     if report.unread:
@@ -116,8 +115,8 @@ def _plain(report: Report) -> list[str]:
     return list(map(printable, lines))
 
 
-def _counted(count: int, noun: str) -> str:
-    return "" if not count else f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def _some(count: int, noun: str) -> str:
+    return counted(count, noun) if count else f"no {noun}s"
 
 
 # Findings as commands of a GitHub workflow, which shows them at their lines.

@@ -1,13 +1,14 @@
 """DNS over HTTPS: connections with HTTP/2, or with HTTP/1.1 if the client wants it or there is no TLS.
 
 Path: steps 1 and 7 for https:// keys (RFC 8484), in place of tcp.py's connections.
-Source: CoreDNS 1.14.7 core/dnsserver server_https.go.
+Source: RFC 8484; CoreDNS 1.14.7 core/dnsserver server_https.go and plugin/pkg/doh: any error in a request except an
+unknown path is status 400, and the content type of a POST is not checked.
 Rule 1: a query over HTTPS counts as one over TCP everywhere: size of replies, metrics, log.
 Rule 2: timeouts count from the last request, not from the last octet, so a client cannot extend them by sending slowly.
 Rule 3: a request that the client cancels counts as in progress until its handler returns.  With MAX_STREAMS requests in
         progress, the connection starts no more and pauses reading.
-Rule 4: the connections of all clients take turns (admission.py): each step counts frames, or handles one
-        frame or one request.  The server closes a connection that exceeds a limit of doh_http2.py, and charges its
+Rule 4: the connections of all clients take turns (admission.py): each step counts frames, or handles one frame or one
+        request.  The server closes a connection that exceeds a limit of doh_http2.py, and charges its
         address for the work, which delays further ones if there are many (admission.py).
 Rule 5: the connections of a listener are limited (`max_connections`) as those of all listeners are: at the limit, the
         client with the most loses the one that was silent longest (admission.py).
@@ -16,25 +17,44 @@ Rule 5: the connections of a listener are limited (`max_connections`) as those o
 from __future__ import annotations
 
 import asyncio
+import binascii
 import functools
-from collections.abc import Callable
+import re
+import time
+from base64 import urlsafe_b64decode
 from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qs, unquote
 
 from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.metrics import Counter
 from hsdns.server import http_request
 from hsdns.server.admission import Places
-from hsdns.server.doh_http2 import MAX_STREAMS, Http2, HttpRequest
-from hsdns.server.doh_message import MAX_BODY_LEN, BadRequest, HttpReply, make_reply, read_request
+from hsdns.server.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, Http2, HttpReply, HttpRequest
 from hsdns.server.http_request import Malformed, Request, RequestReader
 from hsdns.server.tcp_listener import Connection, TcpListener
 from hsdns.server.tls import TlsConnection
+from hsdns.wire.decode import BadQuery, decode, outline
 from hsdns.wire.encode import MAX_TCP_LEN
-from hsdns.wire.message import Query
+from hsdns.wire.message import Outcome, Query, outcome
 
 ALPN: Final = ["h2", "http/1.1"]
 _TOO_LONG: Final = b"\0" * (MAX_BODY_LEN + 1)  # stands for a body that was not read to its end
+PATH: Final = "/dns-query"
+CONTENT_TYPE: Final = "application/dns-message"
+SHORT_AGE: Final = 5  # seconds, for a reply without any TTL (CoreDNS plugin/pkg/dnsutil ttl.go)
+LONGEST_AGE: Final = 3600
+_TEXT: Final = "text/plain; charset=utf-8"
+_BASE64: Final = re.compile(r"[A-Za-z0-9_-]*")
+_KEPT: Final = frozenset({Outcome.POSITIVE, Outcome.NODATA, Outcome.NXDOMAIN})
+
+
+class BadRequest(Exception):
+    """A request without a valid query; `reply` is the response to send."""
+
+    def __init__(self, reply: HttpReply) -> None:
+        super().__init__(f"status {reply.status}")
+        self.reply = reply
 
 
 class DohCounters(NamedTuple):
@@ -133,7 +153,7 @@ class Http1:
         """Accept no more requests."""
         self.is_over = True
 
-    def to_send(self) -> bytes:
+    def take_out(self) -> bytes:
         """Return and clear the octets to send."""
         out, self._out = self._out, b""
         return out
@@ -170,10 +190,9 @@ class DohConnection(Connection):
             return False
         request = self._http.step()
         if request is not None:
-            deliver = functools.partial(self._reply, request)
             self._is_stepping = True  # immediate replies are sent at the end of this iteration
             try:
-                self._ask(request.method, request.target, request.body, deliver)
+                self._ask(request)
             finally:
                 self._is_stepping = False
         return self._may_step()
@@ -224,56 +243,46 @@ class DohConnection(Connection):
         self._most = 1  # replies go out in the order of requests
         return Http1()
 
-    def _ask(
-        self, method: str, target: str, body: bytes, deliver: Callable[[HttpReply], None]
-    ) -> None:
+    def _ask(self, request: HttpRequest) -> None:
         """Answer a request at once, or later in a task."""
         server = self._server
         self._has_asked = True
         self._last_used = now = server.clock()
         server.touch(self)
         try:
-            wire, query = read_request(method, target, body)
+            wire, query = read_request(request.method, request.target, request.body)
         except BadRequest as bad:
-            server.count(bad.reply.status)
-            deliver(bad.reply)
+            self._reply(request, bad.reply)
             return
         lookup = server.processor.lookup
         if lookup is not None:
             known = lookup(wire, client=self._address, limit=MAX_TCP_LEN, now=now)
             if known is not None:
-                self._wrap(query, known, deliver)
+                self._reply(request, make_reply(query, known))
                 return
         self.pending += 1
         try:
             eager.start(
                 server.processor.answer(wire, self._client, self._local, "tcp", now),
-                functools.partial(self._answered, query, deliver),
+                functools.partial(self._answered, request, query),
                 server.spawn,
             )
         except BaseException:
             self.pending -= 1
             raise
 
-    def _answered(
-        self, query: Query, deliver: Callable[[HttpReply], None], wire: bytes | None
-    ) -> None:
+    def _answered(self, request: HttpRequest, query: Query, wire: bytes | None) -> None:
         self.pending -= 1
         self._last_used = self._server.clock()
-        self._wrap(query, wire, deliver)
+        self._reply(request, make_reply(query, wire))
         self._server.processor.flush()
         self._go_on()
 
-    def _wrap(self, query: Query, wire: bytes | None, deliver: Callable[[HttpReply], None]) -> None:
-        reply = make_reply(query, wire)
-        self._server.count(reply.status)
-        deliver(reply)
-
     def _reply(self, request: HttpRequest, reply: HttpReply) -> None:
-        http = self._http
-        if http is not None:
+        self._server.count(reply.status)
+        if self._http is not None:
             head_only = request.method == "HEAD"
-            http.reply(request.stream, reply, self._server.clock(), head_only=head_only)
+            self._http.reply(request.stream, reply, self._server.clock(), head_only=head_only)
             if not self._is_stepping:
                 self._flush()
 
@@ -284,7 +293,7 @@ class DohConnection(Connection):
         is_idle = not self.pending and http.unsent_since is None and not http.has_waiting
         if self._is_ending and is_idle:  # the client hears the last stream that is answered
             http.end()
-        out = http.to_send()
+        out = http.take_out()
         if out:
             self._write_out(transport, out)
         self._count()
@@ -293,3 +302,64 @@ class DohConnection(Connection):
             transport.close()
         elif http.is_over and is_idle:
             transport.close()
+
+
+def read_request(method: str, target: str, body: bytes) -> tuple[bytes, Query]:
+    """Return the query of a request, as octets and parsed; raise BadRequest.
+
+    `target` is the path with its query string.
+    """
+    path, _, parameters = target.partition("?")
+    if unquote(path) != PATH:
+        raise BadRequest(_error(404, ""))
+    wire = _from_parameters(parameters) if method == "GET" else body
+    if wire is None or method not in ("GET", "POST") or len(wire) > MAX_BODY_LEN:
+        raise BadRequest(_error(400, "invalid request"))
+    try:
+        return wire, decode(wire)
+    except BadQuery as bad:
+        raise BadRequest(_error(400, "invalid request")) from bad
+
+
+def make_reply(query: Query, wire: bytes | None) -> HttpReply:
+    """Wrap a reply; without a reply the status is 500."""
+    if wire is None:
+        return _error(500, "No response")
+    headers = (
+        ("content-type", CONTENT_TYPE),
+        ("cache-control", f"max-age={max_age(query, wire)}"),
+        ("content-length", str(len(wire))),
+    )
+    return HttpReply(200, headers, wire)
+
+
+def max_age(query: Query, wire: bytes) -> int:
+    """The number of seconds for which a reply may be cached: its smallest TTL (RFC 8484 section 5.1)."""
+    found = outline(wire)
+    if found is None or found.ttl is None or outcome(query, found.reply, time.time) not in _KEPT:
+        return SHORT_AGE
+    return min(LONGEST_AGE, found.ttl)
+
+
+def _from_parameters(text: str) -> bytes | None:
+    """The value of the only parameter `dns`, decoded from base64url without padding."""
+    try:
+        found = parse_qs(text, keep_blank_values=True, max_num_fields=16).get("dns", [])
+    except ValueError:
+        return None
+    if len(found) != 1 or not _BASE64.fullmatch(found[0]):
+        return None
+    try:
+        return urlsafe_b64decode(found[0] + "=" * (-len(found[0]) % 4))
+    except binascii.Error:
+        return None
+
+
+def _error(status: int, text: str) -> HttpReply:
+    body = f"{text}\n".encode()
+    headers = (
+        ("content-type", _TEXT),
+        ("x-content-type-options", "nosniff"),
+        ("content-length", str(len(body))),
+    )
+    return HttpReply(status, headers, body)

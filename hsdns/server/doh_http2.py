@@ -51,7 +51,6 @@ from hsdns.http2 import (
 from hsdns.http2 import (
     MAX_STREAMS as MAX_STREAMS_SETTING,
 )
-from hsdns.server.doh_message import MAX_BODY_LEN, HttpReply
 from hsdns.server.http_request import date
 
 COUNTED: Final = 64  # frames in one step
@@ -210,6 +209,7 @@ def _is_empty(flags: int, payload: bytes) -> bool:
 
 
 MAX_STREAMS: Final = 128
+MAX_BODY_LEN: Final = 65_536
 STREAM_LEN: Final = 1024  # octets that are kept for an open stream, beside its path and body
 MAX_UNSENT: Final = 1024 * 1024  # octets of replies that wait for the client's windows
 
@@ -220,6 +220,14 @@ _VALUE: Final = re.compile(rb"(?:[^\0\r\n\t ](?:[^\0\r\n]*[^\0\r\n\t ])?)?")
 _FORBIDDEN: Final = frozenset(
     {b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"}
 )
+
+
+class HttpReply(NamedTuple):
+    """Status, headers and body, for both versions of HTTP."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
 
 
 class HttpRequest(NamedTuple):
@@ -324,9 +332,8 @@ class Http2(Connection[_Head]):
         if not stream.has_ended:
             self._arriving_len -= _octets_of(stream)
 
-    def take_goaway(self, last: int) -> None:
+    def take_goaway(self) -> None:
         """Close the connection after the replies in progress."""
-        del last
         self.is_over = True
 
     def sent(self, stream: Stream[_Head]) -> None:
@@ -369,10 +376,6 @@ class Http2(Connection[_Head]):
         if not self.is_over:
             self.is_over = True
             self.go_away(reason, self.last)
-
-    def to_send(self) -> bytes:
-        """Return and clear the octets to send."""
-        return self.take_out()
 
     @property
     def frames(self) -> int:

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from hsdns.chain import Endpoint
-from hsdns.faults.connection import Hang, Refuse, Reset, Slow
-from hsdns.faults.rule import Bite
+from hsdns.faults.action import Hang, Refuse, Reset, Slow
+from hsdns.faults.rules import Bite
 from hsdns.server.sockets import endpoint_of
 from hsdns.server.tcp_listener import Connection, FaultyTransport, TcpListener
 

@@ -28,7 +28,7 @@ from hsdns.apiserver.resource import (
     Resource,
     Scope,
 )
-from hsdns.apiserver.transport import Obstacles, Transport, Unreachable
+from hsdns.apiserver.transport import Obstacles, Transport, Unreachable, read_body
 from hsdns.apiserver.watch_event import MalformedEvent, Page, decode_page, decode_status
 from hsdns.apiserver.watcher import (
     MAX_ERROR_LEN,
@@ -50,9 +50,17 @@ from hsdns.cluster.objects import (
     Service,
     Synced,
     Upserted,
+    labels_text,
 )
-from hsdns.cluster.pod_reading import PodReading, PodUnreadable
-from hsdns.cluster.reading import MAX_PODS, OTHER_PODS, Fault, Lead, Reading
+from hsdns.cluster.reading import (
+    MAX_PODS,
+    OTHER_PODS,
+    Fault,
+    Lead,
+    PodReading,
+    PodUnreadable,
+    Reading,
+)
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.tree import did_you_mean
 from hsdns.sources.api_access import WatchOptions
@@ -83,12 +91,10 @@ async def get_body(
             said = transport.redact(status.message[:200] or status.reason)
             verb = "may not be read" if answer.status in (401, 403) else "could not be read"
             raise Unreachable(f"{plural} {verb}: {said or 'no reason given'} ({answer.status})")
-        body = bytearray()
-        async for chunk in answer.chunks(lambda: seconds):
-            body += chunk
-            if len(body) > MAX_PAGE_LEN:
-                raise Unreachable(f"{plural} could not be read: a page is too long")
-    return bytes(body)
+        body = await read_body(answer, MAX_PAGE_LEN, seconds)
+    if len(body) > MAX_PAGE_LEN:
+        raise Unreachable(f"{plural} could not be read: a page is too long")
+    return body
 
 
 async def get_page(
@@ -175,7 +181,7 @@ class _Reader:
     async def _pods(
         self, namespace: str, selector: dict[str, str], parts: Sequence[Object]
     ) -> None:
-        words = ",".join(f"{key}={value}" for key, value in selector.items())
+        words = labels_text(selector)
         found = await self._list(Scope(PODS, namespace, words), limit=MAX_PODS)
         has_endpoints = any(isinstance(each, EndpointSlice) and each.endpoints for each in parts)
         if not found and not has_endpoints:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import yaml
 
-from hsdns.apiserver.transport import Transport, Unreachable
+from hsdns.apiserver.transport import Transport, Unreachable, read_body
 from hsdns.cluster.controllers.dns_service import KNOWN
-from hsdns.cluster.objects import TOLERATE
+from hsdns.cluster.objects import TOLERATE, labels_text
 from hsdns.sources.manifest_yaml import ManifestLoader
 
 NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of reasons by plural
@@ -104,7 +105,7 @@ def _dns_kinds(namespace: str) -> list[Listed]:
     found = []
     for kind in KNOWN if namespace else ():
         if kind.namespace != namespace:
-            labels = ",".join(f"{key}={value}" for key, value in kind.labels.items())
+            labels = labels_text(kind.labels)
             found += [
                 Listed("services", "Service", "v1", (kind.name,), kind.namespace),
                 Listed("pods", "Pod", "v1", namespace=kind.namespace, labels=labels),
@@ -122,7 +123,7 @@ _METRICS: Final = tuple(
         _METRICS_OF,
         "metrics.k8s.io/v1beta1",
         namespace=kind.namespace,
-        labels=",".join(f"{key}={value}" for key, value in kind.labels.items()),
+        labels=labels_text(kind.labels),
     )
     for kind in KNOWN
 )
@@ -133,33 +134,44 @@ _ISTIOD: Final = Listed(
 )
 
 
+@dataclass
+class ClusterDump:
+    """The objects of a cluster, in the form of the API, and why others could not be read, by plural."""
+
+    items: list[dict[str, Any]]
+    unread: dict[str, str]
+
+    def encode(self) -> bytes:
+        """The dump as a List in JSON."""
+        note = {"annotations": {NOTE: json.dumps(self.unread)}}
+        dump = {"apiVersion": "v1", "kind": "List", "metadata": note, "items": self.items}
+        return json.dumps(dump, indent=1).encode() + b"\n"
+
+
 async def collect(
     transport: Transport,
     namespace: str = "",
     progress: Callable[[str, int], None] = lambda plural, count: None,
-) -> bytes:
-    """Read a cluster, or one namespace of it and the pods of its DNS, as a List in JSON.
+) -> ClusterDump:
+    """Read a cluster, or one namespace of it and the pods of its DNS.
 
     `progress` takes the plural of what is read, and the number of objects so far.  Raise Unreachable if nothing could
     be read.
     """
-    items: list[dict[str, Any]] = []
-    unread: dict[str, str] = {}
+    dump = ClusterDump([], {})
     beside = _dns_kinds(namespace)
     istiod = [_ISTIOD] if namespace not in ("", _ISTIOD.namespace) else []
     for kind in (*KINDS, *beside, *istiod, *_METRICS):
         try:
             for name in kind.names or ("",):
                 found = await _list(transport, kind, namespace, name)
-                items += [pruned(kind, each) for each in found]
-                progress(kind.plural, len(items))
+                dump.items += [pruned(kind, each) for each in found]
+                progress(kind.plural, len(dump.items))
         except Unreachable as fault:
-            unread[_word(kind, beside, istiod)] = str(fault)
-    if {each.plural for each in KINDS} <= unread.keys():
-        raise Unreachable(next(iter(unread.values())))
-    note = {"annotations": {NOTE: json.dumps(unread)}}
-    dump = {"apiVersion": "v1", "kind": "List", "metadata": note, "items": items}
-    return json.dumps(dump, indent=1).encode() + b"\n"
+            dump.unread[_word(kind, beside, istiod)] = str(fault)
+    if {each.plural for each in KINDS} <= dump.unread.keys():
+        raise Unreachable(next(iter(dump.unread.values())))
+    return dump
 
 
 def _word(kind: Listed, beside: Sequence[Listed], istiod: Sequence[Listed]) -> str:
@@ -169,24 +181,8 @@ def _word(kind: Listed, beside: Sequence[Listed], istiod: Sequence[Listed]) -> s
     return DNS_PODS if kind in beside else ISTIOD if kind in istiod else kind.plural
 
 
-def with_answers(dump: bytes, answers: Sequence[Mapping[str, Any]], reason: str) -> bytes:
-    """A dump of collect() with the answers of DNS servers, or with the reason why there are none."""
-    value = json.loads(dump)
-    value["items"] += answers
-    found = json.dumps(value, indent=1).encode() + b"\n"
-    return with_reason(found, ANSWERS, reason) if reason else found
-
-
-def with_reason(dump: bytes, word: str, reason: str) -> bytes:
-    """A dump of collect() with the reason why it lacks something."""
-    value = json.loads(dump)
-    annotations = value["metadata"]["annotations"]
-    annotations[NOTE] = json.dumps({**json.loads(annotations[NOTE]), word: reason})
-    return json.dumps(value, indent=1).encode() + b"\n"
-
-
 def with_object(dump: bytes, added: Mapping[str, Any]) -> bytes:
-    """A dump, or manifests, with one more object."""
+    """The content of a file of manifests, with one more object."""
     try:
         value = json.loads(dump)
     except ValueError:
@@ -263,11 +259,9 @@ async def _page(
         if answer.status != 200:
             said = transport.redact((await answer.text(MAX_ERROR_LEN)).strip())
             raise Unreachable(_reason(kind, answer.status, said))
-        body = bytearray()
-        async for chunk in answer.chunks(lambda: READ_TIMEOUT):
-            body += chunk
-            if len(body) > MAX_PAGE_LEN:
-                raise Unreachable(f"a page of {kind.plural} is longer than {MAX_PAGE_LEN} octets")
+        body = await read_body(answer, MAX_PAGE_LEN, READ_TIMEOUT)
+    if len(body) > MAX_PAGE_LEN:
+        raise Unreachable(f"a page of {kind.plural} is longer than {MAX_PAGE_LEN} octets")
     try:
         page = json.loads(body)
     except ValueError:

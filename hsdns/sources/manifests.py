@@ -29,20 +29,18 @@ from hsdns.cluster.controllers.workload import RunningPod
 from hsdns.cluster.object_index import ObjectIndex
 from hsdns.cluster.objects import (
     Deleted,
-    EndpointSlice,
     Event,
+    Identity,
     Namespace,
     Object,
-    ObjectMeta,
-    Pod,
     Service,
-    ServiceImport,
     ServiceSpec,
     Synced,
     Upserted,
+    identity,
+    stub,
 )
-from hsdns.cluster.pod_reading import PodReading, PodUnreadable
-from hsdns.cluster.reading import Lead, Reading
+from hsdns.cluster.reading import Lead, PodReading, PodUnreadable, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 from hsdns.corefile.tree import Token, did_you_mean
 from hsdns.sources.manifest_file import MAX_FILE_LEN, read_manifest_file
@@ -143,7 +141,6 @@ def _documents(paths: Sequence[str]) -> list[Document]:
 
 POLL_SECONDS = 2.0
 _BLANK = b" \t\r\n\xef\xbb\xbf\xff\xfe\0"  # white space and byte order marks
-_Key = tuple[type[Object], str, str]
 
 
 class _Reading(NamedTuple):
@@ -185,7 +182,7 @@ class Manifests:
         self.paths = tuple(paths)
         self._poll_seconds = poll_seconds
         self._notifications = notifications
-        self._versions: dict[_Key, str] = {}
+        self._versions: dict[Identity, str] = {}
         self._index = ObjectIndex()
         self._fingerprint: Fingerprint = ()
         self._nonempty: frozenset[str] = frozenset()
@@ -347,14 +344,14 @@ class Manifests:
 
     def _difference(self, objects: Sequence[Object]) -> list[Event]:
         """Return the differences from the objects delivered before, by resource version."""
-        versions = {_key(each): each.metadata.resource_version for each in objects}
+        versions = {identity(each): each.metadata.resource_version for each in objects}
         before, self._versions = self._versions, versions
         events: list[Event] = [
             Upserted(each)
             for each in objects
-            if before.get(_key(each)) != each.metadata.resource_version
+            if before.get(identity(each)) != each.metadata.resource_version
         ]
-        events += [Deleted(_stub(key)) for key in before if key not in versions]
+        events += [Deleted(stub(key)) for key in before if key not in versions]
         return events
 
     async def _wait_for_notifications(self, notified: asyncio.Event, report: Report) -> None:
@@ -404,22 +401,3 @@ def _normalised(path: str, base_dir: str) -> str:
         return path
     found = os.path.normpath(os.path.join(base_dir, path))
     return os.path.join(".", found) if found == STANDARD_INPUT else found
-
-
-def _key(each: Object) -> _Key:
-    return type(each), each.metadata.namespace, each.metadata.name
-
-
-def _stub(key: _Key) -> Object:
-    """Make an object with only the identity of a deleted one."""
-    kind, namespace, name = key
-    metadata = ObjectMeta(name=name, namespace=namespace)
-    if kind is Service:
-        return Service(metadata)
-    if kind is EndpointSlice:
-        return EndpointSlice(metadata)
-    if kind is Namespace:
-        return Namespace(metadata)
-    if kind is ServiceImport:
-        return ServiceImport(metadata)
-    return Pod(metadata)

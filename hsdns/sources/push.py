@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 
 from hsdns.cluster.object_index import ObjectIndex
-from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
+from hsdns.cluster.objects import Deleted, Event, Identity, Object, Synced, Upserted, identity
 from hsdns.cluster.reading import Lead, Reading
 from hsdns.cluster.source import Deliver, Report, Surroundings
 
@@ -22,7 +22,7 @@ class PushSource:
     def __init__(self, events: Sequence[Event] = (), title: str = "objects handed over") -> None:
         self._title = title
         self._deliver: Deliver = lambda events: None
-        self._objects: dict[tuple[type[Object], str, str], Object] = {}
+        self._objects: dict[Identity, Object] = {}
         self._note(events)
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class PushSource:
         for event in events:
             if isinstance(event, Upserted | Deleted):
                 found = event.object
-                key = type(found), found.metadata.namespace, found.metadata.name
+                key = identity(found)
                 self._objects.pop(key, None)
                 if isinstance(event, Upserted):
                     self._objects[key] = found

@@ -25,8 +25,8 @@ from hsdns.chain import Endpoint
 from hsdns.cluster.objects import Event
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile
-from hsdns.faults.process import Restart
-from hsdns.faults.rule import Rule, RuleError
+from hsdns.faults.action import Restart
+from hsdns.faults.rules import Rule, RuleError
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes

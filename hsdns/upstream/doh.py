@@ -152,9 +152,8 @@ class DohSession(Connection[str]):
             error = ProtocolViolation(f"reset the stream of the query ({name})")
         self._ended[stream.number] = error
 
-    def take_goaway(self, last: int) -> None:
+    def take_goaway(self) -> None:
         """The server accepts no more queries."""
-        del last
         self.is_open = False
         for number in tuple(self.streams):
             self._end(number, ConnectionClosed("closes the connection"))

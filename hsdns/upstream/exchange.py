@@ -130,8 +130,6 @@ if TYPE_CHECKING:
 
 READ_TIMEOUT: Final = 2.0  # seconds; plugin/forward defaultReadTimeout
 EXPIRE: Final = 10.0  # seconds; plugin/forward defaultExpire
-# Seconds to connect over HTTPS, for all queries that wait for the connection.
-OPEN_TIMEOUT: Final = 5.0
 # Of the process, if its limit of descriptors is not lower; server/admission.py leaves room for them.
 MAX_STREAMS: Final = 4096
 PROXY_NAME: Final = "forward"
@@ -256,11 +254,12 @@ class Upstream:
             ("proxy_name", "to", "proto"),
         )
         if target.transport == "https":
-            # Imported only for these upstreams: the import takes 18 ms.
-            from hsdns.upstream.https import HttpsPool  # noqa: PLC0415 - as said
+            # Imported only for these upstreams: the import takes 7 ms.
+            from hsdns.upstream.https import HttpsPool, connect_https  # noqa: PLC0415 - as said
 
+            self._connect_https = partial(connect_https, target, tls, source=settings.source)
             self.https = HttpsPool(
-                partial(_open_https, target, tls, settings),
+                partial(self._connect_https, settings.doh_method),
                 clock,
                 expire=settings.expire,
                 max_age=settings.max_age,
@@ -416,7 +415,7 @@ class Upstream:
         try:
             async with time_limit(PROBE_TIMEOUT):
                 if proto == HTTPS:
-                    connection = await _connect_https(self.target, self._tls, self.settings, "POST")
+                    connection = await self._connect_https("POST")
                 else:
                     connection = await connect(proto, self.target, self._tls, self.settings.source)
                 await connection.ask(message)
@@ -485,29 +484,6 @@ def _returned(query: Query, reply: Reply) -> Reply:
 def _is_for_another() -> bool:
     """Whether a stored reply to a query with a client subnet may be used: never."""
     return False
-
-
-def _open_https(
-    target: Target, tls: ssl.SSLContext | None, settings: UpstreamSettings
-) -> asyncio.Future[HttpsConnection]:
-    """Open a connection in its own task, which all waiting queries share."""
-
-    async def opened() -> HttpsConnection:
-        try:
-            async with time_limit(OPEN_TIMEOUT):
-                return await _connect_https(target, tls, settings, settings.doh_method)
-        except TimeoutError:
-            raise OSError(0, f"no connection within {OPEN_TIMEOUT:g}s") from None
-
-    return asyncio.get_running_loop().create_task(opened(), name=f"connection to {target}")
-
-
-async def _connect_https(
-    target: Target, tls: ssl.SSLContext | None, settings: UpstreamSettings, method: str
-) -> HttpsConnection:
-    from hsdns.upstream.https import connect_https  # noqa: PLC0415 - as in Upstream
-
-    return await connect_https(target, tls, method, settings.source)
 
 
 async def _outcome(exchange: Coroutine[Any, Any, Reply]) -> Reply | Exception:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from hsdns.upstream.connection import (
@@ -18,11 +18,13 @@ from hsdns.upstream.connection import (
     ProtocolViolation,
     local_address,
     server_hostname,
+    time_limit,
 )
 from hsdns.upstream.doh import DohSession
 from hsdns.upstream.target import Target
 
 MAX_CLOSED: Final = 3  # connections that may close during one query
+OPEN_TIMEOUT: Final = 5.0  # seconds
 
 
 class HttpsConnection(asyncio.Protocol):
@@ -166,7 +168,7 @@ class HttpsPool:
 
     def __init__(
         self,
-        connect: Callable[[], asyncio.Future[HttpsConnection]],
+        connect: Callable[[], Awaitable[HttpsConnection]],
         clock: Callable[[], float],
         *,
         expire: float,
@@ -250,9 +252,17 @@ class HttpsPool:
     async def _open(self) -> HttpsConnection:
         """Open a connection, or wait for the one that is being opened."""
         if self._opening is None:
-            opening = self._opening = self._connect()
+            opening = self._opening = asyncio.get_running_loop().create_task(self._connected())
             opening.add_done_callback(self._store_opened)
         return await asyncio.shield(self._opening)
+
+    async def _connected(self) -> HttpsConnection:
+        """Connect, in a task that all waiting queries share."""
+        try:
+            async with time_limit(OPEN_TIMEOUT):
+                return await self._connect()
+        except TimeoutError:
+            raise OSError(0, f"no connection within {OPEN_TIMEOUT:g}s") from None
 
     def _store_opened(self, opening: asyncio.Future[HttpsConnection]) -> None:
         self._opening = None

@@ -13,10 +13,10 @@ import operator
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from loadtest.answering.programs import COREDNS, NATIVE, PURE
 from loadtest.pressure.http2 import ATTACKS
 from loadtest.pressure.results import Outcome
 from loadtest.pressure.rows import ROWS
+from loadtest.programs import COREDNS, NATIVE, PURE
 
 HIGHEST, LOWEST = "at most", "at least"
 KUBEADM_MB: Final = 178  # 170 MiB, the memory limit in kubeadm's manifest

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, Self
 
+from hsdns.http2 import DATA, split
 from hsdns.wire.framing import frame
-from loadtest.pressure.http2 import DATA, FrameScanner, dns_path, header_block, opening, request
+from loadtest.pressure.http2 import dns_path, header_block, opening, request
 from loadtest.pressure.priority import raise_priority
 
 EVERY: Final = 0.1  # seconds
@@ -32,8 +33,9 @@ class Probed(NamedTuple):
 class Probes:
     """Probes of one kind, one after the other; a context manager that ends them."""
 
-    def __init__(self, probe: Callable[[], bool]) -> None:
+    def __init__(self, probe: Callable[[], bool], every: float = EVERY) -> None:
         self._probe = probe
+        self._every = every
         self._sent = self._answered = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -53,7 +55,7 @@ class Probes:
 
     def _run(self) -> None:
         raise_priority()
-        while not self._over.wait(EVERY):
+        while not self._over.wait(self._every):
             try:
                 answered = self._probe()
             except OSError:
@@ -108,11 +110,12 @@ def doh_probe(port: int, query: bytes) -> Callable[[], bool]:
     context = _context("h2")
 
     def probe() -> bool:
-        began, frames = time.monotonic(), FrameScanner()
+        began, received = time.monotonic(), bytearray()
         with _tls(context, port) as sock:
             sock.sendall(opening() + request(1, header_block(dns_path(query))))
             while data := sock.recv(4096):
-                if any(each.kind == DATA and each.payload for each in frames.feed(data)):
+                received += data
+                if any(each.kind == DATA and each.payload for each in split(received)):
                     return time.monotonic() - began < TIMEOUT
         return False
 

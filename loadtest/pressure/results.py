@@ -7,7 +7,6 @@ Rule: a p99 under pressure is compared with the quiet one, or with that of an ot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from loadtest.figures import Spread, ratio
@@ -107,17 +106,3 @@ _FIGURES: Any = {
     "pressing p99, ms": lambda it: it.pressing.p99_us / 1e3 if it.pressing.answered else None,
 }
 FIGURES = tuple(_FIGURES)
-
-
-def as_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """All measurements, and the figures computed from them."""
-    return [
-        _plain(each) | {"figures": {name: each.figure(name) for name in FIGURES}}
-        for each in outcomes
-    ]
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "_asdict"):
-        return {name: _plain(each) for name, each in value._asdict().items()}
-    return value

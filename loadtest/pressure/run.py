@@ -9,20 +9,17 @@ Rule 3: a server that ends is an outcome, not an error of the benchmark.
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import count
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.answering.cluster import Question
-from loadtest.answering.packets import query_of
-from loadtest.answering.programs import COREDNS, Program
+from loadtest.bench import Progress
+from loadtest.dns import ZONE, query_of, service_name
 from loadtest.pressure.clients import HONEST, Client, Counts, Flood, Presser, Tools
-from loadtest.pressure.corefile import CertificateFiles, Variation
+from loadtest.pressure.corefile import Variation
 from loadtest.pressure.hostile_yaml import Reading, read
 from loadtest.pressure.judge import Judge
 from loadtest.pressure.lateness import Control
@@ -31,8 +28,7 @@ from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.rows import Row
 from loadtest.pressure.server import ServerUnderPressure, server_cores
 from loadtest.process import BenchmarkError
-from loadtest.progress import Progress
-from loadtest.watch.dns import ZONE, service_name
+from loadtest.programs import COREDNS, CertificateFiles, Program
 from loadtest.watch.fake_api_process import FakeApiProcess
 
 CHANGES: Final = 20.0  # each second
@@ -59,21 +55,6 @@ class Bench(NamedTuple):
     files: CertificateFiles
     progress: Progress
     effort: Effort
-
-
-def make_certificate(folder: Path) -> CertificateFiles:
-    """Make a certificate with the openssl command; raise BenchmarkError."""
-    files = CertificateFiles(folder / "cert.pem", folder / "key.pem")
-    words = [
-        *("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"),
-        *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-        *("-keyout", str(files.key), "-out", str(files.certificate)),
-    ]
-    try:
-        subprocess.run(words, check=True, capture_output=True, timeout=30)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise BenchmarkError(f"openssl makes no certificate: {error}") from None
-    return files
 
 
 def measure(bench: Bench, rows: Sequence[Row], programs: Sequence[Program]) -> list[Outcome]:
@@ -142,8 +123,8 @@ class _Phase(NamedTuple):
 def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressure) -> Outcome:
     floods = {key: honest_flood(key) for key in HONEST_NAMES}
     quiet = run_phase(bench, server, floods, bench.effort.quiet, row.variation)
-    before, cpu, began = server.memory(), server.cpu(), time.monotonic()
-    lines = server.log_lines()
+    before, cpu, began = server.process.memory(), server.process.cpu(), time.monotonic()
+    lines = server.process.log_lines()
     seconds = bench.effort.pressed + _LEAD
     with ExitStack() as stack:
         control = stack.enter_context(Control(server_cores()[0]))
@@ -152,9 +133,9 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         time.sleep(_LEAD)
         pressed = run_phase(bench, server, floods, bench.effort.pressed, row.variation)
         counts = [each.counts() for each in pressing]
-        spent = server.cpu() - cpu
+        spent = server.process.cpu() - cpu
         late = control.result().p99
-    after = server.memory()
+    after = server.process.memory()
     seen = {key: Honest(quiet.clients[key], pressed.clients[key]) for key in quiet.clients}
     return Outcome(
         row.key,
@@ -173,7 +154,7 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
         before.now,
         after.now,
         after.peak,
-        server.log_lines() - lines,
+        server.process.log_lines() - lines,
         late,
         dot=pressed.dot,
         doh=pressed.doh,
@@ -215,7 +196,7 @@ def run_phase(
     variation: Variation,
 ) -> _Phase:
     """Run the honest clients and the judge for some seconds."""
-    query = b"\0\7" + query_of(Question(service_name("team-1", "web-151"), "A"), edns=False)[2:]
+    query = b"\0\7" + query_of(service_name("team-1", "web-151"), "A")[2:]
     with ExitStack() as stack:
         health = stack.enter_context(Probes(health_probe(server.ports.health)))
         tcp = stack.enter_context(Probes(tcp_probe(server.ports.dns, query)))

@@ -81,7 +81,6 @@ NOTHING: dict[str, Any] = {
     "key": None,
     "headers": [],
     "token_file": "",
-    "warnings": [],
     "server": "https://host:6443",
     "insecure": False,
     "tls_server_name": "",
@@ -125,12 +124,13 @@ NOTHING: dict[str, Any] = {
         pytest.param({}, {"username": "jane", "password": "pw"}, {"authorization": "Basic amFuZTpwdw=="}, id="password"),
     ],
 )  # fmt: skip
-def test_found(
+def test_plain_access(
     tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    found = run(write(tmp_path, user, cluster), "c")
+    path = str(write(tmp_path, user, cluster))
+    found = plain_access(read_context(path, "c"), path)
     text = json.dumps(NOTHING | expected).replace("FOLDER", str(tmp_path))
-    assert found == json.loads(text)
+    assert json.loads(json.dumps(found)) == json.loads(text)
 
 
 class TestPlugin:

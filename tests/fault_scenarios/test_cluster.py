@@ -8,7 +8,7 @@ import pytest
 
 from hsdns.cluster.objects import Deleted, Event, Service, Synced, Upserted
 from hsdns.cluster.reading import Lead
-from hsdns.fault_scenarios.cluster import Objects
+from hsdns.fault_scenarios.memory_server import Objects
 from hsdns.fault_scenarios.scenario import ScenarioError
 from hsdns.sources.push import PushSource
 

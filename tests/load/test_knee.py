@@ -31,7 +31,7 @@ def carried_out(search: KneeSearch, server: Server) -> list[tuple[float, float, 
     while (step := search.step) is not None:
         outcome = server(step)
         found.append((step.rate, step.seconds, outcome))
-        search.tell(outcome)
+        search.step_ended(outcome)
     return found
 
 
@@ -74,7 +74,7 @@ def test_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("capacity", "generator", "first", "holds", "breaks", "said"),
+    ("capacity", "generator", "first", "holds", "breaks", "sentence"),
     [
         (1e9, 30_000, 1000, 16_000, None, "the knee is above 16000: the generator is the limit; the limits hold at 16000 queries a second"),
         (25_000, 20_000, 1000, 16_000, 32_000, "the generator was the limit at 22630 queries a second; the limits hold at 16000 queries a second, and not at 32000"),
@@ -87,19 +87,19 @@ def test_steps() -> None:
     ],
 )  # fmt: skip
 def test_ends(
-    capacity: float, generator: float, first: float, holds: float, breaks: float, said: str
+    capacity: float, generator: float, first: float, holds: float, breaks: float, sentence: str
 ) -> None:
     search = search_of(first)
     carried_out(search, server_of(capacity, generator))
     found = search.knee()
-    assert (found.holds, found.breaks, found.said) == (holds, breaks, said)
-    assert found.found is said.startswith("the knee is at")
+    assert (found.holds, found.breaks, found.sentence) == (holds, breaks, sentence)
+    assert found.found is sentence.startswith("the knee is at")
 
 
 def test_what_is_known_before_the_end() -> None:
     search = search_of()
     assert search.knee() == (False, None, None, "the search did not end")
-    search.tell(HELD)
+    search.step_ended(HELD)
     assert search.knee() == (
         False, 1000, None, "the search did not end; the limits hold at 1000 queries a second",
     )  # fmt: skip

@@ -31,7 +31,7 @@ from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 from tests.load.test_report import MACHINE, PLAN, report, results
 from tests.load.test_results import LOOKUPS
-from tests.load.verify.test_propagation_report import shown
+from tests.load.verify.test_propagation import shown
 from tests.support.effort import tries
 
 BEGIN = 7 * SECOND

@@ -70,8 +70,8 @@ from hsdns.load.verify.verifier import Judged
 from hsdns.resolver import MODELS
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.verify.test_propagation_report import QUESTIONS as FOLLOWED
-from tests.load.verify.test_propagation_report import shown
+from tests.load.verify.test_propagation import QUESTIONS as FOLLOWED
+from tests.load.verify.test_propagation import shown
 
 BEGIN = 7 * SECOND
 MS = SECOND // 1000

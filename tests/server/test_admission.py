@@ -135,16 +135,6 @@ def test_replies_that_are_not_taken_are_lost() -> None:
     assert connection.end == "aborted"
 
 
-def test_a_place_that_is_freed_is_given_again() -> None:
-    places, (connection,) = filled(1, "a", pending=1)
-    places.release(connection)
-    places.release(connection)
-    places.touch(connection)
-    added = Connection()
-    assert take(places, added, "b")
-    assert (len(places), connection.end) == (1, "")
-
-
 @pytest.mark.parametrize("limit", [512, 1024, 4096])
 def test_a_probe_outlives_4000_silent_connections_a_second(limit: int) -> None:
     """With the places for pages of a process that may have few descriptors, though all come from one address."""

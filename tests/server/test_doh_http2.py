@@ -21,8 +21,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.http2 import MAX_BLOCK_LEN, MAX_FRAME_LEN, ErrorCode, Violation
-from hsdns.server.doh_http2 import COUNTED, MAX_STREAMS, RATES, Frames, Http2, HttpRequest
-from hsdns.server.doh_message import MAX_BODY_LEN, HttpReply
+from hsdns.server.doh_http2 import (
+    COUNTED,
+    MAX_BODY_LEN,
+    MAX_STREAMS,
+    RATES,
+    Frames,
+    Http2,
+    HttpReply,
+    HttpRequest,
+)
 from tests.support.clients.http2_frames import (
     CONTINUATION,
     DATA,
@@ -43,7 +51,9 @@ from tests.support.clients.http2_frames import (
 )
 
 PRIORITY_FLAG = 32
-OK = HttpReply(200, (("content-type", "text/plain"), ("content-length", "5")), b"hello")
+OK = HttpReply(
+    200, (("content-type", "text/plain"), ("content-length", "5"), ("x-other", "y")), b"hello"
+)
 
 
 def received(server: Http2, data: bytes, now: float = 0.0) -> list[HttpRequest]:
@@ -72,7 +82,7 @@ class Client:
     def exchange(self) -> None:
         """Hand octets over until nobody has any left."""
         while True:
-            out, back = self.h2.data_to_send(), self.server.to_send()
+            out, back = self.h2.data_to_send(), self.server.take_out()
             if out:
                 self.requests += received(self.server, out, self.now)
             if back:
@@ -118,7 +128,12 @@ def test_request_and_reply() -> None:
     assert isinstance(response, ResponseReceived)
     headers = {str(name): str(value) for name, value in response.headers}
     assert headers.pop("date").endswith(" GMT")
-    assert headers == {":status": "200", "content-type": "text/plain", "content-length": "5"}
+    assert headers == {
+        ":status": "200",
+        "content-type": "text/plain",
+        "content-length": "5",
+        "x-other": "y",
+    }
     assert client.body(stream) == b"hello"
     assert len(client.of(StreamEnded)) == 1
     assert client.server.unsent_since is None
@@ -164,6 +179,27 @@ def test_long_reply_waits_for_the_window() -> None:
     assert client.server.unsent_since is None
 
 
+def test_replies_wait_for_the_window_of_the_connection_in_order() -> None:
+    client = Client()
+    streams = [client.ask() for _ in range(3)]
+    for at, stream in enumerate(streams):
+        client.server.reply(stream, OK._replace(body=bytes(40_000), headers=()), float(at))
+    client.exchange()
+    assert [len(client.body(each)) for each in streams] == [40_000, 25_535, 0]
+    assert (client.server.unsent_since, client.server.octets) == (1.0, 54_465)
+    client.h2.increment_flow_control_window(20_000)
+    client.exchange()
+    assert [len(client.body(each)) for each in streams] == [40_000, 40_000, 5_535]
+    client.h2.increment_flow_control_window(100_000)
+    client.exchange()
+    assert [len(client.body(each)) for each in streams] == [40_000] * 3
+    assert (client.server.unsent_since, client.server.octets, client.server.streams) == (
+        None,
+        0,
+        {},
+    )
+
+
 def test_request_that_is_taken_back() -> None:
     client = Client()
     stream = client.ask()
@@ -192,7 +228,7 @@ def test_streams_that_have_ended_are_forgotten() -> None:
     assert client.server.streams == {}
     late = frame(DATA, 0, 1, b"x")
     assert received(client.server, late, client.now) == []
-    assert client.server.to_send() == frame(
+    assert client.server.take_out() == frame(
         RST_STREAM, 0, 1, ErrorCode.STREAM_CLOSED.to_bytes(4, "big")
     )
     assert client.ask() == 7
@@ -323,13 +359,47 @@ def test_violation(data: bytes, code: ErrorCode | None) -> None:
     """RFC 9113 sections 5 to 8; a connection that is none goes on."""
     server = Http2(0.0)
     received(server, PREFACE + frame(SETTINGS, 0, 0))
-    server.to_send()
+    server.take_out()
     found = received(server, data)
     assert (server.has_fault, server.excess) == (code is not None, "")
-    assert [octets[13:17] for octets in split(server.to_send()) if octets[3] == GOAWAY] == (
+    assert [octets[13:17] for octets in split(server.take_out()) if octets[3] == GOAWAY] == (
         [] if code is None else [code.to_bytes(4, "big")]
     )
     assert len(found) <= 1 or code is None
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        pytest.param(frame(PING, 0, 0, b"whatever"), frame(PING, 1, 0, b"whatever"), id="ping"),
+        pytest.param(frame(PING, 1, 0, b"whatever"), b"", id="pong"),
+        pytest.param(frame(SETTINGS, 0, 0), frame(SETTINGS, 1, 0), id="settings"),
+        pytest.param(frame(SETTINGS, 1, 0), b"", id="acknowledgement"),
+        pytest.param(ENDED + frame(DATA, 0, 1, b"x"), frame(RST_STREAM, 0, 1, b"\0\0\0\5"), id="data-after-the-end"),
+        pytest.param(OPEN + frame(DATA, 0, 1, bytes(16_384)) * 2 + frame(DATA, 0, 1, b"x"),
+                     frame(WINDOW_UPDATE, 0, 0, (32_769).to_bytes(4)) + frame(WINDOW_UPDATE, 0, 1, (32_769).to_bytes(4)),
+                     id="half-of-the-windows"),
+        pytest.param(OPEN + frame(DATA, 0, 1, bytes(16_384)) + frame(DATA, END_STREAM, 1, bytes(16_383)), b"",
+                     id="less-than-half"),
+    ],
+)  # fmt: skip
+def test_what_is_said_to_frames(data: bytes, answer: bytes) -> None:
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0))
+    server.take_out()
+    received(server, data)
+    assert server.take_out() == answer
+
+
+def test_few_header_blocks_are_remembered() -> None:
+    server = Http2(0.0)
+    received(server, PREFACE + frame(SETTINGS, 0, 0))
+    for number in range(100):
+        block = get_headers(f"/{number}")
+        (request,) = received(server, frame(HEADERS, WHOLE, 2 * number + 1, block))
+        assert request.target == f"/{number}"
+        server.reply(request.stream, OK, 0.0)
+        assert len(server._known) <= 32
 
 
 @pytest.mark.parametrize(
@@ -348,7 +418,7 @@ def test_a_window_that_is_exceeded() -> None:
     received(server, PREFACE + frame(SETTINGS, 0, 0) + OPEN)
     server.streams[1].room = 5
     received(server, frame(DATA, END_STREAM, 1, bytes(6)))
-    assert split(server.to_send())[-1][13:17] == FLOW.to_bytes(4, "big")
+    assert split(server.take_out())[-1][13:17] == FLOW.to_bytes(4, "big")
 
 
 def test_a_header_block_has_the_meaning_that_the_table_gives_it() -> None:
@@ -372,7 +442,7 @@ def test_any_octets_are_survived(parts: list[bytes]) -> None:
     for part in parts:
         if not server.is_over:
             received(server, part)
-    server.to_send()
+    server.take_out()
 
 
 def test_end_is_said_once() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hsdns.assemble import Configuration
-from hsdns.faults.rule import RuleError
+from hsdns.faults.rules import RuleError
 from hsdns.metrics import Registry
 from hsdns.server import tcp_listener
 from hsdns.server.faults import StandingFaults

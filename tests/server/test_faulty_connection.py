@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.chain import Endpoint
-from hsdns.faults.asked import Asked
-from hsdns.faults.rule import Bite
+from hsdns.faults.rules import Bite
+from hsdns.faults.selector import Asked
 from hsdns.server import faulty_connection
 from hsdns.server.admission import ListenerFaults
 from hsdns.server.faulty_connection import FaultyConnection, SlowTransport
@@ -33,6 +33,12 @@ QUERY = frame(query().to_wire())
 ANSWER = "1 NOERROR qr aa rd | example.org. 0 IN A 127.0.0.1 |  | "
 RESET = "reset"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@pytest.fixture(params=LOOPS, autouse=True)
+def loop(request: pytest.FixtureRequest) -> str:
+    """Play each test on both event loops."""
+    return str(request.param)
 
 
 class Faulty(Serving):
@@ -89,12 +95,10 @@ async def all_of(reader: asyncio.StreamReader) -> tuple[bytes, str]:
 
 
 each_kind = pytest.mark.parametrize("kind", KINDS)
-each_loop = pytest.mark.parametrize("loop", LOOPS)
 
 
-@each_loop
 @each_kind
-async def test_refused_before_any_octet(kind: str, loop: str) -> None:
+async def test_refused_before_any_octet(kind: str) -> None:
     """The connection is made, and reset; over TLS before the handshake."""
     async with serving(kind, "refuse times 1") as it:
         if it.context is None:
@@ -107,9 +111,8 @@ async def test_refused_before_any_octet(kind: str, loop: str) -> None:
         await it.open()  # the next one is served
 
 
-@each_loop
 @each_kind
-async def test_hung_until_the_rule_ends(kind: str, loop: str) -> None:
+async def test_hung_until_the_rule_ends(kind: str) -> None:
     """Nothing is sent, not even a handshake, whatever the time limits; it has its place meanwhile."""
     async with serving(kind, "hang times 1 for 1h") as it:
         reader, writer = await it.open(plain=True)
@@ -170,12 +173,11 @@ def ask_blocking(it: Faulty, *messages: bytes) -> tuple[bytes, str]:
 WHOLE = 2 + 12 + 17 + 16  # octets of an answer: its length, header, question, an A record
 
 
-@each_loop
 @pytest.mark.parametrize("kind", ["tcp", "dot"])
 @pytest.mark.parametrize(
     ("rule", "octets"), [("reset", WHOLE // 2), ("reset 0", 0), ("reset 5", 5), ("reset 60", 60)]
 )
-async def test_reset_in_the_middle(rule: str, octets: int, kind: str, loop: str) -> None:
+async def test_reset_in_the_middle(rule: str, octets: int, kind: str) -> None:
     """After so many octets of replies, over TLS of those inside; 60 are in the second reply."""
     async with serving(kind, rule) as it:
         found, end = await asyncio.to_thread(ask_blocking, it, QUERY, QUERY)
@@ -189,9 +191,8 @@ async def test_reset_of_https() -> None:
         assert found == (b"HTTP/1.1 200 OK\r\n", RESET)
 
 
-@each_loop
 @pytest.mark.parametrize("kind", ["tcp", "dot"])
-async def test_slow(kind: str, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Octet by octet, and all of it, though the client has sent its end; faster here than it says."""
     pieces: list[int] = []
     plain = SlowTransport._send
@@ -215,9 +216,8 @@ async def test_slow(kind: str, loop: str, monkeypatch: pytest.MonkeyPatch) -> No
         assert pieces[:WHOLE] == [1] * WHOLE
 
 
-@each_loop
 @each_kind
-async def test_a_listener_that_is_killed(kind: str, loop: str) -> None:
+async def test_a_listener_that_is_killed(kind: str) -> None:
     """Its connections end without a word, and its port is closed, as when a process is killed."""
     async with serving(kind) as it:
         reader, _ = await it.open()

@@ -5,13 +5,13 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from hsdns.http_page import HttpHandler, HttpPage
+from hsdns.http_page import HttpHandler, HttpPage, HttpStream
 from hsdns.server import http, http_connection
 from hsdns.server.admission import Places
 from hsdns.server.http import HttpError, HttpListeners, HttpPages
@@ -41,6 +41,19 @@ def pages(**by_path: HttpHandler | HttpPage) -> HttpPages:
         },
     )
     return made
+
+
+async def opened(
+    wanted: HttpPages | Mapping[str, HttpPage | HttpStream], places: Places | None = None
+) -> HttpListeners:
+    """Listeners with these pages, by default at LOCAL."""
+    if not isinstance(wanted, HttpPages):
+        at_local = HttpPages()
+        at_local.serve(LOCAL, wanted)
+        wanted = at_local
+    listeners = HttpListeners(Places(64) if places is None else places)
+    await listeners.open(wanted)
+    return listeners
 
 
 async def ask(
@@ -106,8 +119,7 @@ async def test_answers(
         raise ZeroDivisionError
 
     caplog.set_level(logging.ERROR, "hsdns.server.http")
-    listeners = HttpListeners(Places(64))
-    await listeners.open(pages(health=page("OK"), ready=page("kubernetes", 503), broken=broken))
+    listeners = await opened(pages(health=page("OK"), ready=page("kubernetes", 503), broken=broken))
     found = await ask(listeners.bound[LOCAL], path, method)
     await listeners.close()
     assert (found.status, found.headers["Content-Type"], found.body) == (
@@ -132,8 +144,7 @@ async def test_only_a_slow_page_is_made_in_a_thread() -> None:
         threads[path] = threading.current_thread() is threading.main_thread()
         return 200, "text/plain", b""
 
-    listeners = HttpListeners(Places(64))
-    await listeners.open(
+    listeners = await opened(
         pages(health=answer, metrics=HttpPage(answer, is_slow=True, prepare=prepare))
     )
     for path in ("/health", "/metrics"):
@@ -163,8 +174,7 @@ def test_connections_are_accepted_some_in_a_turn() -> None:
 
 
 async def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
-    listeners = HttpListeners(Places(64))
-    await listeners.open(pages(health=page("one"), ready=page("one")))
+    listeners = await opened(pages(health=page("one"), ready=page("one")))
     where = listeners.bound[LOCAL]
     reader, writer = await asyncio.open_connection(*where)
     bodies = []
@@ -185,8 +195,7 @@ async def test_a_reload_exchanges_the_pages_under_the_open_connection() -> None:
 
 
 async def test_keep_only_closes_the_rest() -> None:
-    listeners = HttpListeners(Places(64))
-    await listeners.open(pages(health=page("OK")))
+    listeners = await opened(pages(health=page("OK")))
     where = listeners.bound[LOCAL]
     other = HttpPages()
     other.serve("localhost:0", {"/ready": page("OK")})
@@ -280,9 +289,9 @@ async def test_addresses_that_cannot_be(
     ],
 )
 async def test_addresses(address: str, clients: list[str]) -> None:
-    listeners, wanted = HttpListeners(Places(64)), HttpPages()
+    wanted = HttpPages()
     wanted.serve(address, {"/health": page("OK")})
-    await listeners.open(wanted)
+    listeners = await opened(wanted)
     port = listeners.bound[address][1]
     reached = []
     for client in ("127.0.0.1", "::1"):
@@ -317,8 +326,7 @@ async def test_a_client_that_does_not_ask_is_cut_off(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
-    listeners = HttpListeners(Places(64))
-    await listeners.open(pages(health=page("OK")))
+    listeners = await opened(pages(health=page("OK")))
     reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
     writer.write(sent)
     assert await reader.read() == b""
@@ -361,8 +369,7 @@ async def test_who_is_being_answered_makes_no_room() -> None:
         return 200, "text/plain", b"OK"
 
     places = Places(1)
-    listeners = HttpListeners(places)
-    await listeners.open(pages(health=HttpPage(answer, is_slow=True)))
+    listeners = await opened(pages(health=HttpPage(answer, is_slow=True)), places)
     first = asyncio.create_task(ask(listeners.bound[LOCAL]))
     await event_loops.until(
         lambda: any(each.pending for each in places._clients), "a page being made"
@@ -422,8 +429,7 @@ async def ask_tls(where: tuple[str, int], authority: str) -> Answer:
 
 async def test_page_over_tls() -> None:
     """A reload exchanges the certificate, and takes it away, under the open socket."""
-    listeners = HttpListeners(Places(64))
-    await listeners.open(pages(metrics=tls_page("server")))
+    listeners = await opened(pages(metrics=tls_page("server")))
     where = listeners.bound[LOCAL]
     found = await ask_tls(where, "ca")
     assert (found.status, found.body) == (200, b"/metrics?a=b")
@@ -457,11 +463,9 @@ async def test_page_over_tls() -> None:
     [("/debug/pprof/", 200), ("/debug/pprof/heap?seconds=1", 200), ("/debug/pprofs", 404), ("/debug/pprof/a/b", 404)],
 )  # fmt: skip
 async def test_page_that_ends_in_a_slash_has_all_below(path: str, status: int) -> None:
-    listeners, made = HttpListeners(Places(64)), HttpPages()
-    made.serve(
-        LOCAL, {"/debug/pprof/": HttpPage(lambda asked: (200, "text/plain", asked.encode()))}
+    listeners = await opened(
+        {"/debug/pprof/": HttpPage(lambda asked: (200, "text/plain", asked.encode()))}
     )
-    await listeners.open(made)
     found = await ask(listeners.bound[LOCAL], path)
     await listeners.close()
     assert found.status == status
@@ -474,8 +478,7 @@ async def test_a_client_that_takes_nothing_is_left(
 ) -> None:
     """Or it would hold its connection, and the page made for it, for good."""
     monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
-    listeners = HttpListeners(places := Places(64))
-    await listeners.open(pages(metrics=page("x" * 20_000_000)))
+    listeners = await opened(pages(metrics=page("x" * 20_000_000)), places := Places(64))
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.connect(listeners.bound[LOCAL])

@@ -14,7 +14,7 @@ from hsdns.server import http, http_connection
 from hsdns.server.admission import Places
 from hsdns.server.http import HttpListeners, HttpPages
 from hsdns.server.http_connection import HEADERS, fault_of
-from tests.server.test_http import LOCAL, ask, parse, run
+from tests.server.test_http import LOCAL, ask, opened, parse, run
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import busy, until
 
@@ -64,14 +64,11 @@ def chunks(*pieces: bytes) -> bytes:
     ],
 )  # fmt: skip
 async def test_pieces(method: str, path: str, body: bytes, status: int, answer: bytes) -> None:
-    pages = HttpPages()
     streams = {
         f"/{each.__name__}": HttpStream("text/plain", each) for each in (part, none, refused)
     }
     streams["/whole"] = HttpStream("text/plain", whole, None, ("a", "b"), ("GET", "POST"))
-    pages.serve(LOCAL, streams)
-    listeners = HttpListeners(Places(64))
-    await listeners.open(pages)
+    listeners = await opened(streams)
     found = await ask(listeners.bound[LOCAL], path, method, body)
     assert (found.status, found.body) == (status, answer)
     await listeners.close()
@@ -87,10 +84,7 @@ async def test_the_next_piece_waits_for_the_reader() -> None:
             made += 1
             yield bytes(65_536)
 
-    pages = HttpPages()
-    pages.serve(LOCAL, {"/endless": HttpStream("text/plain", endless)})
-    listeners = HttpListeners(Places(64))
-    await listeners.open(pages)
+    listeners = await opened({"/endless": HttpStream("text/plain", endless)})
     reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL], limit=1)
     writer.write(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await reader.read(1)
@@ -162,10 +156,7 @@ def test_clients_share_the_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 async def test_pages_of_other_sites_get_no_answer(headers: str, status: int) -> None:
-    pages = HttpPages()
-    pages.serve(LOCAL, {"/whole": HttpStream("text/plain", whole, headers={"X-Own": "yes"})})
-    listeners = HttpListeners(Places(64))
-    await listeners.open(pages)
+    listeners = await opened({"/whole": HttpStream("text/plain", whole, headers={"X-Own": "yes"})})
     reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
     writer.write(f"GET /whole HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n".encode())
     found = parse(await reader.read())
@@ -181,10 +172,8 @@ async def test_pages_of_other_sites_get_no_answer(headers: str, status: int) -> 
 @pytest.mark.parametrize("before", [b"", b"GET /hea"], ids=["silent", "half-a-request"])
 async def test_request_that_has_arrived_when_the_time_is_over(loop: str, before: bytes) -> None:
     """A loop that was busy finds the time-out and the request at once."""
-    pages, places = HttpPages(), Places(4)
-    pages.serve(LOCAL, {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))})
-    listeners = HttpListeners(places)
-    await listeners.open(pages)
+    places = Places(4)
+    listeners = await opened({"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))}, places)
     request = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     with socket.create_connection(listeners.bound[LOCAL], 5) as client:
         client.sendall(before)
@@ -209,13 +198,10 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(
 ) -> None:
     """It kept one of the few places of readers."""
     monkeypatch.setattr(http_connection, "TIMEOUT", 0.05)
-    pages = HttpPages()
-    pages.serve(LOCAL, {"/whole": HttpStream("text/plain", whole)})
-    listeners = HttpListeners(Places(64))
-    await listeners.open(pages)
+    listeners = await opened({"/whole": HttpStream("text/plain", whole)})
     reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
     writer.write(b"GET /whole HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345")
-    found = parse(await asyncio.wait_for(reader.read(), 5))
+    found = parse(await asyncio.wait_for(reader.read(), 30))
     sentence = b'{"error": "the body of the request has not arrived after 0.05 s"}\n'
     assert (found.status, found.body) == (408, sentence)
     writer.close()
@@ -237,10 +223,9 @@ async def test_what_ends_the_connection(
     loop: str, sent: bytes, statuses: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The response arrives, although not all that was sent is read; one line is logged for many."""
-    pages = HttpPages()
-    pages.serve(LOCAL, {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))})
-    listeners = HttpListeners(Places(4))
-    await listeners.open(pages)
+    listeners = await opened(
+        {"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))}, Places(4)
+    )
     for _ in range(3):
         reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])
         writer.write(sent)
@@ -277,11 +262,11 @@ async def test_a_token_is_compared_after_the_pause_of_its_client() -> None:
             compared.append(client)
             return super().is_text(text, client, now)
 
-    pages, compares = HttpPages(), AccessToken("secret-of-16-octets")
-    pages.serve(LOCAL, {"/paused": HttpStream("text/plain", whole, Paused("x"))})
-    pages.serve(LOCAL, {"/": HttpStream("text/plain", whole, compares)})
-    listeners = HttpListeners(Places(64))
-    await listeners.open(pages)
+    compares = AccessToken("secret-of-16-octets")
+    tokens = {"/paused": Paused("x"), "/": compares}
+    listeners = await opened(
+        {path: HttpStream("text/plain", whole, token) for path, token in tokens.items()}
+    )
     where = listeners.bound[LOCAL]
     _, writer = await asyncio.open_connection(*where)
     writer.write(b"GET /paused HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\r\n")

@@ -36,19 +36,23 @@ def serving(
     return started(Serving(answer, "tls://:853", Settings(limits, context or server_context())))
 
 
+def over_sockets(test: Callable[..., object]) -> object:
+    """On loopback, on both event loops."""
+    return pytest.mark.sockets(pytest.mark.parametrize("loop", LOOPS)(test))
+
+
 def framed(*numbers: int) -> bytes:
     wires = [query(number=number).to_wire() for number in numbers]
     return b"".join(len(wire).to_bytes(2, "big") + wire for wire in wires)
 
 
 async def receive(reader: asyncio.StreamReader) -> str:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         size = int.from_bytes(await reader.readexactly(2), "big")
         return summary(await reader.readexactly(size))
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
+@over_sockets
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 async def test_queries_and_replies(version: str, loop: str) -> None:
     async with serving() as it:
@@ -62,8 +66,7 @@ async def test_queries_and_replies(version: str, loop: str) -> None:
         await until(lambda: not it.server.connections, "the connection closed")
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
+@over_sockets
 async def test_long_replies(loop: str) -> None:
     """More than a TLS record holds, both ways."""
     async with serving() as it:
@@ -74,8 +77,7 @@ async def test_long_replies(loop: str) -> None:
         writer.close()
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
+@over_sockets
 async def test_context_is_exchanged_between_connections(loop: str) -> None:
     async with serving() as it:
         reader, writer = await it.connect(client_context())
@@ -89,8 +91,7 @@ async def test_context_is_exchanged_between_connections(loop: str) -> None:
         other.close()
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
+@over_sockets
 async def test_client_certificates(loop: str) -> None:
     async with serving(context=server_context(clients=True)) as it:
         known = client_context()
@@ -108,8 +109,7 @@ async def test_client_certificates(loop: str) -> None:
         await until(lambda: not it.server.connections, "the stranger's connection closed")
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
+@over_sockets
 async def test_old_versions_and_plain_text_are_refused(loop: str) -> None:
     async with serving() as it:
         async with TcpClient((ADDRESS, it.port)) as plain:
@@ -120,8 +120,7 @@ async def test_old_versions_and_plain_text_are_refused(loop: str) -> None:
         await until(lambda: not it.server.connections, "the connection closed")
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
+@over_sockets
 async def test_client_that_shakes_no_hands_counts_and_ends(loop: str) -> None:
     async with serving() as it:
         with socket.create_connection((ADDRESS, it.port)) as silent:
@@ -134,8 +133,7 @@ async def test_client_that_shakes_no_hands_counts_and_ends(loop: str) -> None:
             await until(lambda: not it.server.connections, "it closed")
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("loop", LOOPS)
+@over_sockets
 async def test_end_of_the_server_is_said(loop: str) -> None:
     """close_notify, not a cut: the client reads an end of file, no error."""
     async with serving() as it:

@@ -32,7 +32,7 @@ from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import LOOPS
-from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, answer, serve
+from tests.support.upstreams.dns_upstream import serve
 
 QUERY = encode_query(Query.ask(Name.from_text("www.example.org."), RRType.A), 0x1234)
 NOISE = b"\x12\x35" + bytes(10)
@@ -121,18 +121,6 @@ def test_close() -> None:
     assert not connection.is_open
 
 
-@pytest.mark.parametrize("protocol", [UDP, TCP])
-async def test_sockets(protocol: str) -> None:
-    script = answer("www.example.org. 5 IN A 192.0.2.1")
-    async with serve(script, script) as upstream, asyncio.timeout(5):
-        connection = await connect(protocol, Target("dns", "127.0.0.1", upstream.port), None)
-        for _ in range(2):
-            assert (await connection.ask(QUERY))[:2] == b"\x12\x34"
-        connection.close()
-        seen = upstream.udp if protocol == UDP else upstream.tcp
-        assert seen == [QUERY, QUERY]
-
-
 async def connect_and_ask(protocol: str, target: Target) -> bytes:
     connection = await connect(protocol, target, None)
     try:
@@ -145,22 +133,10 @@ async def connect_and_ask(protocol: str, target: Target) -> bytes:
 async def test_no_listener(protocol: str) -> None:
     async with serve() as upstream:
         target = Target("dns", "127.0.0.1", upstream.port)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         with pytest.raises(ConnectionRefusedError) as caught:
             await connect_and_ask(protocol, target)
     assert describe(caught.value) == "refuses connections; does a DNS server listen there?"
-
-
-@pytest.mark.parametrize("protocol", [UDP, TCP])
-async def test_the_source_address(protocol: str) -> None:
-    script = answer("www.example.org. 5 IN A 192.0.2.1")
-    async with serve(script, script) as upstream, asyncio.timeout(5):
-        target = Target("dns", "127.0.0.1", upstream.port)
-        connection = await connect(protocol, target, None, OTHER_LOOPBACK)
-        await connection.ask(QUERY)
-        assert connection._transport is not None
-        assert connection._transport.get_extra_info("sockname")[0] == OTHER_LOOPBACK
-        connection.close()
 
 
 @pytest.mark.parametrize(

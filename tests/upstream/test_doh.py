@@ -268,8 +268,15 @@ def test_a_reply_may_come_before_all_of_the_body_went() -> None:
         pytest.param(b"\0\0\4\3\0\0\0\0\1", "does not speak HTTP/2", id="other-frame-first"),
         pytest.param(
             b"\0\0\0\4\0\0\0\0\0" + b"\0\0\4\3\0\0\0\0\0\0\0\0\0",
-            "violates the HTTP/2 protocol",
+            "violates the HTTP/2 protocol: RST_STREAM on an idle stream",
             id="stream-0",
+        ),
+        pytest.param(
+            b"\0\0\0\4\0\0\0\0\0"
+            + b"\0\0\1\1\0\0\0\0\1\x88"
+            + (b"\0\x0f\xa0\x09\0\0\0\0\1" + bytes(4000)) * 5,
+            "violates the HTTP/2 protocol: a header block that is too long",
+            id="headers-without-end",
         ),
     ],
 )

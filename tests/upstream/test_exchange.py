@@ -33,7 +33,7 @@ from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import CD, RD, Query, Reply
-from hsdns.wire.name import ROOT, Name
+from hsdns.wire.name import Name
 from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
 from tests.support.plugins.requests import section
 from tests.support.plugins.runtime import FakeRuntime
@@ -124,18 +124,6 @@ def with_other_id(wire: bytes) -> list[bytes]:
 def test_other_ids_are_ignored(protocol: str) -> None:
     reply, _ = asyncio.run(ask(with_other_id, protocol=protocol))
     assert section(reply.answer) == [A]
-
-
-def test_ids_differ() -> None:
-    async def run() -> set[bytes]:
-        async with serve(FOUND) as server:
-            upstream = upstream_of(FakeRuntime(), server.port)
-            for _ in range(8):
-                await upstream.ask(QUERY, "udp", LONG)
-            upstream.close()
-            return {wire[:2] for wire in server.udp}
-
-    assert len(asyncio.run(run())) > 1
 
 
 def wrong_question(wire: bytes) -> list[bytes]:
@@ -417,18 +405,20 @@ def reuse_counts(runtime: FakeRuntime, protocol: str) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "closes", "seconds", "counts", "connections"),
+    ("protocol", "closes", "seconds", "options", "counts", "connections"),
     [
-        pytest.param("udp", False, 1.0, (2, 1), 0, id="udp"),
-        pytest.param("tcp", False, 1.0, (2, 1), 1, id="tcp"),
-        pytest.param("tcp", False, 11.0, (0, 3), 3, id="expired"),
-        pytest.param("tcp", True, 1.0, (0, 3), 3, id="closed-by-upstream"),
+        pytest.param("udp", False, 1.0, {}, (2, 1), 0, id="udp"),
+        pytest.param("tcp", False, 1.0, {}, (2, 1), 1, id="tcp"),
+        pytest.param("tcp", False, 11.0, {}, (0, 3), 3, id="expired"),
+        pytest.param("tcp", False, 8.0, {"max_age": 15.0}, (1, 2), 2, id="old"),
+        pytest.param("tcp", True, 1.0, {}, (0, 3), 3, id="closed-by-upstream"),
     ],
 )
 async def test_connections_are_reused(
     protocol: str,
     closes: bool,
     seconds: float,
+    options: dict[str, float],
     counts: tuple[int, int],
     connections: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -442,7 +432,7 @@ async def test_connections_are_reused(
 
     monkeypatch.setattr("hsdns.upstream.connection.StreamConnection", Observed)
     async with serve(FOUND, FOUND, closes=closes) as server, asyncio.timeout(LONG):
-        upstream = upstream_of(runtime, server.port)
+        upstream = upstream_of(runtime, server.port, **options)
         for _ in range(3):
             assert section((await upstream.ask(QUERY, protocol, LONG)).answer) == [A]
             runtime.time += seconds
@@ -565,17 +555,6 @@ async def test_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- limits of connections ---
 
 
-async def test_an_old_connection_is_not_used_again() -> None:
-    runtime = FakeRuntime()
-    async with serve(tcp=FOUND) as server:
-        upstream = upstream_of(runtime, server.port, max_age=15.0)
-        for _ in range(3):
-            await upstream.ask(QUERY, "tcp", LONG)
-            runtime.time += 8.0
-        upstream.close()
-        assert len(server.connections) == 2
-
-
 async def test_no_more_idle_connections_than_allowed() -> None:
     async with serve(tcp=FOUND) as server:
         upstream = upstream_of(FakeRuntime(), server.port, max_idle=2)
@@ -659,16 +638,6 @@ async def test_https_errors(status: int, script: Answer, sentence: str, tmp_path
         upstream.close()
 
 
-async def test_https_with_a_wrong_question(tmp_path: Path) -> None:
-    certificate = make_certificate(tmp_path, "dns.example.net")
-    async with serve_doh(wrong_question, certificate) as server:
-        target = Target("https", "127.0.0.1", server.port, "dns.example.net")
-        upstream = upstream_of(FakeRuntime(), 0, target=target, tls=https_context(certificate))
-        with pytest.raises(WrongQuestion):
-            await upstream.ask(QUERY, "udp", LONG)
-        upstream.close()
-
-
 async def test_queries_over_streams_have_a_share_of_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -691,10 +660,6 @@ async def test_queries_over_streams_have_a_share_of_the_process(
     replied.set()
     assert await other.ask(QUERY, "tcp", LONG) == await waiting.pop() == Reply()
     assert Upstream._streams.used == 0
-
-
-def test_default_health_check() -> None:
-    assert HealthCheck() == HealthCheck(0.5, True, ROOT)
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,8 @@ class Line:
         self.opened: list[bool] = []
         target, tls = Target("https", "127.0.0.1", server.port, NAME), context(certificate)
 
-        def connect() -> asyncio.Future[object]:
-            return asyncio.get_running_loop().create_task(connect_https(target, tls, "POST"))
-
-        self.line = HttpsPool(connect, lambda: self.now, expire=expire, max_age=max_age)  # type: ignore[arg-type]  # a task is a future
+        connect = partial(connect_https, target, tls, "POST")
+        self.line = HttpsPool(connect, lambda: self.now, expire=expire, max_age=max_age)
 
     async def ask(self) -> bytes:
         return await self.line.ask(WIRE, lambda was_open: self.opened.append(not was_open))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import functools
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -308,6 +307,21 @@ def test_a_query_without_a_turn_has_not_been_lost_by_the_upstream() -> None:
     assert setup.results[third] == reply(setup.sent[1])
     setup.under_test.close()
     assert (len(setup.under_test), setup.open) == (0, 0)
+
+
+@in_loop
+def test_a_query_that_has_had_its_turn_is_lost_with_its_last_asker() -> None:
+    setup, other = Setup(most=1), WWW.replace(edns=Edns(1232))
+    setup.ask()
+    hasty, patient = setup.ask(other, seconds=1.0), setup.ask(other, seconds=3.0)
+    setup.pass_time(0.5)
+    setup.sockets[0].receive(reply(setup.sent[0]))
+    setup.pass_time(0.6)
+    assert isinstance(setup.results[hasty], TimeoutError)
+    assert (setup.results[patient], len(setup.sent)) == (None, 2)
+    setup.sockets[0].receive(reply(setup.sent[1]))
+    assert setup.results[patient] == reply(setup.sent[1])
+    setup.under_test.close()
 
 
 @in_loop
@@ -749,10 +763,3 @@ def test_it_draws_many_octets_at_a_time_and_uses_each_once() -> None:
     numbers = [entropy.number() for _ in range(3000)]
     assert numbers == [*range(10_000, 12_048), *range(20_000, 20_952)]
     assert drawn == [4096, 4096]
-
-
-def test_the_numbers_of_the_kernel_are_spread_over_16_bits() -> None:
-    entropy = Entropy()
-    counts = Counter(entropy.number() >> 12 for _ in range(65_536))
-    # 4,096 each; ten standard deviations.
-    assert all(abs(counts[k] - 4096) < 620 for k in range(16))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies
 
-from hsdns.wire.text import record_from_text
+from hsdns.wire.record_text import record_from_text
 from tests.support.plugins.requests import rr_text
 
 

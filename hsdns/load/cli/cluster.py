@@ -325,7 +325,7 @@ def following_changes(
             follower.done(left)
 
         propagation = Propagation(
-            truth, queries, follower.events, len(places), settings.slack, done
+            truth, queries, follower.events, len(places), settings.flags.slack, done
         )
         yield Following(prober, follower, propagation)
         truth.follow = lambda key, state, time, version: None

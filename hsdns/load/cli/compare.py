@@ -8,48 +8,46 @@ Rule 2: exit status 0, or 2 for bad input.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated
 
-from hsdns.cli.flags import Flag, FlagError, leading_words, parse_flags, usage
-from hsdns.cli.output import complain, say, say_text
-from hsdns.load.errors import LoadError, sentence_of
+from hsdns.cli.command import Command, flag
+from hsdns.cli.flags import FlagError, leading_words
+from hsdns.cli.output import say
+from hsdns.load.errors import naming_files
 
 if TYPE_CHECKING:
     from hsdns.load.report import Report
 
-USAGE: Final = "Usage: hsdns load compare FILE FILE... [FLAG...]\n"
-FLAGS: Final = {
-    "html": Flag(str, "write the comparison as a page to a file", "FILE"),
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}
 
+class Compare(Command):
+    """Compares the servers of reports."""
 
-def run(words: list[str]) -> int:
-    """Run `hsdns load compare`; return the exit status."""
-    from hsdns.load.output.page import comparison_page
-    from hsdns.load.output.text import compared_lines
-    from hsdns.load.output.words import shown_together
+    name = "load compare"
+    forms = "FILE FILE... [FLAG...]"
 
-    try:
-        files, rest = leading_words(words)
-        flags = parse_flags(rest, FLAGS, command="hsdns load compare")
-        if flags.get("h"):
-            say_text(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
-            return 0
-        servers = shown_together(_read(files))
-        if len(servers) < 2:
-            raise FlagError(
-                "there is nothing to compare: name the reports of two runs or more, that -json FILE wrote"
-            )
-        say(*compared_lines(servers))
-        if "html" in flags:
-            page = comparison_page(servers)
-            Path(str(flags["html"])).write_text(page, encoding="utf-8")
-    except (FlagError, LoadError, OSError) as error:
-        complain(sentence_of(error))
-        return 2
-    return 0
+    html: Annotated[str, flag("write the comparison as a page to a file", "FILE")] = ""
+
+    @classmethod
+    def split(cls, words: list[str]) -> tuple[list[str], list[str]]:
+        """The files, and the rest."""
+        return leading_words(words)
+
+    def run(self) -> int:
+        """Print the comparison, and write its page."""
+        from hsdns.load.output.page import comparison_page
+        from hsdns.load.output.text import compared_lines
+        from hsdns.load.output.words import shown_together
+
+        with naming_files():
+            servers = shown_together(_read(self.words))
+            if len(servers) < 2:
+                raise FlagError(
+                    "there is nothing to compare: name the reports of two runs or more, that -json FILE wrote"
+                )
+            say(*compared_lines(servers))
+            if self.html:
+                Path(self.html).write_text(comparison_page(servers), encoding="utf-8")
+        return 0
 
 
 def _read(files: list[str]) -> list[tuple[str, Report]]:

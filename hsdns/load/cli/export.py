@@ -22,6 +22,7 @@ from hsdns.cli.output import complain, say, say_json
 from hsdns.load.errors import LoadError
 
 if TYPE_CHECKING:
+    from hsdns.load.cli.settings import ReportCommand
     from hsdns.load.output.exposition import Picture
     from hsdns.load.report import Report
     from hsdns.load.results import Results
@@ -105,9 +106,8 @@ class Metrics:
             self._failure = ""
 
 
-def check_gateway(flags: Mapping[str, object]) -> str:
+def check_gateway(url: str) -> str:
     """The address of -push, "" for none; raise FlagError."""
-    url = str(flags.get("push", ""))
     parts = urlsplit(url)
     if not url:
         return ""
@@ -118,39 +118,39 @@ def check_gateway(flags: Mapping[str, object]) -> str:
     return url
 
 
-def write_for_ci(report: Report, junit_file: str, *, summary: bool) -> None:
+def write_for_ci(report: Report, flags: ReportCommand) -> None:
     """Write the test cases, and append the summary of the step of GitHub Actions; raise OSError or LoadError.
 
-    `summary`: whether it is requested; it is also written if GitHub Actions runs the command.
+    The summary is written if it is requested, or if GitHub Actions runs the command.
     """
     from hsdns.load.output.junit import junit
     from hsdns.load.output.markdown import markdown
 
-    if junit_file:
-        Path(junit_file).write_text(junit(report), encoding="utf-8")
+    if flags.junit:
+        Path(flags.junit).write_text(junit(report), encoding="utf-8")
     path = os.environ.get(SUMMARY, "")
     if path:
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(markdown(report))
-    elif summary:
+    elif flags.github:
         raise LoadError(f"-github: {SUMMARY} names no file, so this is no step of GitHub Actions")
 
 
-def tell(report: Report, flags: Mapping[str, object], output: str) -> int:
+def put_out(report: Report, flags: ReportCommand) -> int:
     """Print a report and write it to the files of -json and -html; return the exit status."""
     from hsdns.load.output.page import page
     from hsdns.load.output.text import lines
     from hsdns.load.report import encode, exit_status, plain
 
-    if output == "json":
+    if flags.o == "json":
         say_json(plain(report))
     else:
         say(*lines(report))
     try:
-        if "json" in flags:
-            Path(str(flags["json"])).write_bytes(encode(report))
-        if "html" in flags:
-            Path(str(flags["html"])).write_text(page(report), encoding="utf-8")
+        if flags.json:
+            Path(flags.json).write_bytes(encode(report))
+        if flags.html:
+            Path(flags.html).write_text(page(report), encoding="utf-8")
     except OSError as error:
         complain(f"the report cannot be written: {error}")
         return 2

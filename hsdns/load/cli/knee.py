@@ -8,7 +8,7 @@ Rule 3: Ctrl-C, SIGTERM, or a server that no longer answers ends the search; wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -17,11 +17,11 @@ from hsdns.cli.flags import FlagError
 from hsdns.cli.output import complain
 from hsdns.load.errors import LoadError
 from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, queries_for
-from hsdns.load.limits import KNEE_FLAG, KNEE_LIMITS, Limit, read_knee_limits
+from hsdns.load.limits import KNEE_FLAG, Limit, read_knee_limits
 from hsdns.load.schedule import Stage
 
 if TYPE_CHECKING:
-    from hsdns.load.cli.settings import LoadSettings
+    from hsdns.load.cli.settings import LoadFlags, LoadSettings
     from hsdns.load.report import KneeReport, KneeStep, OfServer, PlanReport
 
 PATIENCE: Final = 10.0  # seconds for a server to answer again after a step
@@ -46,32 +46,29 @@ class Found(NamedTuple):
     plan: PlanReport
 
 
-def knee_settings(
-    flags: Mapping[str, object],
-    stages: Sequence[Stage],
-    ceiling: float,
-    seconds: float | None,
-    *,
-    verifies: bool,
-) -> KneeSettings | None:
-    """Read the flags, None without -find-knee; raise LoadError or FlagError.  `seconds` is -time."""
-    name = KNEE_FLAG.removeprefix("-")
-    if not flags.get("find-knee"):
-        if name in flags:
+def knee_settings(flags: LoadFlags, stages: Sequence[Stage], servers: int) -> KneeSettings | None:
+    """Read the flags, None without -find-knee; raise LoadError or FlagError."""
+    if not flags.find_knee:
+        if "knee-limits" in flags.given:
             raise FlagError(f"{KNEE_FLAG} needs -find-knee")
         return None
     for other in ("part", "job", "start-at"):
-        if other in flags:
+        if other in flags.given:
             raise FlagError(
                 f"-find-knee: one generator searches, at its own times; leave -{other} out"
             )
     for other, why in (("pods", "pods make lookups"), ("replay", "a recording has its own")):
-        if other in flags:
+        if other in flags.given:
             raise FlagError(f"-find-knee finds a rate of queries, and {why}; leave -{other} out")
     if len(stages) > 1 or stages[0].first != stages[0].last:
         raise FlagError("-find-knee begins at one rate and finds the others; give one as -rate")
-    limits = read_knee_limits(str(flags.get(name, KNEE_LIMITS)), verifies=verifies)
-    return KneeSettings(limits, stages[0].first, ceiling, SHORTEST if seconds is None else seconds)
+    limits = read_knee_limits(flags.knee_limits, verifies=flags.verify)
+    if servers > 1:
+        raise FlagError(
+            "-find-knee loads one server, for each has a knee of its own; give one -server"
+        )
+    shortest = SHORTEST if flags.time is None else flags.time
+    return KneeSettings(limits, stages[0].first, float(flags.max_rate), shortest)
 
 
 def find_knee(settings: LoadSettings, load: Load) -> Found:
@@ -98,20 +95,22 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
                 kept[step.rate] = step, servers, plan
                 newest = step.rate
             break
-        told = _told(knee.limits, step, servers[0])
-        steps.append(told)
-        complain(_line(told))
+        report = _step_report(knee.limits, step, servers[0])
+        steps.append(report)
+        complain(_line(report))
         newest = step.rate
         before = kept.get(step.rate)
-        if before is None or (told.outcome == HELD and step.seconds >= before[0].seconds):
+        if before is None or (report.outcome == HELD and step.seconds >= before[0].seconds):
             kept[step.rate] = step, servers, plan
-        search.tell(told.outcome)
+        search.step_ended(report.outcome)
     found = search.knee()
-    complain(found.said)
+    complain(found.sentence)
     _, servers, plan = kept[newest if found.holds is None else found.holds]
     limits = [limit.text for limit in knee.limits]
     return Found(
-        KneeReport(found.found, found.holds, found.breaks, found.said, limits, steps), servers, plan
+        KneeReport(found.found, found.holds, found.breaks, found.sentence, limits, steps),
+        servers,
+        plan,
     )
 
 
@@ -121,7 +120,7 @@ def _at(settings: LoadSettings, step: Step, wait: float) -> LoadSettings:
     return settings._replace(schedule=schedule, wait=max(settings.wait, wait))
 
 
-def _told(limits: Sequence[Limit], step: Step, server: OfServer) -> KneeStep:
+def _step_report(limits: Sequence[Limit], step: Step, server: OfServer) -> KneeStep:
     from hsdns.load.report import KneeStep
     from hsdns.load.results import measured_of
     from hsdns.load.run import FELL_BEHIND

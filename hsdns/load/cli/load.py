@@ -25,7 +25,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
@@ -34,18 +34,18 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from hsdns import __version__, memory
-from hsdns.cli.flags import FlagError, output_format, parse_flags, runs_code, usage
-from hsdns.cli.output import complain, say_text
-from hsdns.corefile.tree import CorefileError
+from hsdns.cli.flags import FlagError
+from hsdns.cli.output import complain
 from hsdns.limits import descriptor_limit, raise_limit
-from hsdns.load.cli.export import Metrics, check_gateway, tell, write_for_ci
+from hsdns.load.cli.export import Metrics, check_gateway, put_out, write_for_ci
 from hsdns.load.cli.generator import Generator, find_generator
 from hsdns.load.cli.knee import find_knee
-from hsdns.load.cli.settings import FLAGS, Flags, LoadSettings, read_settings
-from hsdns.load.errors import LoadError, sentence_of
+from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
+from hsdns.load.errors import naming_files
 from hsdns.load.plan import StreamPlan
 
 if TYPE_CHECKING:
+    from hsdns.cli.command import Command
     from hsdns.load.cli.cluster import LoadCluster
     from hsdns.load.cli.settings import ReplaySettings
     from hsdns.load.questions import Question, Questions
@@ -55,79 +55,64 @@ if TYPE_CHECKING:
     from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.wire.message import Reply
 
-__all__ = ["FLAGS", "run"]
+POD_TRANSPORT: Final = "UDP, TCP for what it truncates"
+COMMANDS: Final = {
+    "compare": "Compare",
+    "merge": "Merge",
+}  # the classes in modules of the same name
 
-USAGE: Final = """Usage: hsdns load -queries FILE [FLAG...]
+
+class Load(LoadFlags):
+    """Loads servers, and reports what was measured."""
+
+    name = "load"
+    forms = """hsdns load -queries FILE [FLAG...]
        hsdns load -source NAME [ARGUMENT...] [FLAG...]
        hsdns load -replay FILE [FLAG...]
        hsdns load -pods NUMBER -source NAME [ARGUMENT...] [FLAG...]
        hsdns load compare FILE... [FLAG...]
-       hsdns load merge FILE... [FLAG...]
-"""
+       hsdns load merge FILE... [FLAG...]"""
+    suggested = tuple(COMMANDS)
+    interrupted = ("interrupted before the load began", 2)
 
+    @classmethod
+    def main(cls, words: list[str]) -> int:
+        """Carry out a load, or another command of its own; return the exit status."""
+        if words and words[0] in COMMANDS:
+            module = import_module(f"hsdns.load.cli.{words[0]}")
+            other: type[Command] = getattr(module, COMMANDS[words[0]])
+            return other.main(words[1:])
+        return super().main(words)
 
-POD_TRANSPORT: Final = "UDP, TCP for what it truncates"
-COMMANDS: Final = {"compare": "hsdns.load.cli.compare", "merge": "hsdns.load.cli.merge"}
+    def run(self) -> int:
+        """Carry it out, and put out the report; return the exit status."""
+        with naming_files(), Termination() as termination:
+            settings = read_settings(self)
+            metrics = Metrics(self.prometheus, check_gateway(self.push))
+            generator = find_generator(settings.portion, self.start_at, self.job)
+            memory.set_up_collector()
+            # What a run remembers of a cluster and of answers is many objects, nearly none of them in cycles: a full
+            # collection would stop the verification and the changes for up to a second.
+            with memory.growing():
+                report, results = _run(settings, metrics, generator, termination)
+            status = put_out(report, self)
+            if generator.job is not None:
+                from hsdns.load.report import encode
 
-
-def run(words: list[str]) -> int:
-    """Run `hsdns load`; return the exit status."""
-    if words and words[0] in COMMANDS:
-        command: Callable[[list[str]], int] = import_module(COMMANDS[words[0]]).run
-        return command(words[1:])
-    with Termination() as termination:
-        return _load_and_tell(words, termination)
-
-
-def _load_and_tell(words: list[str], termination: Termination) -> int:
-    from hsdns.cli.offline import CannotTell
-
-    try:
-        flags = parse_flags(words, FLAGS, command="hsdns load", commands=COMMANDS)
-        if flags.get("h"):
-            say_text(f"{USAGE}\nFlags:\n{usage(FLAGS)}")
-            return 0
-        output = output_format(flags)
-        settings = read_settings(flags)
-        metrics = Metrics(str(flags.get("prometheus", "")), check_gateway(flags))
-        generator = find_generator(settings.portion, settings.start_at, settings.job)
-        memory.set_up_collector()
-        # What a run remembers of a cluster and of answers is many objects, nearly none of them in cycles: a full
-        # collection would stop the verification and the changes for up to a second.
-        with memory.growing():
-            report, results = _run(settings, flags, metrics, generator, termination)
-    except (FlagError, LoadError, CorefileError, CannotTell, OSError) as error:
-        complain(sentence_of(error))
-        return 2
-    except KeyboardInterrupt:
-        complain("interrupted before the load began")
-        return 2
-    status = tell(report, flags, output)
-    try:
-        if generator.job is not None:
-            from hsdns.load.report import encode
-
-            complain(generator.put(encode(report)))
-            status = 0  # the limits apply to all generators together
-        metrics.finish(results, report)
-        write_for_ci(report, str(flags.get("junit", "")), summary=bool(flags.get("github")))
-    except (LoadError, OSError) as error:
-        complain(sentence_of(error))
-        return 2
-    return status
+                complain(generator.put(encode(report)))
+                status = 0  # the limits apply to all generators together
+            metrics.finish(results, report)
+            write_for_ci(report, self)
+        return status
 
 
 def _run(
-    settings: LoadSettings,
-    flags: Flags,
-    metrics: Metrics,
-    generator: Generator,
-    termination: Termination,
+    settings: LoadSettings, metrics: Metrics, generator: Generator, termination: Termination
 ) -> tuple[Report, dict[str, Results]]:
     from hsdns.load.report import Run, make_report
 
     with ExitStack() as stack:
-        cluster = _cluster(settings, flags)
+        cluster = _cluster(settings)
         if cluster is not None:
             stack.enter_context(cluster)
             if cluster.api is not None:
@@ -145,45 +130,45 @@ def _run(
             started = datetime.now(UTC) - timedelta(seconds=passed)  # when the schedule began
         else:
             knee, servers, plan = find_knee(settings, load)
-    slack = settings.slack if settings.verifies else None
+    slack = settings.flags.slack if settings.flags.verify else None
     at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     run = Run(at, plan, _machine(), slack, settings.limits, knee)
     report = make_report(run, servers)
     return report, {each.name: each.results for each in servers}
 
 
-def _cluster(settings: LoadSettings, flags: Flags) -> LoadCluster | None:
+def _cluster(settings: LoadSettings) -> LoadCluster | None:
     from hsdns.cli.offline import configure
-    from hsdns.cli.source_flag import source_objects
+    from hsdns.cli.source_flag import source_tokens
     from hsdns.load.cli.cluster import LoadCluster
     from hsdns.load.cli.settings import pod_questions
     from hsdns.load.cluster.names import cluster_questions
     from hsdns.load.questions import Questions
 
-    if "source" not in flags and "conf" not in flags:
+    flags = settings.flags
+    if not flags.has_cluster:
         return None
 
     def choose(blocks: Sequence[Kubernetes]) -> Questions:
-        if settings.queries:
-            return Questions(_read_queries(settings.queries), seed=settings.seed)
+        if settings.flags.queries:
+            return Questions(_read_queries(settings.flags.queries), seed=settings.flags.seed)
         if settings.replay is not None:
             return _replayed(settings.replay)
         if settings.pods is not None:
-            return pod_questions(settings.pods, blocks, settings.zipf, settings.seed)
+            return pod_questions(settings.pods, blocks, settings.zipf, settings.flags.seed)
         answer_sets = [block.answer_set() for block in blocks]
-        return cluster_questions(answer_sets, settings.mix, settings.zipf, settings.seed)
+        return cluster_questions(answer_sets, settings.mix, settings.zipf, settings.flags.seed)
 
-    configuration, _ = configure(
-        flags.get("conf"), source_objects(flags), runs_code=runs_code(flags)
-    )
+    objects = None if flags.source is None else source_tokens(flags.source, flags.conf)
+    configuration, _ = configure(flags.conf, objects, runs_code=not flags.no_code)
     return LoadCluster(
         configuration,
         choose,
-        verifies=settings.verifies,
+        verifies=settings.flags.verify,
         api=settings.api,
-        changes_api=settings.churn_api,
+        changes_api=settings.flags.churn_api,
         kinds=settings.churn_kinds,
-        seed=settings.seed,
+        seed=settings.flags.seed,
     )
 
 
@@ -194,7 +179,7 @@ def _questions(settings: LoadSettings, cluster: LoadCluster | None) -> Questions
         return cluster.questions
     if settings.replay is not None:
         return _replayed(settings.replay)
-    return Questions(_read_queries(settings.queries), seed=settings.seed)
+    return Questions(_read_queries(settings.flags.queries), seed=settings.flags.seed)
 
 
 def _replayed(found: ReplaySettings) -> Questions:
@@ -232,7 +217,7 @@ def _load(
     from hsdns.load.verify.verifier import Verifier
 
     schedule = settings.schedule
-    queries = [each.query(settings.edns) for each in questions.all]
+    queries = [each.query(settings.flags.edns) for each in questions.all]
     if settings.streams is not None:
         allow_connections(settings.streams, schedule.fastest, settings.timeout)
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
@@ -249,12 +234,12 @@ def _load(
             plan = Plan(
                 family,
                 address,
-                [each.octets(settings.edns) for each in questions.all],
+                [each.octets(settings.flags.edns) for each in questions.all],
                 list(questions.weights),
                 schedule,
                 round(settings.timeout * 1e9),
                 sockets,
-                settings.verifies,
+                settings.flags.verify,
                 recorded=questions.recorded,
                 pods=questions.pods,
                 portion=generator.portion,
@@ -262,13 +247,15 @@ def _load(
                 streams=settings.streams,
                 window=window_for(fastest, settings.timeout, schedule.burst),
             )
-            verifier = None if truth is None else Verifier(truth, questions.all, settings.slack)
+            verifier = (
+                None if truth is None else Verifier(truth, questions.all, settings.flags.slack)
+            )
             # Nothing but counting is left for this process if no answer is judged.
             is_alone = truth is None and len(places) == 1
             sending = stack.enter_context(SenderProcess(plan, is_alone=is_alone))
             loaded.append(Loaded(target.name, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
-        shown = stack.enter_context(live(schedule.seconds, settings.live))
+        shown = stack.enter_context(live(schedule.seconds, settings.flags.live))
         stack.enter_context(_churning(settings, cluster))
 
         def show(servers: Mapping[str, Results], seconds: float) -> None:
@@ -278,7 +265,7 @@ def _load(
         options = RunOptions(
             lambda: () if truth is None else truth.changes,
             show,
-            settings.keeps_going,
+            settings.flags.keep_going,
             settings.limits,
             generator.begin,
             following.take,
@@ -303,12 +290,12 @@ def _load(
         list(schedule.stages),
         schedule.arrival,
         schedule.burst,
-        settings.seed,
+        settings.flags.seed,
         sockets,
         settings.timeout * 1000,
         len(questions.all if questions.pods is None else questions.pods.targets),
         _what(settings, questions),
-        settings.edns,
+        settings.flags.edns,
         settings.churn,
         generator.portion.to_text(),
         settings.churn_kinds if settings.churn else {},
@@ -326,7 +313,7 @@ def _what(settings: LoadSettings, questions: Questions) -> str:
     if settings.replay is not None:
         return settings.replay.what
     groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
-    return f"{len(questions.all)} questions of {settings.queries or f'the cluster: {groups}'}"
+    return f"{len(questions.all)} questions of {settings.flags.queries or f'the cluster: {groups}'}"
 
 
 def _find(

@@ -1,27 +1,21 @@
-"""The flags of `hsdns load`, and the settings that they define.
+"""The flags of `hsdns load`, and the settings that they define together.
 
 Path: load.py -> here.
-
-The flags of `hsdns load` for the transport of queries, and the settings that they define:
-Rule: a flag that has no effect with a transport is refused.
-
-The flags of `hsdns load -pods`, and the settings that they define.
-
-The flags of `hsdns load -replay`, and the settings that they define:
-Rule: an incomplete file is refused, unless -replay-broken uses its intact part; then standard error says so.
+Rule 1: a flag that has no effect with the others is refused.
+Rule 2: an incomplete recording is refused, unless -replay-broken uses its intact part; then standard error says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from hsdns.cli import builtin
-from hsdns.cli.flags import NO_CODE, Flag, FlagError, read_time
+from hsdns.cli.command import Command, flag
+from hsdns.cli.flags import FORMATS, NO_CODE, Flag, FlagError
 from hsdns.cli.output import complain
-from hsdns.corefile.tree import did_you_mean
 from hsdns.load.cli.knee import KneeSettings, knee_settings
-from hsdns.load.cli.progress import LINE, check_live
+from hsdns.load.cli.progress import LINE, WAYS, check_live
 from hsdns.load.cluster.changes import DEFAULT, read_kinds
 from hsdns.load.cluster.changes import KINDS as CHANGES
 from hsdns.load.cluster.names import KINDS, POD_KINDS, cluster_targets, read_mix
@@ -62,32 +56,270 @@ from hsdns.load.target import (
     read_targets,
 )
 from hsdns.load.verify.verifier import SLACK
-from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS
 from hsdns.wire.name import Name
 
-Flags = Mapping[str, str | int | bool | list[str]]
+if TYPE_CHECKING:
+    from hsdns.plugins.kubernetes import Kubernetes
 
-_DEFAULTS: Final = StreamPlan()
+PORT: Final = 53
+RATE: Final = "1000"
+TIMEOUT: Final = 2.0  # seconds
+SOCKETS: Final = 4
+MOST_SOCKETS: Final = 20_000  # of the 28,000 ports that Linux gives by default
+PROBES: Final = 0.1  # of the queries
+MOST_PODS: Final = 100_000
+POD_SOCKETS: Final = 64
+REPLAY_PORT: Final = 53
+FASTEST: Final = 1_000_000.0
+_SERVER: Final = "192.0.2.53"  # in the resolv.confs; queries go to -server anyway
+_NUMBERS: Final = ("ndots", "timeout", "attempts")
+_OPTIONS: Final = (
+    "rotate", "single-request", "single-request-reopen", "use-vc", "edns0", "trust-ad", "no-aaaa", "no-reload",
+)  # fmt: skip
+CONNECTIONS, PIPELINE = StreamPlan().connections, StreamPlan().pipeline
 
 
-def _counting(text: str, high: int) -> Flag:
-    return Flag(int, text, "NUMBER", what="number", low=1, high=high)
+def _in_text(shares: Mapping[str, int]) -> str:
+    return ",".join(f"{name}={share}" for name, share in shares.items())
 
 
-STREAM_FLAGS: Final = {
-    "transport": Flag(str, "how queries travel: udp (default), tcp, dot or doh", "NAME"),
-    "retry-tcp": Flag(bool, "ask again over TCP where an answer over UDP is truncated"),
-    "connections": _counting(f"connections at once at most (default {_DEFAULTS.connections})", 100_000),
-    "queries-per-connection": _counting("queries on a connection, 1 for a new one each (default: any number)", 10**9),
-    "pipeline": _counting(f"queries in flight on a connection (default {_DEFAULTS.pipeline})", 60_000),
-    "idle": Flag(str, "close a connection that has been idle for so long (default: it stays open)", "TIME"),
-    "tls-ca": Flag(str, "file of the certificates to trust (default: those of this machine)", "FILE"),
-    "tls-name": Flag(str, "name that the certificate must have (default: the address)", "NAME"),
-    "tls-insecure": Flag(bool, "trust any certificate"),
-    "doh-path": Flag(str, f"path of the URL for DNS over HTTPS (default {PATH})", "PATH"),
-    "doh-method": Flag(str, "post (default) or get", "METHOD"),
-}  # fmt: skip
+_MIX: Final = ",".join(f"{kind}={share}" for kind, share in KINDS.items() if share)
+_SERVERS: Final = (
+    "the servers to load, all at once, each with a name and a port if wanted (default 127.0.0.1)"
+)
+_RATES: Final = (
+    "1000, 100..5000 (a ramp), or several with commas, each with :TIME or an equal part of -time"
+)
+_API: Final = (
+    "serve the simulated cluster of -source synthetic as a Kubernetes API, for the server to watch"
+)
+_CHURN_API: Final = (
+    "make the changes at the API server of -conf, in a namespace that is made and removed again"
+)
+_KINDS: Final = f"shares of the kinds of changes: {', '.join(CHANGES)} (default renumber=1)"
+_PROBES: Final = (
+    "questions a second, at most, that follow changes (default with -churn: a tenth of -rate)"
+)
+_PODS: Final = "pods that look names up as their resolvers do; -rate is lookups a second"
+_REPLAY: Final = "recording, or pcap or pcapng file, whose queries are asked at their times"
+_EACH: Final = "queries on a connection, 1 for a new one each (default: any number)"
+_KNEE: Final = (
+    "find the highest rate at which limits hold, from -rate on; -time is the shortest step"
+)
+_JOB: Final = "the Indexed Job of which this is a pod: it says the portion, and gathers the reports"
+_START: Final = "when the load begins, such as 2026-01-31T12:00:00Z, or +30s (default: at once)"
+_PART: Final = "the portion of the plan that this generator has, such as 0/4, the first of four"
+_SHARES: Final = "NAME=SHARE,..."
+
+
+def _time(text: str) -> Flag:
+    return flag(text, "TIME", time="10s", is_zero=True)
+
+
+def _count(text: str, high: int, argument: str = "NUMBER", low: int = 1) -> Flag:
+    return flag(text, argument, what="number", low=low, high=high)
+
+
+_TRANSPORT: Final = flag(
+    "how queries travel: udp (default), tcp, dot or doh", "NAME", choices=tuple(TRANSPORTS)
+)
+
+
+class ReportCommand(Command):
+    """The flags of a command that writes a report."""
+
+    # fmt: off
+    junit: Annotated[str, flag("write the limits as test cases in JUnit's form to a file", "FILE")] = ""
+    github: Annotated[bool, flag("append to the summary of a step of GitHub Actions, as is done where there is one")
+    ] = False
+    json: Annotated[str, flag("write the report as JSON to a file", "FILE")] = ""
+    html: Annotated[str, flag("write the report as a page to a file", "FILE")] = ""
+    o: Annotated[str, flag("format of standard output: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
+    # fmt: on
+
+
+class LoadFlags(ReportCommand):
+    """The flags of a load; times in seconds."""
+
+    # fmt: off
+    server: Annotated[list[str], flag(_SERVERS, "[NAME=]ADDRESS[:PORT]...", adds=True)] = []
+    p: Annotated[
+        int | None, flag(f"port of servers that are given none (default {PORT}; dot 853, doh 443)", "PORT", low=1)
+    ] = None
+    rate: Annotated[str, flag(f"queries a second: {_RATES} (default {RATE})", "RATE")] = RATE
+    time: Annotated[float | None, _time("how long (default 10s)")] = None
+    arrival: Annotated[
+        str, flag("how queries arrive: even (default), poisson (default of -pods), or burst=COUNT", "WAY")
+    ] = ""
+    queries: Annotated[str, flag("file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE")
+    ] = ""
+    source: Annotated[list[str] | None, builtin.SOURCE] = None
+    conf: Annotated[str | None, flag("Corefile whose kubernetes block says the cluster, as the server's does", "FILE")
+    ] = None
+    mix: Annotated[str, flag(f"shares of the kinds of names of the cluster (default {_MIX})", "KIND=SHARE,...")] = ""
+    zipf: Annotated[
+        str, flag("exponent of Zipf's law, by which names of a kind are drawn (default 0: all alike)", "NUMBER")
+    ] = "0"
+
+    pods: Annotated[int | None, _count(_PODS, MOST_PODS)] = None
+    resolvers: Annotated[str, flag(f"shares of the pods' resolvers (default {_in_text(RESOLVERS)})", _SHARES)
+    ] = _in_text(RESOLVERS)
+    forms_: Annotated[
+        str, flag(f"shares of the ways to write a name (default {_in_text(FORMS)})", _SHARES, name="forms")
+    ] = _in_text(FORMS)
+    external: Annotated[list[str], flag("names outside of the cluster that pods look up", "NAME...")] = []
+    resolv_options: Annotated[list[str], flag("options of the pods' resolv.conf (default ndots:5)", "OPTION...")] = []
+    node_search: Annotated[list[str], flag("search domains of the node, after those of the cluster", "DOMAIN...")] = []
+
+    replay: Annotated[str, flag(_REPLAY, "FILE")] = ""
+    speed: Annotated[str, flag("how many times as fast as they were recorded (default 1)", "NUMBER")] = "1"
+    replay_port: Annotated[
+        int, flag(f"port to which the queries of a capture went (default {REPLAY_PORT})", "PORT", low=1)
+    ] = REPLAY_PORT
+    replay_broken: Annotated[bool, flag("replay a broken file as far as it is whole")] = False
+
+    seed: Annotated[int, _count("seed of all that is drawn (default 1)", 999_999_999, low=0)] = 1
+    edns: Annotated[int, _count("payload size of an EDNS record (default: without one)", 65535, "OCTETS", 512)] = 0
+    timeout: Annotated[float, _time("when a query is lost (default 2s)")] = TIMEOUT
+    sockets: Annotated[
+        int | None, _count(f"UDP ports that ask (default {SOCKETS}; with -pods {POD_SOCKETS})", MOST_SOCKETS)
+    ] = None
+
+    transport: Annotated[str, _TRANSPORT] = UDP
+    retry_tcp: Annotated[bool, flag("ask again over TCP where an answer over UDP is truncated")] = False
+    connections: Annotated[int, _count(f"connections at once at most (default {CONNECTIONS})", 100_000)] = CONNECTIONS
+    queries_per_connection: Annotated[int, _count(_EACH, 10**9)] = 0
+    pipeline: Annotated[int, _count(f"queries in flight on a connection (default {PIPELINE})", 60_000)] = PIPELINE
+    idle: Annotated[float | None, _time("close a connection that has been idle for so long (default: it stays open)")
+    ] = None
+    tls_ca: Annotated[str, flag("file of the certificates to trust (default: those of this machine)", "FILE")] = ""
+    tls_name: Annotated[str, flag("name that the certificate must have (default: the address)", "NAME")] = ""
+    tls_insecure: Annotated[bool, flag("trust any certificate")] = False
+    doh_path: Annotated[str, flag(f"path of the URL for DNS over HTTPS (default {PATH})", "PATH")] = PATH
+    doh_method: Annotated[str, flag("post (default) or get", "METHOD")] = POST
+
+    verify: Annotated[bool, flag("judge each answer by a watch of the same cluster")] = False
+    slack: Annotated[float, _time("how far apart the watches of server and generator may be (default 100ms)")] = SLACK
+    api: Annotated[str, flag(_API, "HOST:PORT")] = ""
+    churn: Annotated[str, flag("changes a second of the cluster of -api, or of -churn-api", "RATE")] = ""
+    churn_api: Annotated[bool, flag(_CHURN_API)] = False
+    churn_kinds: Annotated[str, flag(_KINDS, "KIND=SHARE,...")] = ""
+    probes: Annotated[str, flag(_PROBES, "RATE")] = ""
+    wait: Annotated[float, _time("how long to wait for the server to answer (default 0s: three queries)")] = 0.0
+    fail_if: Annotated[str, flag("limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,...")] = ""
+    find_knee: Annotated[bool, flag(_KNEE)] = False
+    knee_limits: Annotated[str, flag(f"the limits of -find-knee (default {KNEE_LIMITS})", "LIMIT,...")] = KNEE_LIMITS
+    part: Annotated[str, flag(_PART, "INDEX/COUNT")] = ""
+    start_at: Annotated[str, flag(_START, "TIME")] = ""
+    job: Annotated[str, flag(_JOB, "NAME")] = ""
+    live: Annotated[str, flag("what is shown meanwhile: line (default), screen, or none", "HOW", choices=WAYS)] = LINE
+    prometheus: Annotated[str, flag("write metrics to a file, now and then and at the end", "FILE")] = ""
+    push: Annotated[str, flag("send metrics to a Pushgateway, now and then and at the end", "URL")] = ""
+    i_own_this: Annotated[list[str], flag("addresses of your own that are neither loopback nor private", "ADDRESS...")
+    ] = []
+    max_rate: Annotated[int, _count(f"ceiling of -rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE")] = int(MOST_RATE)
+    max_time: Annotated[float, _time(f"ceiling of -time (default {MOST_SECONDS / 3600:g}h)")] = MOST_SECONDS
+    keep_going: Annotated[bool, flag("go on though every query fails")] = False
+    no_code: Annotated[bool, NO_CODE["no-code"]] = False
+    # fmt: on
+
+    @property
+    def has_cluster(self) -> bool:
+        """Whether a cluster is given."""
+        return self.source is not None or self.conf is not None
+
+    def uses(self, name: str) -> bool:
+        """Whether a flag is given, and is no switch that is off."""
+        return name in self.given and getattr(self, name.replace("-", "_")) is not False
+
+
+class PodSettings(NamedTuple):
+    """The settings of pods."""
+
+    pods: int
+    resolvers: dict[str, int]
+    forms: dict[str, int]
+    external: list[str]
+    options: dict[str, str]
+    searches: list[str]
+    mix: dict[str, int] | None
+
+
+class ReplaySettings(NamedTuple):
+    """What is replayed, and its description in the report."""
+
+    replay: Replay
+    what: str
+
+    def schedule(self, seed: int) -> Schedule:
+        """A schedule with its length and number of queries; the times themselves are those of the recording."""
+        rate = self.replay.queries / self.replay.seconds
+        return Schedule((Stage(self.replay.seconds, rate, rate),), RECORDED, 1, seed)
+
+
+class LoadSettings(NamedTuple):
+    """What the flags mean together; times in seconds.  `api` is host and port, if given."""
+
+    flags: LoadFlags
+    targets: list[Target]
+    schedule: Schedule
+    timeout: float
+    sockets: int
+    wait: float
+    churn: float
+    churn_kinds: dict[str, int]
+    probes: float
+    zipf: float
+    limits: list[Limit]
+    mix: dict[str, int] | None
+    api: tuple[str, int] | None
+    portion: Portion
+    streams: StreamPlan | None  # over connections, all queries or truncated ones
+    pods: PodSettings | None
+    replay: ReplaySettings | None
+    knee: KneeSettings | None
+
+
+def read_settings(flags: LoadFlags) -> LoadSettings:
+    """Read the flags; raise LoadError or FlagError."""
+    port = PORTS[flags.transport] if flags.p is None else flags.p
+    targets = read_targets(flags.server or ["127.0.0.1"], port, flags.i_own_this)
+    _check_together(flags)
+    replay = read_replay_flags(flags)
+    pods = read_pods(flags)
+    if replay is not None:
+        schedule = replay.schedule(flags.seed)
+    else:
+        arrival, burst = read_arrival(flags.arrival or (EVEN if pods is None else POISSON))
+        schedule = Schedule(read_stages(flags.rate, flags.time), arrival, burst, flags.seed)
+    check_schedule(schedule, flags.max_rate, flags.max_time)
+    _check_parts(flags)
+    check_live(flags.live)
+    if not flags.timeout:
+        raise FlagError("-timeout 0s: every query would be lost at once; give it a time such as 2s")
+    streams = read_streams(flags)
+    return LoadSettings(
+        flags,
+        targets=targets,
+        schedule=schedule,
+        timeout=flags.timeout if pods is None else longest_timeout(pods),
+        sockets=flags.sockets or (SOCKETS if pods is None else POD_SOCKETS),
+        wait=flags.wait,
+        churn=_number("churn", flags.churn, 0.0, 100_000.0),
+        churn_kinds=read_kinds(flags.churn_kinds) if flags.churn_kinds else dict(DEFAULT),
+        probes=_probes(flags, streams, schedule),
+        zipf=_number("zipf", flags.zipf, 0.0, 10.0),
+        limits=_limits(flags),
+        mix=read_mix(flags.mix) if flags.mix and pods is None else None,
+        api=_host_and_port(flags.api) if flags.api else None,
+        portion=read_portion(flags.part) if flags.part else Portion(),
+        streams=streams,
+        pods=pods,
+        replay=replay,
+        knee=knee_settings(flags, schedule.stages, len(targets)),
+    )
+
 
 _ANY: Final = (TCP, DOT, DOH)
 # Flags of connections, and their transports.
@@ -96,64 +328,47 @@ _FOR: Final = {
     **dict.fromkeys(("tls-ca", "tls-name", "tls-insecure"), (DOT, DOH)),
     **dict.fromkeys(("doh-path", "doh-method"), (DOH,)),
 }
+STREAM_FLAGS: Final = ("transport", "retry-tcp", *_FOR)
+POD_FLAGS: Final = ("resolvers", "forms", "external", "resolv-options", "node-search")
+REPLAY_FLAGS: Final = ("speed", "replay-port", "replay-broken")
 
 
-def default_port(flags: Flags) -> int:
-    """The port of the transport; raise FlagError."""
-    return PORTS[_transport(flags)]
-
-
-def read_streams(flags: Flags) -> StreamPlan | None:
+def read_streams(flags: LoadFlags) -> StreamPlan | None:
     """Read the flags; None for UDP only.  Raise FlagError."""
-    transport = _transport(flags)
-    falls = bool(flags.get("retry-tcp"))
-    if falls and transport != UDP:
+    transport = flags.transport
+    if flags.retry_tcp and transport != UDP:
         raise FlagError(
             f"-retry-tcp is for answers over UDP, and -transport is {transport}; leave one of them out"
         )
-    if transport != UDP and "sockets" in flags:
+    if transport != UDP and flags.sockets is not None:
         raise FlagError(
             f"-sockets is for UDP, and -transport is {transport}; -connections says how many there are"
         )
-    used = TCP if falls else transport
+    used = TCP if flags.retry_tcp else transport
     for name, transports in _FOR.items():
-        if flags.get(name) and used not in transports:
+        if flags.uses(name) and used not in transports:
             needed = " or ".join(transports)
             more = ", or -retry-tcp" if transports is _ANY else ""
             raise FlagError(f"-{name} needs -transport {needed}{more}")
-    if transport == UDP and not falls:
+    if used == UDP:
         return None
-    insecure = bool(flags.get("tls-insecure"))
-    if insecure and "tls-ca" in flags:
+    if flags.tls_insecure and flags.tls_ca:
         raise FlagError(
             "-tls-insecure trusts any certificate, -tls-ca only some; leave one of them out"
         )
     return StreamPlan(
         used,
-        int(str(flags.get("connections", _DEFAULTS.connections))),
-        int(str(flags.get("pipeline", _DEFAULTS.pipeline))),
-        int(str(flags.get("queries-per-connection", 0))),
-        _idle(flags),
-        str(flags.get("tls-ca", "")),
-        str(flags.get("tls-name", "")),
-        insecure,
-        _path(str(flags.get("doh-path", PATH))),
-        _method(str(flags.get("doh-method", POST))),
-        falls,
+        flags.connections,
+        flags.pipeline,
+        flags.queries_per_connection,
+        STAYS if flags.idle is None else round(flags.idle * 1e9),
+        flags.tls_ca,
+        flags.tls_name,
+        flags.tls_insecure,
+        _path(flags.doh_path),
+        _method(flags.doh_method),
+        flags.retry_tcp,
     )
-
-
-def _transport(flags: Flags) -> str:
-    text = str(flags.get("transport", UDP))
-    if text not in TRANSPORTS:
-        meant = did_you_mean(text, TRANSPORTS) or "; there are udp, tcp, dot and doh"
-        raise FlagError(f'-transport: "{text}" is none{meant}')
-    return text
-
-
-def _idle(flags: Flags) -> int:
-    seconds = read_time(flags, "idle", None, is_zero=True)
-    return STAYS if seconds is None else round(seconds * 1e9)
 
 
 def _path(text: str) -> str:
@@ -172,51 +387,11 @@ def _method(text: str) -> str:
     return text.lower()
 
 
-MOST: Final = 100_000  # pods
-POD_SOCKETS: Final = 64
-_SERVER: Final = "192.0.2.53"  # in the resolv.confs; queries go to -server anyway
-_NUMBERS: Final = ("ndots", "timeout", "attempts")
-_OPTIONS: Final = (
-    "rotate", "single-request", "single-request-reopen", "use-vc", "edns0", "trust-ad", "no-aaaa", "no-reload",
-)  # fmt: skip
-
-_SHARES: Final = "NAME=SHARE,..."
-
-
-def _in_text(shares: Mapping[str, int]) -> str:
-    return ",".join(f"{name}={share}" for name, share in shares.items())
-
-
-POD_FLAGS: Final = {
-    "pods": Flag(
-        int, "pods that look names up as their resolvers do; -rate is lookups a second", "NUMBER",
-        what="number", low=1, high=MOST,
-    ),
-    "resolvers": Flag(str, f"shares of the pods' resolvers (default {_in_text(RESOLVERS)})", _SHARES),
-    "forms": Flag(str, f"shares of the ways to write a name (default {_in_text(FORMS)})", _SHARES),
-    "external": Flag(list, "names outside of the cluster that pods look up", "NAME..."),
-    "resolv-options": Flag(list, "options of the pods' resolv.conf (default ndots:5)", "OPTION..."),
-    "node-search": Flag(list, "search domains of the node, after those of the cluster", "DOMAIN..."),
-}  # fmt: skip
-
-
-class PodSettings(NamedTuple):
-    """The settings of pods."""
-
-    pods: int
-    resolvers: dict[str, int]
-    forms: dict[str, int]
-    external: list[str]
-    options: dict[str, str]
-    searches: list[str]
-    mix: dict[str, int] | None
-
-
-def read_pods(flags: Mapping[str, str | int | bool | list[str]]) -> PodSettings | None:
+def read_pods(flags: LoadFlags) -> PodSettings | None:
     """Read the flags; None without -pods.  Raise LoadError or FlagError."""
-    if "pods" not in flags:
+    if flags.pods is None:
         for name in POD_FLAGS:
-            if name in flags:
+            if name in flags.given:
                 raise FlagError(f"-{name} needs -pods")
         return None
     for name, why in (
@@ -224,33 +399,26 @@ def read_pods(flags: Mapping[str, str | int | bool | list[str]]) -> PodSettings 
         ("edns", "is for all queries, but resolvers have their own ways: -resolv-options edns0 is for glibc"),
         ("timeout", "is for queries, but resolvers have their own: -resolv-options timeout:2"),
     ):  # fmt: skip
-        if name in flags:
+        if name in flags.given:
             raise FlagError(f"-{name} {why}; leave one of them out")
     for name in STREAM_FLAGS:
-        if name in flags:
+        if name in flags.given:
             raise FlagError(
                 f"-{name} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"
             )
-    external = _names(flags, "external")
     return PodSettings(
-        int(str(flags["pods"])),
-        _shares(flags, "resolvers", RESOLVERS, MODELS, "resolver"),
-        _shares(flags, "forms", FORMS, FORMS, "form of a name"),
-        external,
-        _read_options(flags.get("resolv-options", [])),
-        _names(flags, "node-search"),
-        read_mix(str(flags["mix"]), POD_KINDS) if "mix" in flags else None,
-    )  # fmt: skip
+        flags.pods,
+        _shares("resolvers", flags.resolvers, MODELS, "resolver"),
+        _shares("forms", flags.forms_, FORMS, "form of a name"),
+        _names("external", flags.external),
+        _read_options(flags.resolv_options),
+        _names("node-search", flags.node_search),
+        read_mix(flags.mix, POD_KINDS) if flags.mix else None,
+    )
 
 
-def _shares(
-    flags: Mapping[str, object],
-    flag: str,
-    default: Mapping[str, int],
-    known: Mapping[str, object],
-    what: str,
-) -> dict[str, int]:
-    found = read_shares(str(flags.get(flag, _in_text(default))), known, flag, what, alone=True)
+def _shares(flag: str, text: str, known: Mapping[str, object], what: str) -> dict[str, int]:
+    found = read_shares(text, known, flag, what, alone=True)
     return {name: share for name, share in found.items() if share}
 
 
@@ -300,9 +468,7 @@ def in_words(plan: PodPlan) -> str:
     return f"lookups of {where}, {len(plan.targets)} names: {kinds}"
 
 
-def _names(flags: Mapping[str, str | int | bool | list[str]], flag: str) -> list[str]:
-    words = flags.get(flag, [])
-    assert isinstance(words, list), "the kind of the flag"
+def _names(flag: str, words: list[str]) -> list[str]:
     for word in words:
         try:
             Name.from_text(word)
@@ -311,9 +477,8 @@ def _names(flags: Mapping[str, str | int | bool | list[str]], flag: str) -> list
     return words
 
 
-def _read_options(words: object) -> dict[str, str]:
+def _read_options(words: list[str]) -> dict[str, str]:
     """The options of resolv.conf; a library must know each."""
-    assert isinstance(words, list), "the kind of the flag"
     found: dict[str, str] = {}
     for word in words:
         name, colon, value = word.partition(":")
@@ -329,14 +494,6 @@ def _read_options(words: object) -> dict[str, str]:
     return found
 
 
-REPLAY_PORT: Final = 53
-FASTEST: Final = 1_000_000.0
-REPLAY_FLAGS: Final = {
-    "replay": Flag(str, "recording, or pcap or pcapng file, whose queries are asked at their times", "FILE"),
-    "speed": Flag(str, "how many times as fast as they were recorded (default 1)", "NUMBER"),
-    "replay-port": Flag(int, f"port to which the queries of a capture went (default {REPLAY_PORT})", "PORT", low=1),
-    "replay-broken": Flag(bool, "replay a broken file as far as it is whole"),
-}  # fmt: skip
 _OTHERS: Final = {
     "queries": "asks what is in another file",
     "pods": "look names up at times of their own",
@@ -347,58 +504,37 @@ _OTHERS: Final = {
 }
 
 
-class ReplaySettings(NamedTuple):
-    """What is replayed, and its description in the report."""
-
-    replay: Replay
-    what: str
-
-    def schedule(self, seed: int) -> Schedule:
-        """A schedule with its length and number of queries; the times themselves are those of the recording."""
-        rate = self.replay.queries / self.replay.seconds
-        return Schedule((Stage(self.replay.seconds, rate, rate),), RECORDED, 1, seed)
-
-
-def read_replay_flags(
-    flags: Mapping[str, str | int | bool | list[str]], longest: float | None
-) -> ReplaySettings | None:
-    """Read the flags and the file; None without -replay.  `longest` is -time, in seconds.
-
-    Raise LoadError, FlagError or OSError.
-    """
-    if "replay" not in flags:
+def read_replay_flags(flags: LoadFlags) -> ReplaySettings | None:
+    """Read the flags and the file; None without -replay.  Raise LoadError, FlagError or OSError."""
+    if not flags.replay:
         for name in REPLAY_FLAGS:
-            if name in flags:
+            if name in flags.given:
                 raise FlagError(f"-{name} needs -replay")
         return None
     for name, why in _OTHERS.items():
-        if name in flags:
+        if name in flags.given:
             raise FlagError(f"-{name} {why}; leave it or -replay out")
-    text = str(flags.get("speed", "1"))
     try:
-        speed = float(text)
+        speed = float(flags.speed)
     except ValueError:
         speed = 0.0
     if not 1 / FASTEST <= speed <= FASTEST:
-        raise FlagError(f'-speed needs a number such as 2 or 0.5, found "{text}"')
-    path = str(flags["replay"])
-    port = int(str(flags.get("replay-port", REPLAY_PORT)))
-    replay = read_replay(path, speed=speed, port=port, longest=longest)
+        raise FlagError(f'-speed needs a number such as 2 or 0.5, found "{flags.speed}"')
+    replay = read_replay(flags.replay, speed=speed, port=flags.replay_port, longest=flags.time)
     if replay.problem:
-        if not flags.get("replay-broken"):
+        if not flags.replay_broken:
             told = f"-replay-broken replays the {replay.queries} queries before"
             raise LoadError(f"{replay.problem}; {told}")
         complain(f"{replay.problem}; what is before is replayed")
-    most = float(str(flags.get("max-rate", MOST_RATE)))
-    if replay.fastest > most:
+    if replay.fastest > flags.max_rate:
         raise LoadError(
-            f"-replay: {replay.fastest} queries in a second are above the ceiling of {most:.10g}; "
+            f"-replay: {replay.fastest} queries in a second are above the ceiling of {flags.max_rate}; "
             f"-max-rate {replay.fastest} lifts it, a lower -speed stays below"
         )
-    return ReplaySettings(replay, _in_words(path, replay, speed))
+    return ReplaySettings(replay, _replay_words(flags.replay, replay, speed))
 
 
-def _in_words(path: str, replay: Replay, speed: float) -> str:
+def _replay_words(path: str, replay: Replay, speed: float) -> str:
     told = f"{replay.queries} queries of {path}, {len(replay.questions)} different ones, from {replay.clients} clients"
     told += f", at speed {speed:g}"
     if replay.left_out:
@@ -406,177 +542,6 @@ def _in_words(path: str, replay: Replay, speed: float) -> str:
             f"{why} {count}" for why, count in replay.left_out.items()
         )
     return told
-
-
-PORT: Final = 53
-RATE: Final = "1000"
-TIMEOUT: Final = 2.0  # seconds
-SOCKETS: Final = 4
-MOST_SOCKETS: Final = 20_000  # of the 28,000 ports that Linux gives by default
-PROBES: Final = 0.1  # of the queries
-
-_MIX: Final = ",".join(f"{kind}={share}" for kind, share in KINDS.items() if share)
-_SERVERS: Final = (
-    "the servers to load, all at once, each with a name and a port if wanted (default 127.0.0.1)"
-)
-_RATES: Final = (
-    "1000, 100..5000 (a ramp), or several with commas, each with :TIME or an equal part of -time"
-)
-_API: Final = (
-    "serve the simulated cluster of -source synthetic as a Kubernetes API, for the server to watch"
-)
-_CHURN_API: Final = (
-    "make the changes at the API server of -conf, in a namespace that is made and removed again"
-)
-_KINDS: Final = f"shares of the kinds of changes: {', '.join(CHANGES)} (default renumber=1)"
-_PROBES: Final = (
-    "questions a second, at most, that follow changes (default with -churn: a tenth of -rate)"
-)
-_NUMBER: Final = "number"
-
-FLAGS: Final = {
-    "server": Flag(list, _SERVERS, "[NAME=]ADDRESS[:PORT]...", adds=True),
-    "p": Flag(int, f"port of servers that are given none (default {PORT}; dot 853, doh 443)", "PORT", low=1),
-    "rate": Flag(str, f"queries a second: {_RATES} (default {RATE})", "RATE"),
-    "time": Flag(str, "how long (default 10s)", "TIME"),
-    "arrival": Flag(str, "how queries arrive: even (default), poisson (default of -pods), or burst=COUNT", "WAY"),
-    "queries": Flag(str, "file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE"),
-    "source": builtin.SOURCE,
-    "conf": Flag(str, "Corefile whose kubernetes block says the cluster, as the server's does", "FILE"),
-    "mix": Flag(str, f"shares of the kinds of names of the cluster (default {_MIX})", "KIND=SHARE,..."),
-    "zipf": Flag(str, "exponent of Zipf's law, by which names of a kind are drawn (default 0: all alike)", "NUMBER"),
-    **POD_FLAGS,
-    **REPLAY_FLAGS,
-    "seed": Flag(int, "seed of all that is drawn (default 1)", "NUMBER", what=_NUMBER, high=999_999_999),
-    "edns": Flag(int, "payload size of an EDNS record (default: without one)", "OCTETS", what=_NUMBER, low=512),
-    "timeout": Flag(str, "when a query is lost (default 2s)", "TIME"),
-    "sockets": Flag(
-        int, f"UDP ports that ask (default {SOCKETS}; with -pods {POD_SOCKETS})", "NUMBER",
-        what=_NUMBER, low=1, high=MOST_SOCKETS,
-    ),
-    **STREAM_FLAGS,
-    "verify": Flag(bool, "judge each answer by a watch of the same cluster"),
-    "slack": Flag(str, "how far apart the watches of server and generator may be (default 100ms)", "TIME"),
-    "api": Flag(str, _API, "HOST:PORT"),
-    "churn": Flag(str, "changes a second of the cluster of -api, or of -churn-api", "RATE"),
-    "churn-api": Flag(bool, _CHURN_API),
-    "churn-kinds": Flag(str, _KINDS, "KIND=SHARE,..."),
-    "probes": Flag(str, _PROBES, "RATE"),
-    "wait": Flag(str, "how long to wait for the server to answer (default 0s: three queries)", "TIME"),
-    "fail-if": Flag(str, "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,..."),
-    "find-knee": Flag(bool, "find the highest rate at which limits hold, from -rate on; -time is the shortest step"),
-    "knee-limits": Flag(str, f"the limits of -find-knee (default {KNEE_LIMITS})", "LIMIT,..."),
-    "part": Flag(str, "the portion of the plan that this generator has, such as 0/4, the first of four", "INDEX/COUNT"),
-    "start-at": Flag(str, "when the load begins, such as 2026-01-31T12:00:00Z, or +30s (default: at once)", "TIME"),
-    "job": Flag(str, "the Indexed Job of which this is a pod: it says the portion, and gathers the reports", "NAME"),
-    "live": Flag(str, "what is shown meanwhile: line (default), screen, or none", "HOW"),
-    "prometheus": Flag(str, "write metrics to a file, now and then and at the end", "FILE"),
-    "push": Flag(str, "send metrics to a Pushgateway, now and then and at the end", "URL"),
-    "junit": Flag(str, "write the limits as test cases in JUnit's form to a file", "FILE"),
-    "github": Flag(bool, "append to the summary of a step of GitHub Actions, as is done where there is one"),
-    "json": Flag(str, "write the report as JSON to a file", "FILE"),
-    "html": Flag(str, "write the report as a page to a file", "FILE"),
-    "o": Flag(str, "format of standard output: text (default) or json", "FORMAT"),
-    "i-own-this": Flag(list, "addresses of your own that are neither loopback nor private", "ADDRESS..."),
-    "max-rate": Flag(
-        int, f"ceiling of -rate (default {MOST_RATE:g})", "RATE", what=_NUMBER, low=1, high=HIGHEST_RATE
-    ),
-    "max-time": Flag(str, f"ceiling of -time (default {MOST_SECONDS / 3600:g}h)", "TIME"),
-    "keep-going": Flag(bool, "go on though every query fails"),
-    **NO_CODE,
-    "h": Flag(bool, "show this help"),
-    "help": Flag(bool, "show this help", alias_of="h"),
-}  # fmt: skip
-
-
-class LoadSettings(NamedTuple):
-    """The settings from the flags, except the questions; times in seconds.  `api` is host and port, if given."""
-
-    targets: list[Target]
-    schedule: Schedule
-    seed: int
-    edns: int
-    timeout: float
-    sockets: int
-    verifies: bool
-    slack: float
-    api: tuple[str, int] | None
-    churn: float
-    churn_api: bool
-    churn_kinds: dict[str, int]
-    probes: float
-    wait: float
-    limits: list[Limit]
-    mix: dict[str, int] | None
-    zipf: float
-    queries: str
-    keeps_going: bool
-    live: str
-    portion: Portion
-    start_at: str
-    job: str
-    streams: StreamPlan | None = None  # over connections, all queries or truncated ones
-    pods: PodSettings | None = None
-    replay: ReplaySettings | None = None
-    knee: KneeSettings | None = None
-
-
-def read_settings(flags: Flags) -> LoadSettings:
-    """Read the flags; raise LoadError or FlagError."""
-    servers, owned = flags.get("server", ["127.0.0.1"]), flags.get("i-own-this", [])
-    assert isinstance(servers, list), "the kind of the flag"
-    assert isinstance(owned, list), "the kind of the flag"
-    targets = read_targets(servers, int(str(flags.get("p", default_port(flags)))), owned)
-    _check_together(flags)
-    length = read_time(flags, "time", None, is_zero=True)
-    replay = read_replay_flags(flags, length)
-    pods = read_pods(flags)
-    seed = int(str(flags.get("seed", 1)))
-    if replay is not None:
-        schedule = replay.schedule(seed)
-    else:
-        arrival, burst = read_arrival(str(flags.get("arrival", EVEN if pods is None else POISSON)))
-        stages = read_stages(str(flags.get("rate", RATE)), length)
-        schedule = Schedule(stages, arrival, burst, seed)
-    longest = read_time(flags, "max-time", MOST_SECONDS, is_zero=True)
-    check_schedule(schedule, float(str(flags.get("max-rate", MOST_RATE))), longest)
-    _check_parts(flags)
-    verifies = bool(flags.get("verify"))
-    timeout, slack, wait = (
-        read_time(flags, name, default, is_zero=True)
-        for name, default in (("timeout", TIMEOUT), ("slack", SLACK), ("wait", 0.0))
-    )
-    if not timeout:
-        raise FlagError("-timeout 0s: every query would be lost at once; give it a time such as 2s")
-    return LoadSettings(
-        targets,
-        schedule,
-        seed,
-        int(str(flags.get("edns", 0))),
-        timeout if pods is None else longest_timeout(pods),
-        int(str(flags.get("sockets", SOCKETS if pods is None else POD_SOCKETS))),
-        verifies,
-        slack,
-        _host_and_port(str(flags["api"])) if "api" in flags else None,
-        _number(flags, "churn", 0.0, 100_000.0),
-        bool(flags.get("churn-api")),
-        read_kinds(str(flags["churn-kinds"])) if "churn-kinds" in flags else dict(DEFAULT),
-        _probes(flags, schedule),
-        wait,
-        _limits(flags, verifies),
-        read_mix(str(flags["mix"])) if "mix" in flags and pods is None else None,
-        _number(flags, "zipf", 0.0, 10.0),
-        str(flags.get("queries", "")),
-        bool(flags.get("keep-going")),
-        check_live(str(flags.get("live", LINE))),
-        read_portion(str(flags["part"])) if "part" in flags else Portion(),
-        str(flags.get("start-at", "")),
-        str(flags.get("job", "")),
-        read_streams(flags),
-        pods,
-        replay,
-        _knee(flags, targets, schedule.stages, length),
-    )
 
 
 # Flags that have no effect without another one, and that one.
@@ -594,80 +559,67 @@ _NEEDED: Final = (
 )
 
 
-def _check_together(flags: Flags) -> None:
-    has_cluster = "source" in flags or "conf" in flags
-    if "queries" not in flags and "replay" not in flags and not has_cluster:
+def _check_together(flags: LoadFlags) -> None:
+    if not flags.queries and not flags.replay and not flags.has_cluster:
         raise FlagError(
             "what is to be asked? add -queries FILE, -replay FILE, or a cluster whose names are asked: -source or -conf"
         )
     for name, needed in _NEEDED:
-        if flags.get(name) and not any(flags.get(each) for each in needed):
+        if flags.uses(name) and not any(flags.uses(each) for each in needed):
             raise FlagError(f"-{name} needs {' or '.join(f'-{each}' for each in needed)}")
     for name in ("mix", "zipf"):
-        if name in flags and "queries" in flags:
+        if name in flags.given and flags.queries:
             raise FlagError(
                 f"-{name} draws names of a cluster, -queries asks those of a file in order; "
                 "leave one of them out"
             )
 
 
-def _limits(flags: Flags, verifies: bool) -> list[Limit]:
-    if "fail-if" not in flags:
+def _limits(flags: LoadFlags) -> list[Limit]:
+    if not flags.fail_if:
         return []
-    has_pods, finds_knee = "pods" in flags, bool(flags.get("find-knee"))
-    text = str(flags["fail-if"])
-    return read_limits(text, verifies=verifies, has_pods=has_pods, finds_knee=finds_knee)
+    has_pods = flags.pods is not None
+    return read_limits(
+        flags.fail_if, verifies=flags.verify, has_pods=has_pods, finds_knee=flags.find_knee
+    )
 
 
-def _knee(
-    flags: Flags, targets: Sequence[Target], stages: Sequence[Stage], length: float | None
-) -> KneeSettings | None:
-    ceiling = float(str(flags.get("max-rate", MOST_RATE)))
-    found = knee_settings(flags, stages, ceiling, length, verifies=bool(flags.get("verify")))
-    if found is not None and len(targets) > 1:
-        raise FlagError(
-            "-find-knee loads one server, for each has a knee of its own; give one -server"
-        )
-    return found
-
-
-def _probes(flags: Flags, schedule: Schedule) -> float:
+def _probes(flags: LoadFlags, streams: StreamPlan | None, schedule: Schedule) -> float:
     """Probes per second that follow changes: -probes, or a share of the load's rate."""
-    streams = read_streams(flags)
     if streams is not None and not streams.for_truncated:
-        if flags.get("probes"):
+        if flags.probes:
             raise FlagError(
                 "-probes asks over UDP, and this load is over connections; leave it out"
             )
         return 0.0
-    if "probes" in flags:
-        return _number(flags, "probes", 0.0, 100_000.0)
-    return schedule.fastest * PROBES if flags.get("churn") and flags.get("verify") else 0.0
+    if flags.probes:
+        return _number("probes", flags.probes, 0.0, 100_000.0)
+    return schedule.fastest * PROBES if flags.churn and flags.verify else 0.0
 
 
-def _check_parts(flags: Flags) -> None:
+def _check_parts(flags: LoadFlags) -> None:
     """Raise FlagError for flags that several generators cannot use."""
-    if "part" in flags and "job" in flags:
+    if flags.part and flags.job:
         raise FlagError("-part: the Job of -job says which portion this is; leave one of them out")
-    if "churn-api" in flags and ("api" in flags or "conf" not in flags):
+    if flags.churn_api and (flags.api or flags.conf is None):
         raise FlagError(
             "-churn-api needs -conf, a Corefile that says which API server; -api serves a simulated cluster instead"
         )
-    if "churn-api" in flags and ("part" in flags or "job" in flags):
+    if flags.churn_api and (flags.part or flags.job):
         raise FlagError(
             "-churn-api: each generator would change a namespace of its own; leave -part and -job out"
         )
     for name in ("part", "job"):
-        if name in flags and "api" in flags:
+        if name in flags.given and flags.api:
             raise FlagError(
                 f"-{name}: each generator would make up a cluster of its own for -api; leave one of them out"
             )
 
 
-def _number(flags: Flags, name: str, low: float, high: float) -> float:
-    text = str(flags.get(name, low))
+def _number(name: str, text: str, low: float, high: float) -> float:
+    """The value of a flag, `low` without one."""
     try:
-        number = float(text)
+        number = float(text or low)
     except ValueError:
         number = -1.0
     if not low <= number <= high:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.question import POD, SVC
 from hsdns.cluster.reverse import is_reverse
 from hsdns.cluster.value import HEADLESS
@@ -22,6 +21,9 @@ from hsdns.load.pods import EXTERNAL, Target
 from hsdns.load.questions import ABSENT, Question, Questions, read_shares, zipf
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
+
+if TYPE_CHECKING:
+    from hsdns.cluster.answer_set import AnswerSet
 
 # The kinds of names, and their shares of all queries without -mix.
 KINDS: Final[Mapping[str, int]] = {

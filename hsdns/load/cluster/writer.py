@@ -1,38 +1,34 @@
 """Sends requests that write to an API server, with the access of the watches.
 
-Path: churn.py, job.py -> here -> aiohttp; the access is that of the kubernetes block (sources/api_access.py).
-Rule 1: redirects are not followed, and messages contain no credentials.
-Rule 2: an unreachable server is a LoadError; a refusal is returned as its status.
+Path: churn.py, job.py -> here -> apiserver/client.py; the access is that of the kubernetes block.
+Rule: an unreachable server is a LoadError; a refusal is returned as its status.
 """
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-import aiohttp
 import msgspec
 
 from hsdns.apiserver.access import AccessSource
-from hsdns.apiserver.client import TlsContexts, describe
-from hsdns.apiserver.redaction import Redaction
+from hsdns.apiserver.client import ApiClient
 from hsdns.apiserver.transport import Unreachable
 from hsdns.load.errors import LoadError
+from hsdns.metrics import Registry
 
 TIMEOUT: Final = 10.0  # seconds for a response
-_FAULTS: Final = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 class ApiWriter:
     """Writes to one API server; call close() at the end.  `flag` is the one that it is for, in messages."""
 
     def __init__(self, source: AccessSource, flag: str = "-churn-api") -> None:
-        self._source = source
         self._flag = flag
-        self._tls = TlsContexts(lambda sentence: None)
-        self._session: aiohttp.ClientSession | None = None
-        self._redact = Redaction()
+        self._client = ApiClient(
+            source, Registry(), time.monotonic, lambda sentence: None, headers_timeout=TIMEOUT
+        )
 
     async def send(
         self,
@@ -42,46 +38,15 @@ class ApiWriter:
         content_type: str = "application/json",
     ) -> tuple[int, str]:
         """Send a request; return status and body of the response; raise LoadError if there is none."""
+        octets = b"" if body is None else msgspec.json.encode(body)
         try:
-            access = await self._source.current()
+            return await self._client.send(method, path, octets, content_type)
         except Unreachable as error:
             raise LoadError(f"{self._flag}: {error}") from None
-        self._redact.remember(access.authorization)
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=TIMEOUT),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=False,
-            )
-        headers = {**dict(access.headers), "Accept": "application/json"}
-        if access.authorization:
-            headers["Authorization"] = access.authorization
-        if body is not None:
-            headers["Content-Type"] = content_type
-        options: dict[str, Any] = {}
-        if access.server.startswith("https:"):
-            options["ssl"] = self._tls.context_for(access)
-        try:
-            async with self._session.request(
-                method,
-                f"{access.server}{path}",
-                data=None if body is None else msgspec.json.encode(body),
-                headers=headers,
-                allow_redirects=False,
-                proxy=access.proxy or None,
-                server_hostname=access.tls_server_name or None,
-                **options,
-            ) as response:
-                return response.status, self._redact(await response.text())
-        except _FAULTS as error:
-            told = self._redact(describe(access, error, TIMEOUT))
-            raise LoadError(f"{self._flag}: {told}") from None
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-            await asyncio.sleep(0)
+        await self._client.close()
 
 
 def message_of(text: str) -> str:

@@ -66,7 +66,7 @@ def _suite(root: ET.Element, report: Report, server: ServerReport) -> None:
 
 def _why_unknown(report: Report, server: ServerReport, limit: LimitReport) -> str:
     if report.knee is not None and limit.limit.startswith(KNEE):
-        return report.knee.said
+        return report.knee.sentence
     return server.refused or "nothing was measured that it is about"
 
 

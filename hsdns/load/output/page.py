@@ -234,7 +234,7 @@ def _notes(servers: Sequence[Shown]) -> Iterator[Note]:
     """The notes at the top."""
     knee = servers[0].report.knee
     if knee is not None:
-        yield "good" if knee.found else "warn", "Knee", f"{knee.said}."
+        yield "good" if knee.found else "warn", "Knee", f"{knee.sentence}."
     for sentence in differences(servers):
         yield "warn", "Not alike", f"{sentence}."
     for each in servers:

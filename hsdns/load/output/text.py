@@ -136,7 +136,7 @@ def _each(servers: Sequence[Shown]) -> Iterator[str]:
 
 def _knee(knee: KneeReport) -> list[str]:
     """Lines about the result, and all steps by rate."""
-    found = [_row("KNEE", knee.said), _row("", f"limits {', '.join(knee.limits)}")]
+    found = [_row("KNEE", knee.sentence), _row("", f"limits {', '.join(knee.limits)}")]
     found += [
         _row("", f"{step.rate:>8.10g}/s for {step.seconds:g} s  {knee_step(step)}")
         for step in sorted(knee.steps, key=lambda each: each.rate)

@@ -35,8 +35,7 @@ from hsdns.load.pods import SEARCH, PodLookup, Pods
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.send.loop import HEADER_LEN, Loop, Query, Ready, Reporter, Transport
-from hsdns.resolver.message import answer_of, wire_of
-from hsdns.resolver.model import Answer, Arrival, Model, Packet
+from hsdns.resolver.model import Answer, Arrival, Model, Packet, answer_of, wire_of
 from hsdns.wire.decode import BadReply
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name

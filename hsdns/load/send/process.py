@@ -154,11 +154,11 @@ class ChildProcess:
 
     def prepare(self) -> None:
         """Send the plan and wait until the process is ready; raise LoadError."""
-        self._tell(len(self._plan).to_bytes(8, "big") + self._plan)
+        self._write(len(self._plan).to_bytes(8, "big") + self._plan)
         if next(self.messages(None), (b"", b""))[0] != READY:
             raise LoadError(self._not_begun)
 
-    def _tell(self, octets: bytes) -> None:
+    def _write(self, octets: bytes) -> None:
         stdin = self._process.stdin
         assert stdin is not None, "a pipe"
         try:
@@ -211,7 +211,7 @@ class SenderProcess(ChildProcess):
 
     def start(self, begin: int) -> None:
         """Start the schedule at a time of the monotonic clock, in nanoseconds; raise LoadError."""
-        self._tell(begin.to_bytes(8, "big"))
+        self._write(begin.to_bytes(8, "big"))
 
 
 def _part(sender: int) -> set[int] | None:

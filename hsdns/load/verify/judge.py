@@ -32,7 +32,6 @@ UNKNOWN: Final = "unknown"  # the cluster does not determine what is right
 FORGOTTEN: Final = "forgotten"  # it may match an old state that is no longer stored
 TRUNCATED: Final = "truncated"  # the answer is incomplete
 AWAY: Final = "away"  # the generator's own watch was interrupted
-REASONS: Final = (BEHIND, AHEAD, UNKNOWN, FORGOTTEN, TRUNCATED, AWAY)
 
 
 class Answer(NamedTuple):

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from hsdns.corefile.tree import did_you_mean
-from hsdns.faults.asked import NO_QUERY
-from hsdns.faults.rule import Rule, Wanted
-from hsdns.faults.rules import Rules
-from hsdns.faults.selector import Zone
+from hsdns.faults.rules import Rule, Rules, Wanted
+from hsdns.faults.selector import NO_QUERY, Zone
 from hsdns.faults.state import StateAction, WatchAction, needs
 from hsdns.plugins.k8s_external import K8sExternal
 from hsdns.plugins.kubernetes import Kubernetes

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from hsdns.cluster.controllers.kinds import ContainerPort, Endpoints, PodManifest
-from hsdns.cluster.not_ready import pod_of, why_not_ready
+from hsdns.cluster.not_ready import is_ready, pod_of, why_not_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
@@ -476,7 +476,7 @@ def none_ready(objects: Objects) -> Iterator[Remark]:
             for part, found in slices_of(objects, manifest)
             for each in found.endpoints or ()
         ]
-        if not listed or any(_is_ready(each) for _, each in listed):
+        if not listed or any(is_ready(each) for _, each in listed):
             continue
         part, first = listed[0]
         why = _why(objects, manifest, first)
@@ -500,7 +500,7 @@ def answered_unready(objects: Objects) -> Iterator[Remark]:
             unready = [
                 each
                 for each in endpoints
-                if _is_ready(each)
+                if is_ready(each)
                 and each.conditions is not None
                 and each.conditions.serving is False
             ]
@@ -512,10 +512,6 @@ def answered_unready(objects: Objects) -> Iterator[Remark]:
                     f"{f' ({why})' if why else ''}, because of publishNotReadyAddresses of {manifest}; "
                     "clients have to try the next address, or use a Service without the flag",
                 )
-
-
-def _is_ready(endpoint: Endpoint) -> bool:
-    return endpoint.conditions is None or endpoint.conditions.ready is not False
 
 
 def _why(objects: Objects, service: Manifest, endpoint: Endpoint) -> str:

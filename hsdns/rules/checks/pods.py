@@ -15,8 +15,9 @@ import msgspec
 
 from hsdns.cluster.controllers.api_values import Refused, check_label
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
+from hsdns.cluster.objects import labels_text
 from hsdns.resolver.musl import LINE_LEN
-from hsdns.resolver.pod import MOST_SEARCHES, PodDns, search_list
+from hsdns.resolver.resolv_conf import MOST_SEARCHES, PodDns, search_list
 from hsdns.rules.checks.services import DOMAIN
 from hsdns.rules.objects import (
     Manifest,
@@ -196,7 +197,7 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
         # A missing label may be set while the pods run, like that of a primary.
         has_other = any(pods.labels.get(key, value) != value for key, value in selector.items())
         if has_other and len(named) == 1:
-            shown = ",".join(f"{key}={value}" for key, value in selector.items())
+            shown = labels_text(selector)
             yield manifest.remark(
                 field,
                 f"the selector of {each}, {shown}, does not match the pods, so they have no names below it; "

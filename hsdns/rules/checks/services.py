@@ -15,7 +15,7 @@ from hsdns.cluster.address import pack_address
 from hsdns.cluster.controllers.api_values import Refused, check_domain
 from hsdns.cluster.controllers.kinds import Workload
 from hsdns.cluster.likeness import likeness
-from hsdns.cluster.objects import Service
+from hsdns.cluster.objects import Service, labels_text
 from hsdns.rules.objects import MADE_LABELS, Manifest, Objects, PodSet, check, is_headless, value_at
 from hsdns.rules.rule import Remark
 
@@ -193,7 +193,7 @@ def selector(objects: Objects) -> Iterator[Remark]:
         found = meant or [each for index in near if (each := index.nearest(wanted)) is not None]
         nearest = objects.pod_sets[-max(found)[1]] if found else None
         if nearest is None:
-            sentence = f"{_shown(wanted)} matches no pod: there is none in the namespace"
+            sentence = f"{labels_text(wanted)} matches no pod: there is none in the namespace"
             yield manifest.remark("spec.selector", sentence)
             continue
         different = [key for key, value in wanted.items() if nearest.labels.get(key) != value]
@@ -203,11 +203,13 @@ def selector(objects: Objects) -> Iterator[Remark]:
         ]
         has = {key: nearest.labels[key] for key in dict.fromkeys(keys) if key in nearest.labels}
         shown = (
-            _shown(has) if has else _shown(dict(sorted(nearest.labels.items())[:2])) or "no labels"
+            labels_text(has)
+            if has
+            else labels_text(dict(sorted(nearest.labels.items())[:2])) or "no labels"
         )
         yield manifest.remark(
             "spec.selector",
-            f"{_shown(wanted)} matches no pod, so the Service has no endpoints; the nearest pods, those of "
+            f"{labels_text(wanted)} matches no pod, so the Service has no endpoints; the nearest pods, those of "
             f"{nearest.manifest}, have {shown}; write the same labels in both",
             at=f"spec.selector[{different[0]}]" if different else "",
         )
@@ -232,10 +234,6 @@ def _is_meant(wanted: Mapping[str, str], pods: PodSet, manifest: Manifest) -> bo
             others -= _OF_INSTALLATION
         return value not in ("true", "false") and any(labels[other] == value for other in others)
     return is_misspelt(value, found)
-
-
-def _shown(labels: Mapping[str, str]) -> str:
-    return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
 # HS109: several headless Services that select the same pods, but have different answers.

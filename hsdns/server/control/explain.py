@@ -19,7 +19,7 @@ from typing import Final
 
 from hsdns.explanation.observed import Pause
 from hsdns.explanation.question import PARAMETERS as ASKING
-from hsdns.explanation.question import AskingError, from_parameters, read_question
+from hsdns.explanation.question import QuestionError, from_parameters, read_question
 from hsdns.explanation.report import Explanation, PluginStep
 from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.server.control.door import Door, to_line
@@ -86,5 +86,5 @@ async def _lookup(door: Door, given: Mapping[str, str], pause: Pause) -> Explana
     instance = door.serving()
     try:
         return await explain_lookup(instance.configuration, instance.runtime, asking, pause=pause)
-    except AskingError as error:
+    except QuestionError as error:
         raise HttpRefusal(400, str(error)) from None

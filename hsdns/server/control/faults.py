@@ -19,11 +19,10 @@ import msgspec
 
 from hsdns.assemble import ServedAddress
 from hsdns.chain import Endpoint
-from hsdns.faults.asked import UNKNOWN, Asked, PodOf
 from hsdns.faults.dry_run import DryRun, Past
 from hsdns.faults.handler import NO_PODS
-from hsdns.faults.rule import Rule, RuleError
-from hsdns.faults.rules import Rules
+from hsdns.faults.rules import Rule, RuleError, Rules
+from hsdns.faults.selector import UNKNOWN, Asked, PodOf
 from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.plugins.fault import pod_finder
 from hsdns.server.control.door import NOT_SERVING, Door, to_line

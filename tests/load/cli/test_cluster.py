@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +14,13 @@ import pytest
 from hsdns.assemble import Configuration
 from hsdns.cli.offline import CannotTell, configure
 from hsdns.corefile.tree import Position, Token
-from hsdns.load.cli.cluster import LoadCluster
+from hsdns.load.cli.cluster import LoadCluster, following_changes
 from hsdns.load.cluster.names import cluster_questions
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Questions
 from hsdns.plugins.kubernetes import Kubernetes
+from tests.load.cli.test_settings import settings
+from tests.load.servers import server
 from tests.support.apiserver.real_api import RealApi, missing_assets
 
 SYNTHETIC = ("synthetic", "services=2", "endpoints=2", "headless=1")
@@ -142,3 +145,31 @@ def test_changes_through_an_api_need_one() -> None:
     )
     with pytest.raises(LoadError, match=r"^-churn-api changes a cluster that is watched at its API server"), LoadCluster(configuration, choose, verifies=True, changes_api=True):  # fmt: skip
         pass
+
+
+@pytest.mark.parametrize("words", ["-queries q", "-source synthetic -verify", "-source synthetic -api [::1]:0 -churn 5 -verify -probes 0"])  # fmt: skip
+def test_nothing_is_followed(words: str) -> None:
+    given = settings(words)
+    with following_changes(given, None, [], []) as following:
+        following.take()
+        assert following.report(0, [], 0.0, 1.0) is None
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_changes_of_a_cluster_are_followed() -> None:
+    """The server never answers: each change is asked about in vain, and left out."""
+    words = "-source synthetic -api [::1]:0 -churn 5 -verify -probes 1000"
+    given = settings(words)
+    with server(ignored=1 << 30) as port, cluster() as found:
+        place = socket.AF_INET, ("127.0.0.1", port)
+        queries = [each.query() for each in found.questions.all]
+        with following_changes(given, found, [place], queries) as following:
+            found.begin_churn(200.0)
+            assert found.truth is not None
+            while len(found.truth.changes) < 10:
+                following.take()
+            found.end_churn()
+        report = following.report(0, found.questions.all, 0.0, float("inf"))
+    assert report is not None
+    assert 0 < report.followed == report.left_out

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.load.cli import compare as load_compare
+from hsdns.load.cli.compare import Compare
 from hsdns.load.report import encode
 from tests.load.test_report import report, results
 
@@ -28,7 +28,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_names(files: list[str], names: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert load_compare.run([*files, "-html", "c.html"]) == 0
+    assert Compare.main([*files, "-html", "c.html"]) == 0
     assert capsys.readouterr().out.splitlines()[0].split("  ")[-2:] == names
     assert f'"name":"{names[1]}"' in Path("c.html").read_text()
 
@@ -45,10 +45,10 @@ def test_names(files: list[str], names: list[str], capsys: pytest.CaptureFixture
     ],
 )  # fmt: skip
 def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert load_compare.run(words) == 2
+    assert Compare.main(words) == 2
     assert capsys.readouterr() == ("", f"{sentence}\n")
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert load_compare.run(["-h"]) == 0
+    assert Compare.main(["-h"]) == 0
     assert capsys.readouterr().out.startswith("Usage: hsdns load compare FILE FILE... [FLAG...]\n")

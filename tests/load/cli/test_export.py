@@ -10,6 +10,7 @@ import pytest
 
 from hsdns.cli.flags import FlagError
 from hsdns.load.cli.export import SUMMARY, Metrics, check_gateway, write_for_ci
+from hsdns.load.cli.settings import ReportCommand
 from hsdns.load.errors import LoadError
 from hsdns.load.results import Results
 from loadtest.ports import free_port
@@ -108,25 +109,25 @@ def test_a_gateway_that_takes_nothing_is_told_at_the_end() -> None:
 )  # fmt: skip
 def test_no_gateway(url: str, sentence: str) -> None:
     with pytest.raises(FlagError) as error:
-        check_gateway({"push": url})
+        check_gateway(url)
     assert str(error.value) == sentence
-    assert (check_gateway({}), check_gateway({"push": "http://[::1]:9091"})) == ("", "http://[::1]:9091")  # fmt: skip
+    assert (check_gateway(""), check_gateway("http://[::1]:9091")) == ("", "http://[::1]:9091")  # fmt: skip
 
 
 def test_files_for_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     summary, cases = tmp_path / "summary.md", tmp_path / "cases.xml"
     summary.write_text("before\n")
     monkeypatch.setenv(SUMMARY, str(summary))
-    write_for_ci(report(results()), str(cases), summary=False)
+    write_for_ci(report(results()), ReportCommand(junit=str(cases)))
     assert summary.read_text().startswith("before\n### Load on 127.0.0.1 port 53\n")
     assert cases.read_text().endswith("</testsuites>\n")
 
 
 def test_no_step_of_github_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SUMMARY, raising=False)
-    write_for_ci(report(results()), "", summary=False)
+    write_for_ci(report(results()), ReportCommand())
     with pytest.raises(LoadError) as error:
-        write_for_ci(report(results()), "", summary=True)
+        write_for_ci(report(results()), ReportCommand(github=True))
     assert str(error.value) == (
         "-github: GITHUB_STEP_SUMMARY names no file, so this is no step of GitHub Actions"
     )

@@ -15,7 +15,7 @@ from hsdns.load.run import FELL_BEHIND, INTERRUPTED
 from hsdns.load.schedule import SECOND, Stage
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
-from tests.load.cli.test_flags import settings
+from tests.load.cli.test_settings import flags, settings
 from tests.load.test_report import PLAN
 
 MS = SECOND // 1000
@@ -69,28 +69,28 @@ def test_the_knee_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[2] == (
         "1600/s for 1 s: broken, p50 9.01 ms  p99 9.01 ms  p99.9 lost, lost 1 (0.500%), generator late by p99 0 us"
     )
-    assert lines[-1] == knee.said
+    assert lines[-1] == knee.sentence
 
 
 def test_a_generator_that_is_the_limit() -> None:
     found = find_knee(settings("-queries q -find-knee -rate 400"), Server(1e9, behind=3000)).knee
     assert (found.found, found.holds, found.breaks) == (False, 1600, None)
-    assert found.said == (
+    assert found.sentence == (
         "the knee is above 1600: the generator is the limit; the limits hold at 1600 queries a second"
     )
     assert [step.outcome for step in found.steps][-3:] == ["generator"] * 3
 
 
 @pytest.mark.parametrize(
-    ("after", "said", "seconds"),
+    ("after", "sentence", "seconds"),
     [
         (0, "the search did not end", 25.0),
         (2, "the search did not end; the limits hold at 800 queries a second", 13.0),
     ],
 )
-def test_interrupted(after: int, said: str, seconds: float) -> None:
+def test_interrupted(after: int, sentence: str, seconds: float) -> None:
     found = find_knee(settings("-queries q -find-knee -rate 400"), Server(1e9, interrupts=after))
-    assert (found.knee.said, len(found.knee.steps)) == (said, after)
+    assert (found.knee.sentence, len(found.knee.steps)) == (sentence, after)
     assert found.servers[0].seconds == seconds
 
 
@@ -106,7 +106,7 @@ def test_a_server_that_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
         return server(asked)
 
     found = find_knee(settings("-queries q -find-knee -rate 400"), load)
-    assert found.knee.said == "the search did not end; the limits hold at 800 queries a second"
+    assert found.knee.sentence == "the search did not end; the limits hold at 800 queries a second"
     assert "nothing listens\n" in capsys.readouterr().err
     with pytest.raises(LoadError, match="nothing listens"):
         find_knee(settings("-queries q -find-knee -rate 400"), load)
@@ -114,11 +114,10 @@ def test_a_server_that_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_flags() -> None:
     limits = read_limits("p99>5ms,loss>0.01%", verifies=False)
-    flags: dict[str, object] = {"find-knee": True}
-    assert knee_settings(flags, STAGES, 1e5, None, verifies=False) == KneeSettings(limits, 400, 1e5, 2.0)  # fmt: skip
+    assert knee_settings(flags("-find-knee"), STAGES, 1) == KneeSettings(limits, 400, 1e5, 2.0)
     with pytest.raises(FlagError, match="a recording has its own; leave -replay out"):
-        knee_settings({**flags, "replay": "q.pcap"}, STAGES, 1e5, None, verifies=False)
-    assert knee_settings({}, STAGES, 1e5, None, verifies=False) is None
+        knee_settings(flags("-find-knee -replay q.pcap"), STAGES, 1)
+    assert knee_settings(flags(""), STAGES, 1) is None
     assert settings("-queries q -find-knee -time 5s -max-rate 9000").knee == KneeSettings(
         limits, 1000, 9000, 5.0
     )

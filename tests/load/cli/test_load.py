@@ -20,11 +20,21 @@ from typing import Any
 import pytest
 
 from hsdns import cli
+from hsdns.cli.flags import FlagError
 from hsdns.load.cli import generator as load_part
-from hsdns.load.cli import load
 from hsdns.load.cli import load as load_descriptors
+from hsdns.load.cli.load import (
+    SPARE,
+    Load,
+    Termination,
+    allow_connections,
+    allow_sockets,
+    descriptors_needed,
+)
 from hsdns.load.cluster.job import reports_of
+from hsdns.load.plan import StreamPlan
 from hsdns.load.report import FORMAT, read_report
+from hsdns.load.schedule import SECOND
 from hsdns.load.send import probe
 from loadtest.ports import free_port
 from tests.load import servers
@@ -168,7 +178,7 @@ def test_files_beside_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     with server() as port:
         words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-fail-if", "loss>0,nxdomain<1"]
-        assert load.run([*words, "-junit", "cases.xml", "-prometheus", "load.prom"]) == 1
+        assert Load.main([*words, "-junit", "cases.xml", "-prometheus", "load.prom"]) == 1
     assert 'failures="1"' in Path("cases.xml").read_text()
     assert "| nxdomain\\<1 | FAILED | 0 |" in Path("summary.md").read_text()
     assert 'result="answered",server="127.0.0.1 port' in Path("load.prom").read_text()
@@ -181,7 +191,7 @@ def test_more_sockets_than_a_process_may_have(
     monkeypatch.setattr(load_descriptors, "raise_limit", lambda: None)
     monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 64)
     with server() as port:
-        assert load.run(["-p", str(port), "-queries", "q.txt", "-sockets", "40"]) == 2
+        assert Load.main(["-p", str(port), "-queries", "q.txt", "-sockets", "40"]) == 2
     assert capsys.readouterr().err.startswith("-sockets: 40 sockets may be open at once, and a ")
 
 
@@ -204,7 +214,7 @@ def test_each_socket_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
         thread = threading.Thread(target=serve)
         thread.start()
         words = ["-p", str(sock.getsockname()[1]), "-queries", "q.txt", "-rate", "800", "-time", "100ms"]  # fmt: skip
-        assert load.run([*words, "-sockets", "5"]) == 0
+        assert Load.main([*words, "-sockets", "5"]) == 0
         sock.sendto(b"", sock.getsockname())
         thread.join()
     assert sorted(ports.values())[-5:] == [16] * 5
@@ -235,7 +245,7 @@ def test_sigterm_ends_a_run_that_is_reported(
 ) -> None:
     with server() as port:
         words = ["-p", str(port), "-queries", "q.txt", "-rate", "200", "-time", "1m", "-json", "r.json"]  # fmt: skip
-        assert load.run([*words, "-fail-if", limits]) == status
+        assert Load.main([*words, "-fail-if", limits]) == status
     assert "interrupted" in capsys.readouterr().out
     (found,) = read_report(Path("r.json").read_bytes(), "").servers
     assert (found.ended, found.seconds < 30) == ("interrupted", True)
@@ -261,7 +271,7 @@ def test_a_pod_that_is_deleted_puts_its_report(
 ) -> None:
     with server() as port, pod_of_a_job(monkeypatch) as asked:
         words = ["-p", str(port), "-queries", "q.txt", "-rate", "800", "-time", "1m", "-job", "load"]  # fmt: skip
-        assert load.run([*words, "-start-at", "+6s"]) == 0
+        assert Load.main([*words, "-start-at", "+6s"]) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
     ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
     (told,) = read_report(octets, "").servers
@@ -275,7 +285,7 @@ def test_a_pod_of_a_job_puts_its_report_and_leaves_the_limits_to_all(
 ) -> None:
     with server() as port, pod_of_a_job(monkeypatch) as asked:
         words = ["-p", str(port), "-queries", "q.txt", *SHORT, "-job", "load", "-start-at", "+6s"]
-        assert load.run([*words, "-fail-if", "nxdomain<1"]) == 0
+        assert Load.main([*words, "-fail-if", "nxdomain<1"]) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
     ((_, octets),) = reports_of(json.dumps(asked[1][2]).encode(), "-")
     report = read_report(octets, "")
@@ -295,10 +305,79 @@ def test_a_pod_of_a_job_puts_its_report_and_leaves_the_limits_to_all(
 )  # fmt: skip
 def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
-    assert load.run([*words, "-p", str(port)]) == 2
+    assert Load.main([*words, "-p", str(port)]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == sentence.format(port)
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert load.run(["-h"]) == 0
+    assert Load.main(["-h"]) == 0
     assert capsys.readouterr().out.startswith("Usage: hsdns load -queries FILE [FLAG...]\n")
+
+
+def test_before_a_load_it_is_ctrl_c() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), Termination():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_in_a_load_it_is_noted_until_it_is_asked_for() -> None:
+    with Termination() as termination:
+        assert not termination.take()
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert [termination.take(), termination.take()] == [True, False]
+
+
+@pytest.fixture(autouse=True)
+def raised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where a process may have 256 descriptors; how often that was asked for."""
+    found: list[int] = []
+    monkeypatch.setattr(load_descriptors, "raise_limit", lambda: found.append(1))
+    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 256)
+    return found
+
+
+def test_as_many_as_a_process_may_have(raised: list[int]) -> None:
+    allow_sockets(256 - SPARE)
+    allow_sockets(100, 124)
+    assert raised == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("sockets", "connections", "sentence"),
+    [
+        (225, 0, "-sockets: 225 sockets may be open at once, and a process here may have 256 descriptors (ulimit -Hn); raise the limit, or ask from fewer"),
+        (200, 25, "-sockets: 200 sockets and 25 connections may be open at once, and a process here may have 256 descriptors (ulimit -Hn); raise the limit, or ask from fewer"),
+    ],
+)  # fmt: skip
+def test_more_than_that(sockets: int, connections: int, sentence: str) -> None:
+    with pytest.raises(FlagError) as error:
+        allow_sockets(sockets, connections)
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("plan", "needed"),
+    [
+        (StreamPlan(connections=7), 7),
+        (StreamPlan(connections=7, idle=SECOND), 7),
+        (StreamPlan(connections=7, queries=1), 7),
+        (StreamPlan(connections=7, queries=10, idle=3 * SECOND), 7 + 100 // 10 * 5 + 1),
+    ],
+)
+def test_descriptors(plan: StreamPlan, needed: int) -> None:
+    assert descriptors_needed(plan, 100.0, 2.0) == needed
+
+
+def test_too_few_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = (
+        "1000 connections may be open at once, and a process here may have 1024 descriptors (ulimit -Hn); "
+        "raise the limit, or lower -connections, -idle or -rate"
+    )
+    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 132)
+    allow_connections(StreamPlan(connections=100), 1.0, 1.0)
+    monkeypatch.setattr(load_descriptors, "descriptor_limit", lambda: 1024)
+    with pytest.raises(FlagError) as error:
+        allow_connections(StreamPlan(connections=1000), 1.0, 1.0)
+    assert str(error.value) == sentence

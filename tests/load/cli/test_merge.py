@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.load.cli import load
+from hsdns.load.cli.load import Load
 from hsdns.load.cluster.job import Job, config_map
 from hsdns.load.report import encode, read_report
 from tests.load.test_merge import part
@@ -24,7 +24,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_files(capsys: pytest.CaptureFixture[str]) -> None:
     words = "merge 0.json 1.json -json all.json -html all.html -junit cases.xml"
-    assert load.run(words.split()) == 0
+    assert Load.main(words.split()) == 0
     printed = capsys.readouterr().out
     assert "400 due, 400 sent, 400 answered, 0 lost" in printed
     assert "seed 7, by 2 generators\n" in printed
@@ -42,7 +42,7 @@ def test_files(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_status(words: str, status: int, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert load.run(words.split()) == status
+    assert Load.main(words.split()) == status
     assert printed in capsys.readouterr().out
 
 
@@ -56,7 +56,7 @@ def test_config_maps_from_kubectl(
     ]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(listed)))
-    assert load.run(["merge", "-", "-o", "json"]) == 0
+    assert Load.main(["merge", "-", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["generators"] == 2
 
 
@@ -73,10 +73,10 @@ def test_config_maps_from_kubectl(
 )  # fmt: skip
 def test_bad_input(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.json").write_text("hello")
-    assert load.run(words.split()) == 2
+    assert Load.main(words.split()) == 2
     assert capsys.readouterr() == ("", f"{sentence}\n")
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert load.run(["merge", "-h"]) == 0
+    assert Load.main(["merge", "-h"]) == 0
     assert capsys.readouterr().out.startswith("Usage: hsdns load merge FILE... [FLAG...]\n")

@@ -33,7 +33,7 @@ from hsdns.load.report import KneeReport, KneeStep, Report, ServerReport
 from hsdns.load.verify.propagation import propagation_report
 from tests.load.test_report import report, results
 from tests.load.test_results import LOOKED_UP, connections, lookups, stated
-from tests.load.verify.test_propagation_report import QUESTIONS, shown
+from tests.load.verify.test_propagation import QUESTIONS, shown
 from tests.support.browser.chromium import PROGRAM, tab
 
 MS = 1_000_000

@@ -1,9 +1,29 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from hsdns.load.histogram import Percentile, us_to_text
 from hsdns.load.output.text import compared_lines, lines, lookup_lines
-from hsdns.load.output.words import shown_together
+from hsdns.load.output.words import (
+    age,
+    arrival,
+    comparison,
+    differences,
+    duration,
+    limited,
+    percentiles,
+    share,
+    shown,
+    shown_together,
+    since_begin,
+)
+from hsdns.load.report import LimitReport
 from hsdns.load.verify.propagation import propagation_report
 from tests.load.test_report import report, results
 from tests.load.test_results import LOOKED_UP, lookups, stated
-from tests.load.verify.test_propagation_report import QUESTIONS, shown
+from tests.load.verify.test_propagation import QUESTIONS
+from tests.load.verify.test_propagation import shown as followed
 
 WHOLE = """\
 127.0.0.1 port 53 over UDP, 2 questions
@@ -24,7 +44,7 @@ STALE      by p50 500 ms  p90 900 ms  p95 1.00 s  p99 1.00 s  p99.9 1.00 s  p99.
 limit      stale>0: FAILED, 10 (5.000%)
 limit      p50>1s: held, 1.00 ms"""
 
-GOOD = propagation_report([shown(), shown(0.05, 0.04, at=101.0)], QUESTIONS, 2, 100.0)
+GOOD = propagation_report([followed(), followed(0.05, 0.04, at=101.0)], QUESTIONS, 2, 100.0)
 NOTHING = propagation_report([], QUESTIONS, 0, 100.0)
 
 
@@ -122,3 +142,75 @@ def test_lookups() -> None:
         ("", "name  3, 1 (33.333%) failed, 1 (33.333%) unfinished, p50 3.00 ms  p99 lost  max lost; "
          "12 queries, 6 (50.000%) for other names, 3 sent again, median 4, at most 4 each"),
     ]  # fmt: skip
+
+
+BOTH = report(results(), frozen=results(lost=2, stale=True))
+
+
+def test_figures_of_servers() -> None:
+    rows = {row.label: row.cells for row in comparison(shown(BOTH))}
+    assert rows["answered"] == ["200", "198"]
+    assert rows["lost"] == ["0", "2 (1.000%)"]
+    assert rows["latency p99.9"] == ["1.00 ms", "lost"]
+    assert (rows["stale"], rows["stale by at most"]) == (["0", "10"], ["-", "1.00 s"])
+    assert "wrong" not in rows
+    assert "not whole" not in rows
+
+
+def test_without_a_judge() -> None:
+    rows = {row.label for row in comparison(shown(report(results(), slack=None)))}
+    assert not rows & {"right", "stale by p50", "changes"}
+
+
+def test_names_of_several_runs() -> None:
+    runs = [("a", BOTH), ("b", report(results(), other=results()))]
+    assert [each.name for each in shown_together(runs)] == [
+        "a: 127.0.0.1 port 53",
+        "frozen",
+        "b: 127.0.0.1 port 53",
+        "other",
+    ]
+
+
+def test_in_what_runs_differ() -> None:
+    plan = msgspec.structs.replace(BOTH.plan, seed=8, churn=20.0)
+    runs = [("a", BOTH), ("b", msgspec.structs.replace(report(results()), plan=plan))]
+    found = differences(shown_together(runs))
+    assert found == [
+        "the runs differ in seed: a: 127.0.0.1 port 53: 7; frozen: 7; b: 127.0.0.1 port 53: 8",
+        "the runs differ in changes a second: a: 127.0.0.1 port 53: 10; frozen: 10; b: 127.0.0.1 port 53: 20",
+    ]
+    assert differences(shown(BOTH)) == []
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [(0, "0 us"), (999, "999 us"), (1000, "1.00 ms"), (54_321, "54.3 ms"), (543_210, "543 ms"), (2_000_000, "2.00 s")],
+)  # fmt: skip
+def test_times(us: float, text: str) -> None:
+    assert us_to_text(us) == text
+
+
+def test_words() -> None:
+    figures = [Percentile("p50", 5), Percentile("max", None, "lost")]
+    assert percentiles(figures) == "p50 5 us  max lost"
+    assert percentiles(figures, ("max",)) == "max lost"
+    assert duration(Percentile("p50", None, "none")) == "-"
+    assert duration(Percentile("p99", None, "few")) == "-"
+    assert duration(Percentile("p99", None, "never")) == "never"
+    assert (share(0, 10), share(1, 8)) == ("0", "1 (12.500%)")
+    assert limited(LimitReport("knee<5000", False, rate=6000.5)) == "6000.5/s"
+    assert limited(LimitReport("knee<5000", None)) == "could not be told"
+    assert (arrival("burst", 5), arrival("poisson", 1)) == ("bursts of 5", "poisson")
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0.4, "400 us"), (999.4, "999 ms"), (1000.0, "1.000 s"), (13_456.7, "13.457 s")],
+)
+def test_ages_have_milliseconds(ms: float, text: str) -> None:
+    assert age(ms) == text
+
+
+def test_times_of_a_run() -> None:
+    assert [since_begin(each) for each in (2.0004, 0.0, -3.25)] == ["2.000 s", "0.000 s", "3.250 s before the begin"]  # fmt: skip

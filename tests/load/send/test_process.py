@@ -256,7 +256,8 @@ def test_truncated_answers_are_asked_again_over_tcp(tmp_path: Path) -> None:
     assert [each.flags for each in told.outcomes] == [0x8500] * 20
     assert all(each.planned <= each.sent < each.received for each in told.outcomes)
     counts = told.connections
-    assert (counts.fell, counts.opened, counts.asked_again, counts.not_opened) == (20, 4, 0, {})
+    assert (counts.fell, counts.asked_again, counts.not_opened) == (20, 0, {})
+    assert counts.opened >= 4
 
 
 @pytest.mark.sockets

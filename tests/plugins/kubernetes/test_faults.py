@@ -14,8 +14,7 @@ from hsdns.apiserver.transport import Obstacle
 from hsdns.chain import Request
 from hsdns.cluster.objects import Event
 from hsdns.faults.handler import FaultHandler
-from hsdns.faults.rule import Rule
-from hsdns.faults.rules import Rules, hits_metric
+from hsdns.faults.rules import Rule, Rules, hits_metric
 from hsdns.faults.selector import Zone
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Self
+import time
+from collections.abc import Callable
+from typing import Final, Self
 
 from tests.support.clients.messages import query
 from tests.support.coroutines.event_loops import DEADLINE, until
+
+AGAIN: Final = 5.0  # seconds; on loopback only a full buffer loses a datagram
 
 
 class UdpClient:
@@ -27,11 +31,16 @@ class UdpClient:
     def __exit__(self, *error: object) -> None:
         self.sock.close()
 
-    async def receive(self) -> tuple[bytes, str]:
-        """The next datagram, and the address that it came from."""
+    async def receive(self, again: Callable[[], object] = bool) -> tuple[bytes, str]:
+        """The next datagram, and the address that it came from; `again` is called every AGAIN seconds meanwhile."""
         found: list[tuple[bytes, str]] = []
+        due = time.monotonic() + AGAIN
 
         def arrived() -> bool:
+            nonlocal due
+            if time.monotonic() > due:
+                due += AGAIN
+                again()
             try:
                 wire, address = self.sock.recvfrom(65535)
             except BlockingIOError:
@@ -43,9 +52,9 @@ class UdpClient:
         return found[0]
 
     async def ask(self, wire: bytes, address: tuple[str, int]) -> tuple[bytes, str]:
-        """Send one datagram and take the next one that comes."""
+        """Send one datagram, again where it may have been lost, and take the next one that comes."""
         self.sock.sendto(wire, address)
-        return await self.receive()
+        return await self.receive(lambda: self.sock.sendto(wire, address))
 
 
 class TcpClient:

@@ -22,42 +22,40 @@ UNBOUNDED = {"hsdns/plugins", "hsdns/rules/checks"}
 
 # Lines with code; a line that is blank, a comment or a part of a docstring is none.
 CODE_LINES = {
-    "hsdns": 1_709,
-    "hsdns/answer_table": 803,
+    "hsdns": 1_725,
+    "hsdns/answer_table": 801,
     "hsdns/apiserver": 2_665,
     "hsdns/audit": 669,
     "hsdns/authority": 835,
-    "hsdns/cli": 6_677,
+    "hsdns/cli": 6_658,
     "hsdns/cluster": 5_563,
     "hsdns/corefile": 1_074,
-    "hsdns/explanation": 2_984,
+    "hsdns/explanation": 2_983,
     "hsdns/expression": 1_562,
     "hsdns/fastpath": 2_060,
     "hsdns/fault_scenarios": 960,
     "hsdns/faults": 1_410,
     "hsdns/gotemplate": 1_012,
     "hsdns/load": 9_169,
-    "hsdns/plugins": 7_369,
+    "hsdns/plugins": 7_368,
     "hsdns/recording": 862,
     "hsdns/resolver": 1_153,
     "hsdns/rewriting": 694,
     "hsdns/rules": 3_682,
-    "hsdns/server": 7_573,
+    "hsdns/server": 7_333,
     "hsdns/sources": 2_805,
-    "hsdns/testing": 1_848,
+    "hsdns/testing": 1_846,
     "hsdns/upstream": 1_710,
     "hsdns/wire": 1_646,
     "loadtest": 8_910,
-    "tests": 92_191,
+    "tests": 92_173,
 }
 
 FILES = {
-    "hsdns": 18,
     "hsdns/cli": 63,
     "hsdns/cluster": 38,
     "hsdns/fastpath": 17,
-    "hsdns/server": 48,
-    "hsdns/server/control": 18,
+    "hsdns/server": 35,
 }
 
 PARAMETERS = {
